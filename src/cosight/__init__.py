@@ -1,0 +1,1 @@
+"""cosight: does a vision model see the way people do?"""

@@ -1,0 +1,69 @@
+"""Shared checks of array input: one rule, one message, wherever arrays come in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cosight.errors import InvalidInput
+
+__all__ = ["BoolArray", "FloatArray", "IntArray", "correctness", "distributions", "finite", "labels", "same_length"]
+
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+_SUM_TOLERANCE = 1e-3  # a float32 softmax over 1,000 classes is off by about 1e-6; rounded published tables by 1e-3
+
+
+def correctness(values: ArrayLike, *, name: str = "correctness") -> BoolArray:
+    """Booleans (or 0 and 1) as a one-dimensional boolean array."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidInput(f"{name} must be one-dimensional, got shape {array.shape}")
+    if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
+        bad = array[~np.isin(array, (0, 1))][0]
+        raise InvalidInput(f"{name} must be true/false or 0/1, got {bad!r}; compare answers with the truth first")
+    return array.astype(np.bool_)
+
+
+def labels(values: ArrayLike, *, name: str) -> NDArray[Any]:
+    """Class names or codes as a one-dimensional array; None, nan and "" mean no answer."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidInput(f"{name} must be one-dimensional, got shape {array.shape}")
+    return array
+
+
+def same_length(**arrays: NDArray[Any]) -> int:
+    """The common length of the named arrays."""
+    sizes = {name: len(array) for name, array in arrays.items()}
+    if len(set(sizes.values())) > 1:
+        raise InvalidInput(f"arrays must have one length, got {', '.join(f'{k} {v}' for k, v in sizes.items())}")
+    return next(iter(sizes.values()))
+
+
+def finite(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
+    """Numbers without nan or infinity, with `ndim` axes."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != ndim:
+        raise InvalidInput(f"{name} must have {ndim} axes, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise InvalidInput(f"{name} must be finite, got {array[~np.isfinite(array)][0]}; leave such items out first")
+    return array
+
+
+def distributions(values: ArrayLike, *, name: str = "probabilities") -> FloatArray:
+    """Label distributions, shape (..., classes): none negative, each summing to one."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim == 0 or array.shape[-1] == 0:
+        raise InvalidInput(f"{name} must have a class axis, got shape {array.shape}")
+    if not (array >= 0).all():  # nan fails here too
+        raise InvalidInput(f"{name} must not be negative, got {array[~(array >= 0)][0]}")
+    sums = array.sum(axis=-1)
+    off = np.abs(sums - 1) > _SUM_TOLERANCE
+    if off.any():
+        raise InvalidInput(f"{name} must sum to one, got {sums[off][0]:.6g}; divide by the sum first")
+    return array

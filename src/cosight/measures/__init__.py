@@ -1,0 +1,1 @@
+"""Measures: numbers in, numbers out."""

@@ -1,0 +1,73 @@
+"""What every measure declares about itself, and the registry that holds the declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from cosight.registry import Registry
+
+__all__ = ["Direction", "Measure", "Need", "declare", "measures"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Direction = Literal["higher", "lower", "neither"]
+Need = Literal[
+    "correctness",  # right or wrong, per trial
+    "responses",  # the class answered, per trial
+    "truth",  # the true class, per trial
+    "cues",  # the shape and texture class of a cue-conflict image
+    "distributions",  # a label distribution, per stimulus
+    "gold",  # people's label distribution, per stimulus
+    "abstention",  # how ready the observer is to refuse, per stimulus
+    "groups",  # Must-Act, Must-Abstain or Uncertain, per stimulus
+    "features",  # a feature vector, per stimulus
+    "distances",  # from a query to each option
+    "ratings",  # several people's answers to the same items
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Facts about one measure; `function` computes it from arrays and returns a result with `.value`.
+
+    `needs` and `symmetric` fix the positional arguments: one array for each need, in the order of `needs`,
+    and for a measure of two observers (`symmetric` is not None) first the one's and then the other's array
+    of every need but those both share (truth, gold, groups, cues).
+    """
+
+    name: str
+    summary: str
+    function: Callable[..., Any]
+    low: float  # the range of `.value`; infinite where there is no bound
+    high: float
+    direction: Direction  # which way is more alike, or better
+    symmetric: bool | None  # None: a measure of one observer
+    needs: tuple[Need, ...]
+    citation: str
+    aliases: tuple[str, ...] = ()
+
+
+measures: Registry[Measure] = Registry("measure")
+
+
+def declare(
+    name: str,
+    *,
+    summary: str,
+    low: float,
+    high: float,
+    direction: Direction,
+    symmetric: bool | None,
+    needs: tuple[Need, ...],
+    citation: str,
+    aliases: tuple[str, ...] = (),
+) -> Callable[[Function], Function]:
+    """Register the decorated function as a measure and return it unchanged."""
+
+    def register(function: Function) -> Function:
+        facts = Measure(name, summary, function, low, high, direction, symmetric, needs, citation, aliases)
+        measures.add(name, facts, aliases=aliases)
+        return function
+
+    return register
