@@ -6,9 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from cosight.arrays import FloatArray
+from cosight.measures.answers import Answers
+from cosight.measures.sums import Pairs, Weights
 from cosight.registry import Registry
 
-__all__ = ["Direction", "Measure", "Need", "declare", "measures"]
+__all__ = ["Direction", "Measure", "Need", "PairForm", "SoloForm", "declare", "measures", "pair_forms", "solo_forms"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Direction = Literal["higher", "lower", "neither"]
@@ -16,6 +19,7 @@ Need = Literal[
     "correctness",  # right or wrong, per trial
     "responses",  # the class answered, per trial
     "truth",  # the true class, per trial
+    "original",  # the class a picture was made from, per stimulus: an integer code, -1 for none
     "cues",  # the shape and texture class of a cue-conflict image
     "distributions",  # a label distribution, per stimulus
     "gold",  # people's label distribution, per stimulus
@@ -23,6 +27,8 @@ Need = Literal[
     "groups",  # Must-Act, Must-Abstain or Uncertain, per stimulus
     "features",  # a feature vector, per stimulus
     "distances",  # from a query to each option
+    "to_target",  # the distance from a query to its target
+    "to_seed",  # the distance from a query to the seed it grew from
     "ratings",  # several people's answers to the same items
 ]
 
@@ -33,7 +39,7 @@ class Measure:
 
     `needs` and `symmetric` fix the positional arguments: one array for each need, in the order of `needs`,
     and for a measure of two observers (`symmetric` is not None) first the one's and then the other's array
-    of every need but those both share (truth, gold, groups, cues).
+    of every need but those both share (truth, original, gold, groups, cues).
     """
 
     name: str
@@ -71,3 +77,26 @@ def declare(
         return function
 
     return register
+
+
+@dataclass(frozen=True, slots=True)
+class PairForm:
+    """A measure of two observers, computed for all pairs of a table of answers and for resamples of its stimuli."""
+
+    matrix: Callable[[Answers], FloatArray]  # (observers, observers)
+    resampled: Callable[[Answers, Weights, Pairs], FloatArray]  # (pairs, resamples)
+    count: Callable[[Answers, Pairs], FloatArray]  # (pairs,): how many trials the value rests on
+    counts: str  # what `count` counts
+
+
+@dataclass(frozen=True, slots=True)
+class SoloForm:
+    """A measure of one observer as a function of sums over its trials, so that trials can be resampled and pooled."""
+
+    totals: Callable[[Answers, Weights], FloatArray]  # (observers, resamples, sums)
+    finish: Callable[[FloatArray], FloatArray]  # (..., sums) -> (...)
+    count: Callable[[Answers], FloatArray]  # (observers,): how many trials the value rests on
+
+
+pair_forms: Registry[PairForm] = Registry("pair-form")
+solo_forms: Registry[SoloForm] = Registry("solo-form")

@@ -1,0 +1,463 @@
+"""Do people agree with each other, and with themselves, and how many people does a question need?
+
+Every coefficient of a table also comes as `..._resampled`: for many weight vectors at once, shape (resamples, items)
+or (resamples, people), a weight saying how often the item or person was drawn. An interval is then two percentiles.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cosight.arrays import BoolArray, FloatArray, IntArray, finite, labels, same_length
+from cosight.errors import InvalidInput
+from cosight.measures.facts import declare
+from cosight.measures.gold import answer_counts, label_counts
+
+__all__ = [
+    "CronbachAlpha",
+    "FleissKappa",
+    "IntraKappa",
+    "KrippendorffAlpha",
+    "Level",
+    "RaterPlan",
+    "cronbach_alpha",
+    "cronbach_alpha_from_variances",
+    "cronbach_alpha_resampled",
+    "error_bound",
+    "fleiss_kappa",
+    "fleiss_kappa_resampled",
+    "intra_annotator_kappa",
+    "krippendorff_alpha",
+    "krippendorff_alpha_resampled",
+    "minimum_raters",
+]
+
+Level = Literal["nominal", "ordinal", "interval", "ratio"]
+
+_ROUNDING = 1e-12  # relative; sums of some thousand float64 scores are off by less
+
+_FLEISS = "Fleiss 1971, Psychological Bulletin 76; unequal numbers: Fleiss & Cuzick 1979, Applied Psych. Measurement 3"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FleissKappa:
+    """Agreement of several people beyond chance, and what it is made of."""
+
+    value: float
+    observed: float  # chance that two people agree about an item
+    expected: float  # chance that two answers to any items agree
+    items: FloatArray  # (items,), agreement about each; nan with fewer than two answers
+    n: int  # items with two answers or more
+    left_out: int  # the other items
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IntraKappa:
+    """Agreement of people with their own earlier answers."""
+
+    value: float
+    observed: float
+    expected: float
+    items: FloatArray  # (n,), agreement within each repeated pair of person and image
+    rater: NDArray[Any]  # (n,), whose pair it is
+    item: NDArray[Any]  # (n,), about which image
+    n: int  # pairs answered twice or more
+    left_out: int  # pairs answered once
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KrippendorffAlpha:
+    """One minus observed over expected disagreement."""
+
+    value: float
+    observed: float  # mean squared difference of two answers to one item
+    expected: float  # the same of two answers to any items
+    items: FloatArray  # (items,), observed disagreement about each; nan with fewer than two answers
+    n: int  # items with two answers or more
+    left_out: int  # the other items
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CronbachAlpha:
+    """How far the items of a form measure one thing."""
+
+    value: float
+    item_variance_sum: float
+    total_variance: float
+    items: FloatArray | None = None  # (items,), variance of each; None where only the sums are known
+    n: int | None = None  # people
+
+
+@dataclass(frozen=True, slots=True)
+class RaterPlan:
+    """How many people an image needs."""
+
+    value: float  # before rounding up
+    raters: int
+
+
+@declare(
+    "fleiss_kappa",
+    summary="Agreement of several people on the class of an item, beyond chance.",
+    low=-1.0,
+    high=1.0,
+    direction="higher",
+    symmetric=None,
+    needs=("ratings",),
+    citation=_FLEISS,
+    aliases=("fleiss", "inter_annotator_kappa"),
+)
+def fleiss_kappa(counts: ArrayLike) -> FleissKappa:
+    """Fleiss' kappa of `counts` (items, classes), the number of people who chose each class.
+
+    kappa = (observed - expected) / (1 - expected). Item i with n_i >= 2 answers has agreement
+    P_i = sum_c n_ic (n_ic - 1) / (n_i (n_i - 1)); observed = sum_i (n_i - 1) P_i / sum_i (n_i - 1);
+    expected = sum_c p_c^2 with p_c the share of class c among all answers to these items.
+
+    The weights n_i - 1 are those of Fleiss & Cuzick (1979) for two classes, and of Fleiss, Levin & Paik (2003, ch. 18)
+    for more; with as many people for every item they vanish and this is Fleiss (1971). (Gwet's variant, which weighs
+    all items alike in both terms, gives other numbers when n_i varies.) Items with fewer than two answers are left out.
+
+    nan (`value`) when one class only was ever chosen; nan (all three) when no item has two answers.
+
+    >>> kappa = fleiss_kappa([[2, 0], [0, 2], [1, 1]])
+    >>> round(kappa.value, 3), kappa.items
+    (0.333, array([1., 1., 0.]))
+    """
+    table = answer_counts(counts)
+    agreement, people = _item_agreement(table), table.sum(axis=1)
+    value, observed, expected = (float(x[0]) for x in _fleiss_from(np.ones((1, len(table))), table))
+    n = int((people >= 2).sum())
+    return FleissKappa(value, observed, expected, agreement, n, len(table) - n)
+
+
+def fleiss_kappa_resampled(counts: ArrayLike, weights: ArrayLike) -> FloatArray:
+    """Fleiss' kappa for each row of `weights` (resamples, items), shape (resamples,); nan as in `fleiss_kappa`.
+
+    >>> fleiss_kappa_resampled([[2, 0], [0, 2], [1, 1]], [[1, 1, 1], [1, 1, 0], [2, 0, 0]]).round(3)
+    array([0.333, 1.   , nan])
+    """
+    table = answer_counts(counts)
+    return _fleiss_from(_weights(weights, len(table), of="item"), table)[0]
+
+
+@declare(
+    "intra_annotator_kappa",
+    summary="Agreement of people with their own answers to repeated images, beyond chance.",
+    low=-1.0,
+    high=1.0,
+    direction="higher",
+    symmetric=None,
+    needs=("ratings",),
+    citation="Lee et al. 2023 (VisAlign), section 3.3, with " + _FLEISS,
+    aliases=("intra_kappa",),
+)
+def intra_annotator_kappa(rater: ArrayLike, item: ArrayLike, response: ArrayLike) -> IntraKappa:
+    """Fleiss' kappa over repeated images: trial t is `rater[t]` answering `item[t]` with `response[t]`.
+
+    Each pair of person and image answered twice or more is one item, its answers are the ratings; chance comes from
+    the classes chosen in all such pairs. None, nan, "", "na" and negative codes are no answer and are dropped first.
+
+    nan (`value`) when those pairs hold one class only; nan (all three) when nobody answered an image twice.
+
+    >>> kappa = intra_annotator_kappa(["s1"] * 4, ["a", "a", "b", "b"], ["cat", "cat", "dog", "cat"])
+    >>> round(kappa.value, 3), kappa.items, kappa.item
+    (-0.333, array([1., 0.]), array(['a', 'b'], dtype=object))
+    """
+    people, who = _coded(rater, name="rater")
+    images, which = _coded(item, name="item")
+    answers, classes = _coded(response, name="response")
+    same_length(rater=people, item=images, response=answers)
+    if (people < 0).any() or (images < 0).any():
+        raise InvalidInput("every answer needs a rater and an item, got one without; leave such trials out first")
+    given = answers >= 0
+    pair, index = np.unique((people * len(which) + images)[given], return_inverse=True)
+    counts = label_counts(index, answers[given], max(len(classes), 1)).counts
+    repeated = counts.sum(axis=1) >= 2
+    kappa, kept = fleiss_kappa(counts[repeated]), pair[repeated]
+    rater_of, item_of, once = who[kept // len(which)], which[kept % len(which)], int((~repeated).sum())
+    return IntraKappa(kappa.value, kappa.observed, kappa.expected, kappa.items, rater_of, item_of, kappa.n, once)
+
+
+@declare(
+    "krippendorff_alpha",
+    summary="Agreement of several people on nominal, ordinal, interval or ratio values, beyond chance.",
+    low=-1.0,
+    high=1.0,
+    direction="higher",
+    symmetric=None,
+    needs=("ratings",),
+    citation="Krippendorff 2011, Computing Krippendorff's Alpha-Reliability, Univ. of Pennsylvania",
+    aliases=("krippendorff",),
+)
+def krippendorff_alpha(ratings: ArrayLike, *, level: Level = "nominal") -> KrippendorffAlpha:
+    """Krippendorff's alpha of `ratings` (raters, items), numbers or codes, nan where a rater gave none.
+
+    alpha = 1 - observed / expected. With m_i >= 2 answers to item i and n answers to such items together,
+    observed = sum_i m_i D_i / n, D_i the mean squared difference d^2 of two different answers to the item, and
+    expected the same mean over any two of the n answers: the coincidence matrix, summed cell by cell. d^2 of a and b is
+    nominal: 1 unless equal; interval: (a - b)^2; ratio: ((a - b) / (a + b))^2, values not negative;
+    ordinal: (r_a - r_b)^2, r the mean rank of a value among the n answers. Source: Krippendorff (2011).
+
+    nan (`value`) when only one value occurs among these answers; nan (all three) when no item has two answers.
+
+    >>> round(krippendorff_alpha([[0, 1, 1, 0], [0, 1, 0, 0]]).value, 3)
+    0.533
+    """
+    counts, values = _tallies(ratings, level)
+    people = counts.sum(axis=1)
+    value, observed, expected, items = _krippendorff_from(np.ones((1, len(counts))), counts, values, level)
+    n = int((people >= 2).sum())
+    each = np.where(people >= 2, items[0], np.nan)
+    return KrippendorffAlpha(float(value[0]), float(observed[0]), float(expected[0]), each, n, len(counts) - n)
+
+
+def krippendorff_alpha_resampled(ratings: ArrayLike, weights: ArrayLike, *, level: Level = "nominal") -> FloatArray:
+    """Krippendorff's alpha for each row of `weights` (resamples, items), shape (resamples,); ranks are taken anew.
+
+    >>> krippendorff_alpha_resampled([[0, 1, 1, 0], [0, 1, 0, 0]], [[1, 1, 1, 1], [1, 1, 0, 2]]).round(3)
+    array([0.533, 1.   ])
+    """
+    counts, values = _tallies(ratings, level)
+    return _krippendorff_from(_weights(weights, len(counts), of="item"), counts, values, level)[0]
+
+
+@declare(
+    "cronbach_alpha",
+    summary="Do the items of a form measure one thing? Internal consistency of complete forms.",
+    low=-math.inf,
+    high=1.0,
+    direction="higher",
+    symmetric=None,
+    needs=("ratings",),
+    citation="Cronbach 1951, Psychometrika 16; Lee et al. 2023 (VisAlign), appendix D.1",
+    aliases=("cronbach",),
+)
+def cronbach_alpha(scores: ArrayLike) -> CronbachAlpha:
+    """Cronbach's alpha of complete forms, `scores` (people, items).
+
+    alpha = N / (N - 1) (1 - sum_i Var(x_i) / Var(sum_i x_i)), N items, variances over n people with n - 1.
+    Source: Cronbach (1951).
+
+    nan with fewer than two items or two people, and when everybody has the same total.
+
+    >>> round(cronbach_alpha([[1, 1], [0, 0], [1, 0]]).value, 3)
+    0.667
+    """
+    table = _complete(scores)
+    people = len(table)
+    variances = table.var(axis=0, ddof=1) if people > 1 else np.full(table.shape[1], np.nan)
+    total = float(table.sum(axis=1).var(ddof=1)) if people > 1 else math.nan
+    value = float(_cronbach_from(np.ones((1, people)), table)[0])
+    return CronbachAlpha(value, float(variances.sum()), total, variances, people)
+
+
+def cronbach_alpha_resampled(scores: ArrayLike, weights: ArrayLike) -> FloatArray:
+    """Cronbach's alpha for each row of `weights` (resamples, people), shape (resamples,); nan as in `cronbach_alpha`.
+
+    >>> cronbach_alpha_resampled([[1, 1], [0, 0], [1, 0]], [[1, 1, 1], [2, 1, 0], [3, 0, 0]]).round(3)
+    array([0.667, 1.   , nan])
+    """
+    table = _complete(scores)
+    return _cronbach_from(_weights(weights, len(table), of="person"), table)
+
+
+def cronbach_alpha_from_variances(items: int, item_variance_sum: float, total_variance: float) -> CronbachAlpha:
+    """Cronbach's alpha of a published table: N items, the sum of their variances, the variance of people's totals.
+
+    nan with fewer than two items or no variance of the totals. The sums of Lee et al. (2023, D.1):
+
+    >>> round(cronbach_alpha_from_variances(100, 127.134, 976.564).value, 2)
+    0.88
+    """
+    if not (item_variance_sum >= 0 and total_variance >= 0):
+        raise InvalidInput(f"variances must not be negative, got {item_variance_sum} and {total_variance}")
+    defined = items >= 2 and total_variance > 0
+    value = items / (items - 1) * (1 - item_variance_sum / total_variance) if defined else math.nan
+    return CronbachAlpha(value, item_variance_sum, total_variance)
+
+
+def minimum_raters(error_bound: float, *, p: float, z: float = 2.0, plus_one: bool = False) -> RaterPlan:
+    """How many people an image needs for a share near `p` to be known within `error_bound`.
+
+    n >= z^2 p (1 - p) / error_bound^2, and one more with `plus_one`. Lee et al. (2023, F.4) derive the one more,
+    drop it for simplicity, and round z = 1.96 to 2; `error_bound` undoes the form with `plus_one`.
+
+    >>> plan = minimum_raters(0.05, p=1 / 11)
+    >>> round(plan.value, 2), plan.raters
+    (132.23, 133)
+    """
+    _check_share(p, z)
+    if not 0 < error_bound < 1:
+        raise InvalidInput(f"the error bound must lie between 0 and 1, got {error_bound}; 5 % is 0.05")
+    value = z**2 * p * (1 - p) / error_bound**2 + (1 if plus_one else 0)
+    return RaterPlan(value, math.ceil(round(value, 9)))  # rounded, lest 400.00000000000006 ask for 401 people
+
+
+def error_bound(n: float, *, p: float, z: float = 2.0) -> float:
+    """Half the width of the interval for a share near `p` after `n` people's answers.
+
+    z sqrt(p (1 - p) / (n - 1)): with n - 1, from the unbiased variance, as in Lee et al. (2023, F.4, eq. 3).
+    Their 134 people an image, planned for 5 % at p = 1/11, leave more at p = 1/2:
+
+    >>> round(error_bound(134, p=1 / 11), 3), round(error_bound(134, p=0.5), 3)
+    (0.05, 0.087)
+    """
+    _check_share(p, z)
+    if not n > 1:
+        raise InvalidInput(f"an error bound needs two people or more, got {n}")
+    return z * math.sqrt(p * (1 - p) / (n - 1))
+
+
+def _item_agreement(counts: IntArray) -> FloatArray:
+    """Share of pairs of people who agree about each item; nan with fewer than two."""
+    people = counts.sum(axis=1)
+    pairs = np.where(people >= 2, people * (people - 1), np.nan)
+    return np.asarray((counts * (counts - 1)).sum(axis=1) / pairs)
+
+
+def _fleiss_from(weights: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Kappa, observed and expected agreement for every weight vector (resamples, items)."""
+    people = counts.sum(axis=1)
+    kept = people >= 2
+    draws, table = weights[:, kept], counts[kept].astype(np.float64)
+    spare = people[kept] - 1.0
+    observed = _ratio(draws @ (spare * _item_agreement(counts)[kept]), draws @ spare)
+    totals = draws @ table  # (resamples, classes)
+    expected = _ratio((totals**2).sum(axis=1), totals.sum(axis=1) ** 2)
+    return _ratio(observed - expected, 1 - expected, where=_varied(totals)), observed, expected
+
+
+def _tallies(ratings: ArrayLike, level: Level) -> tuple[FloatArray, FloatArray]:
+    """How often each value was given to each item (items, values), and the values in order."""
+    if level not in get_args(Level):
+        raise InvalidInput(f"level must be one of {', '.join(get_args(Level))}, got {level!r}")
+    table = np.asarray(ratings, dtype=np.float64)
+    if table.ndim != 2:
+        raise InvalidInput(f"ratings must be (raters, items), got shape {table.shape}")
+    rated = ~np.isnan(table)
+    finite(table[rated], name="ratings", ndim=1)
+    values, codes = np.unique(table[rated], return_inverse=True)
+    if level == "ratio" and (values < 0).any():
+        raise InvalidInput(f"ratio ratings must not be negative, got {values[0]:g}; level='interval' has no zero point")
+    counts = np.zeros((table.shape[1], len(values)))
+    np.add.at(counts, (np.nonzero(rated)[1], codes), 1)
+    return counts, values
+
+
+def _krippendorff_from(
+    weights: FloatArray, counts: FloatArray, values: FloatArray, level: Level
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Alpha, observed and expected disagreement for every weight vector, and each item's disagreement."""
+    people = counts.sum(axis=1)
+    paired = np.where(people >= 2, people, 0)  # an answer without a second says nothing about agreement
+    totals = (weights * (paired > 0)) @ counts  # (resamples, values)
+    if level in ("nominal", "ratio"):
+        apart = _differences(values, level)
+        items, expected = _mean_apart(counts, apart)[None], _mean_apart(totals, apart)
+    else:
+        places = _mean_ranks(totals) if level == "ordinal" else (values - values[:1])[None]
+        items = _mean_square(people, places @ counts.T, places**2 @ counts.T)  # (1 or resamples, items)
+        expected = _mean_square(totals.sum(axis=1), (places * totals).sum(axis=1), (places**2 * totals).sum(axis=1))
+    observed = _ratio((weights * paired * items).sum(axis=1), weights @ paired)
+    expected = np.where(np.isnan(observed), np.nan, expected)
+    return 1 - _ratio(observed, expected, where=_varied(totals)), observed, expected, items
+
+
+def _differences(values: FloatArray, level: Level) -> FloatArray:
+    """Squared difference of every two values (values, values)."""
+    if level == "nominal":
+        return 1 - np.eye(len(values))
+    sums = values[:, None] + values  # none negative, so a sum of zero means twice zero: no difference
+    return np.divide(values[:, None] - values, sums, out=np.zeros_like(sums), where=sums > 0) ** 2
+
+
+def _mean_apart(counts: FloatArray, apart: FloatArray) -> FloatArray:
+    """Mean of `apart` over pairs of different answers, for every row of counts; 0 without a pair."""
+    n = counts.sum(axis=1)
+    return _ratio(((counts @ apart) * counts).sum(axis=1), n * (n - 1), otherwise=0.0)
+
+
+def _mean_square(n: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
+    """Mean squared difference of n numbers, given their sum and their sum of squares; 0 without a pair."""
+    return _ratio(2 * (n * second - first**2), n * (n - 1), otherwise=0.0)
+
+
+def _mean_ranks(totals: FloatArray) -> FloatArray:
+    """Mean rank of each value among all answers, up to a constant; (resamples, values)."""
+    return np.asarray(totals.cumsum(axis=1) - totals / 2)
+
+
+def _cronbach_from(weights: FloatArray, scores: FloatArray) -> FloatArray:
+    """Alpha for every weight vector (resamples, people)."""
+    items, n = scores.shape[1], weights.sum(axis=1)
+    centred = scores - scores.mean(axis=0) if len(scores) else scores  # keeps the differences of squares accurate
+    totals = centred.sum(axis=1)
+    within = (weights @ centred**2).sum(axis=1) - _ratio(((weights @ centred) ** 2).sum(axis=1), n)
+    overall = weights @ totals**2 - _ratio((weights @ totals) ** 2, n)
+    # Equal totals leave a speck of variance from rounding: of the difference here, and of the sums before it.
+    speck = _ROUNDING * (weights @ totals**2) + n * (_ROUNDING * np.abs(scores).sum(axis=1).max(initial=0.0)) ** 2
+    kept = _ratio(within, overall, where=(overall > speck) & (items > 1))
+    return np.asarray(items / max(items - 1, 1) * (1 - kept))
+
+
+def _complete(scores: ArrayLike) -> FloatArray:
+    table = np.asarray(scores, dtype=np.float64)
+    if np.isnan(table).any():
+        raise InvalidInput(
+            f"alpha needs complete forms, got {np.isnan(table).sum()} missing scores; keep the people who answered "
+            "every item, or use krippendorff_alpha"
+        )
+    return finite(table, name="scores", ndim=2)
+
+
+def _weights(weights: ArrayLike, columns: int, *, of: str) -> FloatArray:
+    table = finite(weights, name="weights", ndim=2)
+    if table.shape[1] != columns or (table < 0).any():
+        raise InvalidInput(
+            f"weights must be (resamples, {columns}), one per {of} and none negative, "
+            f"got shape {table.shape} and lowest {table.min(initial=0.0):g}"
+        )
+    return table
+
+
+def _ratio(
+    top: FloatArray, bottom: FloatArray, *, where: BoolArray | None = None, otherwise: float = np.nan
+) -> FloatArray:
+    """Quotient, and `otherwise` where it is undefined: the divisor not positive, or `where` false."""
+    shape = np.broadcast_shapes(top.shape, bottom.shape)
+    defined = (bottom > 0) if where is None else (bottom > 0) & where
+    return np.asarray(np.divide(top, bottom, out=np.full(shape, otherwise), where=defined))
+
+
+def _varied(totals: FloatArray) -> BoolArray:
+    """Whether at least two classes or values occur, row by row."""
+    return np.asarray((totals > 0).sum(axis=1) >= 2)
+
+
+def _coded(values: ArrayLike, *, name: str) -> tuple[IntArray, NDArray[Any]]:
+    """Codes in order of first appearance, -1 for no answer, and the names they stand for."""
+    known: dict[Any, int] = {}
+    listed = labels(values, name=name).tolist()
+    codes = [-1 if _missing(value) else known.setdefault(value, len(known)) for value in listed]
+    names = np.empty(len(known), dtype=object)
+    names[:] = list(known)
+    return np.array(codes, dtype=np.int64), names
+
+
+def _missing(value: object) -> bool:
+    if isinstance(value, (int, float)):
+        return math.isnan(value) or value < 0
+    return value is None or value in ("", "na")
+
+
+def _check_share(p: float, z: float) -> None:
+    if not 0 < p < 1:
+        raise InvalidInput(f"p must lie between 0 and 1, got {p}; one over the number of classes is a common guess")
+    if not z > 0:
+        raise InvalidInput(f"z must be positive, got {z}; 1.96 or 2 give 95 %")

@@ -1,0 +1,137 @@
+"""Many observers' answers to the same stimuli, as codes: what every all-pairs measure reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cosight.arrays import BoolArray, FloatArray, correctness, labels, same_length
+from cosight.errors import InvalidInput
+
+__all__ = ["NOT_SHOWN", "NO_ANSWER", "Answers", "CodeArray", "common_trials", "encode"]
+
+NO_ANSWER = -1  # shown, but nothing was answered in time
+NOT_SHOWN = -2  # this observer never met the stimulus
+
+CodeArray = NDArray[np.int16]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Answers of `observers` observers to `stimuli` stimuli, coded 0..classes-1."""
+
+    response: CodeArray  # (observers, stimuli); NO_ANSWER or NOT_SHOWN where negative
+    truth: CodeArray  # (stimuli,); negative where the truth is unknown
+    classes: int
+
+    def __post_init__(self) -> None:
+        if self.response.ndim != 2 or self.truth.shape != self.response.shape[1:]:
+            raise InvalidInput(
+                f"responses must be (observers, stimuli) beside one truth a stimulus, "
+                f"got shapes {self.response.shape} and {self.truth.shape}"
+            )
+        top = max(self.response.max(initial=-1), self.truth.max(initial=-1))
+        if top >= self.classes:
+            raise InvalidInput(f"codes must be below the number of classes, got {top} with {self.classes} classes")
+
+    @classmethod
+    def of_correctness(cls, *observers: ArrayLike) -> Answers:
+        """Answers known only as right (1) or wrong (0), one array an observer."""
+        rows = [correctness(row, name=f"observer {i}") for i, row in enumerate(observers)]
+        same_length(**{f"observer {i}": row for i, row in enumerate(rows)})
+        response = np.array(rows, dtype=np.int16)
+        return cls(response, np.ones(response.shape[1], dtype=np.int16), 2)
+
+    @property
+    def observers(self) -> int:
+        """How many observers."""
+        return int(self.response.shape[0])
+
+    @property
+    def stimuli(self) -> int:
+        """How many stimuli."""
+        return int(self.response.shape[1])
+
+    @property
+    def shown(self) -> BoolArray:
+        """Where an observer met a stimulus whose truth is known; (observers, stimuli)."""
+        return np.asarray((self.response != NOT_SHOWN) & (self.truth >= 0))
+
+    @property
+    def correct(self) -> BoolArray:
+        """Where the answer is the truth; a missing answer is not."""
+        return np.asarray((self.response == self.truth) & (self.truth >= 0))
+
+    @property
+    def wrong(self) -> BoolArray:
+        """Where something was answered and it is not the truth."""
+        wrong = np.asarray(self.response != self.truth)
+        wrong &= self.response >= 0
+        wrong &= self.truth >= 0
+        return wrong
+
+    def of(self, observers: ArrayLike) -> Answers:
+        """Only these observers (indices or a mask)."""
+        return Answers(self.response[np.asarray(observers)], self.truth, self.classes)
+
+    def at(self, stimuli: ArrayLike) -> Answers:
+        """Only these stimuli (indices or a mask), in this order."""
+        picked = np.asarray(stimuli)
+        return Answers(self.response[:, picked], self.truth[picked], self.classes)
+
+
+def encode(
+    *answers: ArrayLike, truth: ArrayLike, classes: ArrayLike | None = None, names: tuple[str, ...] = ("a", "b")
+) -> Answers:
+    """Answers and truth given as class names or numbers, coded over `classes` (default: every value that occurs).
+
+    None, nan, "" and "na" in an answer mean no answer; the truth must be known.
+
+    >>> encode(["cat", None], ["dog", "dog"], truth=["cat", "dog"]).response
+    array([[ 0, -1],
+           [ 1,  1]], dtype=int16)
+    """
+    rows = [labels(row, name=name) for row, name in zip(answers, names, strict=False)]
+    target = labels(truth, name="truth")
+    same_length(truth=target, **dict(zip(names, rows, strict=False)))
+    present = [~_missing(row) for row in rows]
+    if _missing(target).any():
+        raise InvalidInput("the truth must be known for every trial, got a missing one; leave such trials out first")
+    known = _known(classes, [target, *(row[ok] for row, ok in zip(rows, present, strict=True))])
+    response = np.full((len(rows), len(target)), NO_ANSWER, dtype=np.int16)
+    for code, row, ok in zip(response, rows, present, strict=True):
+        code[ok] = _codes(row[ok], known)
+    return Answers(response, _codes(target, known), len(known))
+
+
+def common_trials(answers: Answers, pairs: NDArray[np.int64]) -> FloatArray:
+    """How many stimuli both observers of each pair met; (pairs,)."""
+    seen = answers.shown.astype(np.float32)
+    return (seen @ seen.T)[pairs[:, 0], pairs[:, 1]].astype(np.float64)
+
+
+def _missing(values: NDArray[Any]) -> BoolArray:
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values))
+    if values.dtype.kind in "OU":
+        return np.array([v is None or v != v or v in ("", "na") for v in values.tolist()], dtype=np.bool_)
+    return np.zeros(len(values), dtype=np.bool_)
+
+
+def _known(classes: ArrayLike | None, seen: list[NDArray[Any]]) -> list[Any]:
+    found = {value for values in seen for value in values.tolist()}
+    if classes is None:
+        return sorted(found)
+    known = list(np.asarray(classes).tolist())
+    unknown = sorted(found - set(known))
+    if unknown:
+        raise InvalidInput(f"answers must be among the classes, got {unknown[0]!r}; add it to the classes")
+    return known
+
+
+def _codes(values: NDArray[Any], known: list[Any]) -> CodeArray:
+    code = {value: index for index, value in enumerate(known)}
+    return np.array([code[value] for value in values.tolist()], dtype=np.int16)

@@ -1,0 +1,266 @@
+"""Which classes do two observers confuse? Confusion matrices and class-level error similarity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cosight.arrays import FloatArray
+from cosight.errors import InvalidInput
+from cosight.measures.answers import Answers, encode
+from cosight.measures.facts import PairForm, declare, pair_forms
+from cosight.measures.sums import BLOCK, Pairs, Weights, divide, summed
+
+__all__ = [
+    "ClassLevelErrorSimilarity",
+    "Midpoint",
+    "class_level_error_distance_printed",
+    "class_level_error_similarity",
+    "class_level_error_similarity_matrix",
+    "class_level_error_similarity_pooled",
+    "class_level_error_similarity_resampled",
+    "confusion_matrix",
+]
+
+Midpoint = Literal["mean", "pooled"]
+
+_ALPHA = 0.5  # Dirichlet prior of the error rows, Xu et al. 2024, footnote 3
+
+
+def confusion_matrix(response: ArrayLike, truth: ArrayLike, *, classes: ArrayLike | None = None) -> FloatArray:
+    """Counts of (true class, answer); (classes, classes + 1), the last column for missing answers.
+
+    Classes in the order of `classes`, or sorted where that is None.
+
+    >>> confusion_matrix(["a", "b", None], ["a", "a", "b"])
+    array([[1., 1., 0.],
+           [0., 0., 1.]])
+    """
+    answers = encode(response, truth=truth, classes=classes)
+    k = answers.classes
+    said = np.where(answers.response[0] < 0, k, answers.response[0])
+    cells = answers.truth.astype(np.int64) * (k + 1) + said
+    return np.bincount(cells, minlength=k * (k + 1)).reshape(k, k + 1).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassLevelErrorSimilarity:
+    """Similarity of two observers' error distributions over classes."""
+
+    value: float  # CLES = 1 / (1 + distance)
+    distance: float  # CLED
+    items: FloatArray  # divergence of each true class, before weighting; (classes,)
+    weights: FloatArray  # (classes,), sum 1
+    n: int  # errors of both
+
+
+@declare(
+    "class_level_error_similarity",
+    summary="Do two observers confuse the same classes? No shared trials needed.",
+    low=1 / (1 + float(np.log(2))),
+    high=1,
+    direction="higher",
+    symmetric=True,
+    needs=("responses", "truth"),
+    citation="Xu et al. 2024, AAAI-25; weights normalised and alpha over the k - 1 wrong classes",
+    aliases=("cles",),
+)
+def class_level_error_similarity(
+    a: ArrayLike,
+    b: ArrayLike,
+    truth: ArrayLike,
+    *,
+    midpoint: Midpoint = "mean",
+    alpha: float = _ALPHA,
+    classes: ArrayLike | None = None,
+) -> ClassLevelErrorSimilarity:
+    """CLES = 1 / (1 + CLED), CLED = sum over true classes c of w_c JSD_c.
+
+    JSD_c is the Jensen-Shannon divergence (nats) between the two observers' answers to class c when wrong: the
+    k - 1 wrong cells of the confusion row, `alpha` added to each, normalised. w_c is the share of both observers'
+    errors that falls on c. `midpoint="pooled"` compares each with the posterior of the pooled counts instead of
+    the mean of the two, as the released numbers do; then CLES(A, A) < 1.
+
+    Missing answers are left out. Undefined (nan) without any error and with fewer than two classes. `classes`
+    matters: a class that never occurs is still a way to be wrong. Default: every class seen.
+
+    >>> class_level_error_similarity(["b", "c"], ["b", "c"], ["a", "a"]).value
+    1.0
+    """
+    answers = encode(a, b, truth=truth, classes=classes)
+    if alpha <= 0:
+        raise InvalidInput(f"alpha must be positive, got {alpha}; a row without errors has no distribution otherwise")
+    a_errors, b_errors = _error_counts(answers)
+    return _similarity(a_errors, b_errors, alpha, midpoint)
+
+
+@declare(
+    "class_level_error_similarity_pooled",
+    summary="CLES against the posterior of the pooled counts, as the released numbers of the paper.",
+    low=0,
+    high=1,
+    direction="higher",
+    symmetric=True,
+    needs=("responses", "truth"),
+    citation="released numbers of Xu et al. 2024, AAAI-25",
+    aliases=("cles_pooled",),
+)
+def class_level_error_similarity_pooled(
+    a: ArrayLike, b: ArrayLike, truth: ArrayLike, *, classes: ArrayLike | None = None
+) -> ClassLevelErrorSimilarity:
+    """`class_level_error_similarity(..., midpoint="pooled")`; undefined where that is.
+
+    >>> round(class_level_error_similarity_pooled(["b", "b"], ["b", "b"], ["a", "a"], classes=list("abc")).value, 4)
+    0.9779
+    """
+    return class_level_error_similarity(a, b, truth, midpoint="pooled", classes=classes)
+
+
+@declare(
+    "class_level_error_distance_printed",
+    summary="CLED as Eq. 2 prints it: raw error counts as weights, alpha over all classes.",
+    low=0,
+    high=float("inf"),
+    direction="lower",
+    symmetric=True,
+    needs=("responses", "truth"),
+    citation="Xu et al. 2024, AAAI-25, Eq. 2",
+    aliases=("cled_printed",),
+)
+def class_level_error_distance_printed(
+    a: ArrayLike, b: ArrayLike, truth: ArrayLike, *, classes: ArrayLike | None = None
+) -> ClassLevelErrorSimilarity:
+    """CLED with w_c = number of errors of both on class c, and alpha added to all C cells of a row.
+
+    It grows with the number of trials; `value` is this distance, not a similarity. nan without any error.
+
+    >>> round(class_level_error_distance_printed(["b", "c"], ["b", "b"], ["a", "a"]).value, 4)
+    0.2217
+    """
+    answers = encode(a, b, truth=truth, classes=classes)
+    counts = _error_counts(answers)
+    diagonal = np.zeros((*counts.shape[:2], 1))  # no error falls there, but the printed alpha does
+    a_errors, b_errors = np.concatenate([counts, diagonal], axis=2)
+    printed = _similarity(a_errors, b_errors, _ALPHA, "mean")
+    distance = printed.distance * printed.n
+    return ClassLevelErrorSimilarity(distance, distance, printed.items, printed.weights * printed.n, printed.n)
+
+
+def class_level_error_similarity_matrix(answers: Answers, *, midpoint: Midpoint = "mean") -> FloatArray:
+    """CLES of all pairs from each observer's own errors, whichever stimuli they were made on."""
+    return _similarity_matrix(_error_counts(answers), midpoint)
+
+
+def class_level_error_similarity_resampled(
+    answers: Answers, weights: Weights, pairs: Pairs, *, midpoint: Midpoint = "mean"
+) -> FloatArray:
+    """CLES for each pair and resample; (pairs, resamples)."""
+    step = max(1, BLOCK // max(1, answers.observers * answers.classes**2))
+    blocks = [
+        _similarities(_weighted_error_counts(answers, weights[start : start + step]), pairs, midpoint)
+        for start in range(0, len(weights), step)
+    ]
+    return np.concatenate(blocks, axis=1) if blocks else np.empty((len(pairs), 0))
+
+
+def _similarity_matrix(counts: FloatArray, midpoint: Midpoint) -> FloatArray:
+    """CLES of all pairs from counts (observers, classes, cells)."""
+    m = len(counts)
+    pairs = np.stack(np.triu_indices(m), axis=1)
+    out = np.empty((m, m))
+    out[pairs[:, 0], pairs[:, 1]] = out[pairs[:, 1], pairs[:, 0]] = _similarities(counts[:, None], pairs, midpoint)[
+        :, 0
+    ]
+    return out
+
+
+def _error_cells(answers: Answers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For every error its cell (observer, true class, wrong class but the diagonal) as one number, and its stimulus."""
+    row, stimulus = np.divmod(np.flatnonzero(answers.wrong), max(answers.stimuli, 1))
+    true = answers.truth[stimulus].astype(np.int64)
+    said = answers.response[row, stimulus] - (answers.response[row, stimulus] > true)
+    return (row * answers.classes + true) * (answers.classes - 1) + said, stimulus
+
+
+def _error_counts(answers: Answers) -> FloatArray:
+    """How often each wrong answer was given to each true class; (observers, classes, classes - 1)."""
+    shape = (answers.observers, answers.classes, max(answers.classes - 1, 0))
+    return np.bincount(_error_cells(answers)[0], minlength=int(np.prod(shape))).reshape(shape).astype(np.float64)
+
+
+def _weighted_error_counts(answers: Answers, weights: Weights) -> FloatArray:
+    """`_error_counts` of each resample; (observers, resamples, classes, classes - 1)."""
+    shape = (answers.observers, answers.classes, max(answers.classes - 1, 0))
+    counts = summed(*_error_cells(answers), np.ascontiguousarray(weights.T), int(np.prod(shape)))
+    return np.moveaxis(counts.reshape(*shape, len(weights)), 3, 1)
+
+
+def _similarities(counts: FloatArray, pairs: Pairs, midpoint: Midpoint) -> FloatArray:
+    """CLES of the pairs, (pairs, resamples), from counts (observers, resamples, classes, cells)."""
+    step = max(1, BLOCK // 8 // max(1, int(np.prod(counts.shape[1:]))))
+    out = np.empty((len(pairs), counts.shape[1]))
+    for start in range(0, len(pairs), step):
+        i, j = pairs[start : start + step].T
+        divergence, weights, n = _divergences(counts[i], counts[j], _ALPHA, midpoint)
+        distance = np.where(n > 0, (divergence * weights).sum(axis=-1), np.nan)
+        out[start : start + step] = 1 / (1 + distance)
+    return out
+
+
+def _similarity(a: FloatArray, b: FloatArray, alpha: float, midpoint: Midpoint) -> ClassLevelErrorSimilarity:
+    """CLES of one pair from its error counts (classes, cells)."""
+    divergence, weights, n = _divergences(a, b, alpha, midpoint)
+    distance = float((divergence * weights).sum()) if n > 0 else float("nan")
+    return ClassLevelErrorSimilarity(1 / (1 + distance), distance, divergence, weights, int(n))
+
+
+def _divergences(
+    a: FloatArray, b: FloatArray, alpha: float, midpoint: Midpoint
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Divergence and weight of each true class, and the number of errors, from counts (..., classes, cells)."""
+    errors_a, errors_b = a.sum(axis=-1), b.sum(axis=-1)
+    prior = alpha * a.shape[-1]
+    p, q = (a + alpha) / (errors_a + prior)[..., None], (b + alpha) / (errors_b + prior)[..., None]
+    if midpoint == "mean":
+        middle = (p + q) / 2
+    elif midpoint == "pooled":
+        middle = (a + b + alpha) / (errors_a + errors_b + prior)[..., None]
+    else:
+        raise InvalidInput(f'midpoint must be "mean" or "pooled", got {midpoint!r}')
+    log = np.log(middle)
+    divergence = ((p * (np.log(p) - log)).sum(axis=-1) + (q * (np.log(q) - log)).sum(axis=-1)) / 2
+    errors = errors_a + errors_b
+    n = errors.sum(axis=-1)
+    weights = np.nan_to_num(divide(errors, np.broadcast_to(n[..., None], errors.shape)))
+    return np.where(errors > 0, np.maximum(divergence, 0), 0.0), weights, n  # 0 may come out as -1e-17
+
+
+def _errors_of_both(answers: Answers, pairs: Pairs) -> FloatArray:
+    errors = np.count_nonzero(answers.wrong, axis=1).astype(np.float64)
+    return errors[pairs[:, 0]] + errors[pairs[:, 1]]
+
+
+def _pooled_matrix(answers: Answers) -> FloatArray:
+    return class_level_error_similarity_matrix(answers, midpoint="pooled")
+
+
+def _pooled_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
+    return class_level_error_similarity_resampled(answers, weights, pairs, midpoint="pooled")
+
+
+pair_forms.add(
+    "class_level_error_similarity",
+    PairForm(
+        class_level_error_similarity_matrix,
+        class_level_error_similarity_resampled,
+        _errors_of_both,
+        "errors of both",
+    ),
+)
+pair_forms.add(
+    "class_level_error_similarity_pooled",
+    PairForm(_pooled_matrix, _pooled_resampled, _errors_of_both, "errors of both"),
+)

@@ -1,0 +1,229 @@
+"""Do two measures order the same pairs of observers alike?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from cosight.arrays import BoolArray, FloatArray, IntArray, labels, same_length
+from cosight.errors import InvalidInput
+
+__all__ = [
+    "Correlation",
+    "DomainCorrelations",
+    "RankCorrelation",
+    "domain_correlations",
+    "pearson_correlation",
+    "rank_correlation",
+    "rank_correlation_resampled",
+    "z_scores",
+]
+
+_FEWEST = 3  # through two points every correlation is +1 or -1
+
+
+@dataclass(frozen=True, slots=True)
+class RankCorrelation:
+    """Spearman's r and how many pairs it rests on."""
+
+    value: float
+    n: int
+    left_out: int  # pairs with a nan on either side
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """Pearson's r with its interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    left_out: int  # pairs with a nan on either side
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DomainCorrelations:
+    """Spearman's r of every two measures: within each domain, over all of them, and on average."""
+
+    measures: tuple[str, ...]
+    domains: tuple[str, ...]
+    in_domain: FloatArray  # (domains, measures, measures)
+    global_: FloatArray  # (measures, measures), all domains pooled
+    average: FloatArray  # (measures, measures), mean of the defined in-domain values
+    left_out: IntArray  # (measures, measures), domains whose value is undefined
+
+
+def rank_correlation(x: ArrayLike, y: ArrayLike) -> RankCorrelation:
+    """Spearman's r: Pearson's r of the ranks, ties sharing their mean rank (Spearman 1904).
+
+    Pairs with a nan are left out before ranking, and counted.
+
+    Undefined (`value` is nan) with fewer than 3 pairs or when one side is constant.
+
+    >>> rank_correlation([1, 2, 3, 4, float("nan")], [1, 4, 9, 16, 25])
+    RankCorrelation(value=1.0, n=4, left_out=1)
+    """
+    a, b = _numbers(x, name="x", ndim=1), _numbers(y, name="y", ndim=1)
+    same_length(x=a, y=b)
+    n = int(np.count_nonzero(_defined(a, b)))
+    return RankCorrelation(float(rank_correlation_resampled(a[None], b[None])[0]), n, len(a) - n)
+
+
+def rank_correlation_resampled(x: ArrayLike, y: ArrayLike) -> FloatArray:
+    """Spearman's r of each row of x with the same row of y: shapes (resamples, n) to (resamples,).
+
+    A pair with a nan is left out of its row. Undefined (nan) for a row with fewer than 3 pairs or a constant side.
+
+    >>> rank_correlation_resampled([[1, 2, 3], [1, 2, 2]], [[3, 2, 1], [0, 5, 5]]).tolist()
+    [-1.0, 1.0]
+    """
+    a, b = _numbers(x, name="x", ndim=2), _numbers(y, name="y", ndim=2)
+    if a.shape != b.shape:
+        raise InvalidInput(f"x and y must have one shape, got {a.shape} and {b.shape}")
+    keep = _defined(a, b)
+    return _pearson(_ranks(a, keep), _ranks(b, keep), keep)
+
+
+def pearson_correlation(x: ArrayLike, y: ArrayLike, *, level: float = 0.95) -> Correlation:
+    """Pearson's r and its interval tanh(atanh(r) -+ z / sqrt(n - 3)) (Fisher 1921).
+
+    Pairs with a nan are left out and counted. The interval supposes roughly normal pairs; elsewhere resample.
+
+    Undefined (`value` is nan) with fewer than 3 pairs or when one side is constant; the interval is nan also with
+    3 pairs. At r = 1 or -1 it has no width.
+
+    >>> r = pearson_correlation([1, 2, 3, 4, 5], [2, 1, 4, 3, 5])
+    >>> round(r.value, 3), round(r.low, 3), round(r.high, 3)
+    (0.8, -0.28, 0.986)
+    """
+    if not 0 < level < 1:
+        raise InvalidInput(f"level must lie between 0 and 1, got {level}; 0.95 is usual")
+    a, b = _numbers(x, name="x", ndim=1), _numbers(y, name="y", ndim=1)
+    same_length(x=a, y=b)
+    keep = _defined(a, b)
+    n = int(keep.sum())
+    r = float(_pearson(a[None], b[None], keep[None])[0])
+    low, high = _fisher_interval(r, n, level)
+    return Correlation(r, low, high, n, len(a) - n)
+
+
+def domain_correlations(domain: ArrayLike, values: Mapping[str, ArrayLike]) -> DomainCorrelations:
+    """Spearman's r of every two measures, in each domain and over all (Xu et al. 2024, Table 1 and Figure 5).
+
+    Row i is one pair of observers in `domain[i]`; `values[m][i]` is what measure m says about it, nan if undefined.
+    The average gives every domain with a defined r the same weight; the domains left out are counted.
+
+    Undefined (nan) where `rank_correlation` is; an average when every domain is.
+
+    >>> r = domain_correlations(["a"] * 3 + ["b"] * 3, {"ec": [1, 2, 3, 7, 8, 9], "ma": [7, 8, 9, 1, 2, 3]})
+    >>> float(r.average[0, 1]), round(float(r.global_[0, 1]), 3)
+    (1.0, -0.543)
+    """
+    where = _named(domain)
+    table = {f"values[{name!r}]": _numbers(column, name=name, ndim=1) for name, column in values.items()}
+    if not table:
+        raise InvalidInput("values must name at least one measure, got none")
+    same_length(domain=where, **table)
+    stack = np.stack(list(table.values()))  # (measures, rows)
+    domains = tuple(dict.fromkeys(where.tolist()))
+    each = [_correlation_matrix(stack[:, where == name]) for name in domains]
+    in_domain = np.array(each).reshape(-1, len(table), len(table))
+    left_out = np.isnan(in_domain).sum(axis=0)
+    defined = len(domains) - left_out
+    average = np.divide(np.nansum(in_domain, axis=0), defined, out=np.full(defined.shape, np.nan), where=defined > 0)
+    return DomainCorrelations(tuple(values), domains, in_domain, _correlation_matrix(stack), average, left_out)
+
+
+def z_scores(values: ArrayLike, *, ddof: int = 0) -> FloatArray:
+    """One measure's values in standard deviations from their mean (Xu et al. 2024, Figure 6).
+
+    z = (v - mean) / sd, where mean and sd (divisor n - ddof) leave nan out; nan stays nan.
+
+    Undefined (all nan) with fewer than 2 values, or when they are constant.
+
+    >>> z_scores([1, 3, float("nan")]).round(6).tolist()
+    [-1.0, 1.0, nan]
+    """
+    if ddof not in (0, 1):
+        raise InvalidInput(f"ddof must be 0 or 1, got {ddof}")
+    array = _numbers(values, name="values", ndim=1)
+    keep = ~np.isnan(array)
+    n = int(keep.sum())
+    if n < 2:
+        return np.full_like(array, np.nan)
+    return np.asarray(_unit(array[None], keep[None])[0] * np.sqrt(n - ddof))
+
+
+def _numbers(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
+    """Numbers with `ndim` axes in which nan, but not infinity, is allowed."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != ndim:
+        raise InvalidInput(f"{name} must have {ndim} axes, got shape {array.shape}")
+    if np.isinf(array).any():
+        raise InvalidInput(f"{name} must not be infinite, got {array[np.isinf(array)][0]}; use nan for undefined")
+    return array
+
+
+def _named(domain: ArrayLike) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
+    """Domain names as text; a row without one has nowhere to go."""
+    rows = labels(domain, name="domain").tolist()
+    for i, name in enumerate(rows):
+        if name is None or name == "" or name != name:
+            raise InvalidInput(f"domain must name every row, got {name!r} in row {i}; name it or leave the row out")
+    return np.array([str(name) for name in rows], dtype=np.str_)
+
+
+def _defined(a: FloatArray, b: FloatArray) -> BoolArray:
+    return ~(np.isnan(a) | np.isnan(b))
+
+
+def _ranks(rows: FloatArray, keep: BoolArray) -> FloatArray:
+    """Average ranks within each row of the kept entries; the others, moved behind them, get ranks nobody reads."""
+    behind = np.where(keep, rows, np.inf)
+    return np.asarray(rankdata(behind, axis=-1), dtype=np.float64) if rows.size else behind
+
+
+def _unit(rows: FloatArray, keep: BoolArray) -> FloatArray:
+    """Each row's kept entries centred and of length one (others 0 or nan); nan for a constant row."""
+    values = np.where(keep, rows, 0.0)
+    peak = np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
+    # in units of the largest, squares cannot overflow and a constant row is exactly 1, so that it centres to exactly 0
+    values = values / np.where(peak > 0, peak, 1.0)
+    mean = values.sum(axis=-1, keepdims=True) / np.maximum(keep.sum(axis=-1, keepdims=True), 1)
+    values = np.where(keep, values - mean, 0.0)
+    length = np.linalg.norm(values, axis=-1, keepdims=True)
+    unit = np.divide(values, length, out=np.full_like(values, np.nan), where=length > 0)
+    return np.where(np.isnan(rows), np.nan, unit)
+
+
+def _pearson(a: FloatArray, b: FloatArray, keep: BoolArray) -> FloatArray:
+    """Row by row: (|u + v|^2 - |u - v|^2) / (|u + v|^2 + |u - v|^2) of the unit rows, never outside [-1, 1]."""
+    u, v = _unit(np.where(keep, a, 0.0), keep), _unit(np.where(keep, b, 0.0), keep)
+    alike, unlike = np.square(u + v).sum(axis=-1), np.square(u - v).sum(axis=-1)
+    enough = keep.sum(axis=-1) >= _FEWEST
+    r: FloatArray = np.divide(alike - unlike, alike + unlike, out=np.full(len(a), np.nan), where=enough)
+    return r
+
+
+def _fisher_interval(r: float, n: int, level: float) -> tuple[float, float]:
+    if np.isnan(r) or n <= _FEWEST:
+        return float("nan"), float("nan")
+    if abs(r) == 1:
+        return r, r  # atanh is infinite here
+    half = float(ndtri((1 + level) / 2)) / np.sqrt(n - 3)
+    return float(np.tanh(np.arctanh(r) - half)), float(np.tanh(np.arctanh(r) + half))
+
+
+def _correlation_matrix(stack: FloatArray) -> FloatArray:
+    """Spearman's r of every two rows."""
+    rows, columns = np.triu_indices(len(stack))
+    matrix = np.full((len(stack), len(stack)), np.nan)
+    matrix[rows, columns] = rank_correlation_resampled(stack[rows], stack[columns])
+    matrix[columns, rows] = matrix[rows, columns]
+    return matrix
