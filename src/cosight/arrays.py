@@ -9,7 +9,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosight.errors import InvalidInput
 
-__all__ = ["BoolArray", "FloatArray", "IntArray", "correctness", "distributions", "finite", "labels", "same_length"]
+__all__ = [
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
+    "answer_counts",
+    "correctness",
+    "distributions",
+    "draw_weights",
+    "finite",
+    "labels",
+    "same_length",
+]
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
@@ -67,3 +78,31 @@ def distributions(values: ArrayLike, *, name: str = "probabilities") -> FloatArr
     if off.any():
         raise InvalidInput(f"{name} must sum to one, got {sums[off][0]:.6g}; divide by the sum first")
     return array
+
+
+def answer_counts(values: ArrayLike, *, name: str = "counts") -> IntArray:
+    """Check a table of counts, shape (items, classes): whole numbers, none negative, at least one class.
+
+    >>> answer_counts([[2, 0], [1, 1]]).sum()
+    np.int64(4)
+    """
+    table = finite(values, name=name, ndim=2)
+    if table.shape[1] == 0:
+        raise InvalidInput(f"{name} must have a class axis, got shape {table.shape}")
+    bad = (table < 0) | (table != np.floor(table))
+    if bad.any():
+        raise InvalidInput(
+            f"{name} must be whole numbers of people, got {table[bad][0]:g}; give counts instead of shares"
+        )
+    return table.astype(np.int64)
+
+
+def draw_weights(weights: ArrayLike, columns: int, *, of: str) -> FloatArray:
+    """How often each of `columns` items or people (`of` says which) was drawn, shape (resamples, columns)."""
+    table = finite(weights, name="weights", ndim=2)
+    if table.shape[1] != columns or (table < 0).any():
+        raise InvalidInput(
+            f"weights must be (resamples, {columns}), one per {of} and none negative, "
+            f"got shape {table.shape} and lowest {table.min(initial=0.0):g}"
+        )
+    return table

@@ -77,7 +77,7 @@ def test_against_an_outside_reference(name, random_pair):
 
 
 def test_entropy_against_scipy(random_pair):
-    result = distance.response_entropy(random_pair[1])
+    result = distance.label_entropy(random_pair[1])
     np.testing.assert_allclose(result.items, stats.entropy(random_pair[1], axis=1), rtol=1e-9)
     assert result.value == pytest.approx(result.items.mean())
 
@@ -86,7 +86,7 @@ def test_entropy_against_scipy(random_pair):
     ("p", "expected"), [([1, 0, 0], 0), ([0.25] * 4, math.log(4)), ([0.5, 0.5, 0], math.log(2)), ([1], 0)]
 )
 def test_entropy_reference_values(p, expected):
-    assert distance.response_entropy(p).value == pytest.approx(expected, abs=1e-15)
+    assert distance.label_entropy(p).value == pytest.approx(expected, abs=1e-15)
 
 
 @pytest.mark.parametrize("name", SYMMETRIC)
@@ -184,7 +184,7 @@ def test_without_items_the_mean_is_undefined(name):
     result = measures[name].function(np.empty((0, 3)), np.empty((0, 3)))
     assert result.items.shape == (0,)
     assert math.isnan(result.value)
-    assert math.isnan(distance.response_entropy(np.empty((0, 3))).value)
+    assert math.isnan(distance.label_entropy(np.empty((0, 3))).value)
 
 
 @pytest.mark.parametrize("name", PAIRWISE)
@@ -209,7 +209,7 @@ def test_bad_input_is_refused(name, p, q, message):
 @pytest.mark.parametrize(("p", "message"), [([0.5, 0.4], "p must sum to one"), ([[[1, 0]]], "flatten")])
 def test_entropy_refuses_bad_input(p, message):
     with pytest.raises(InvalidInput, match=message):
-        distance.response_entropy(p)
+        distance.label_entropy(p)
 
 
 def test_plain_helpers_work_over_the_last_axis_and_broadcast(random_pair):

@@ -8,8 +8,9 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from scipy.stats import entropy
 from statsmodels.stats.proportion import multinomial_proportions_confint, proportion_confint
 
+from cosight.arrays import answer_counts
 from cosight.errors import InvalidInput
-from cosight.measures.gold import answer_counts, gold_distribution, label_counts, majority
+from cosight.measures.gold import gold_distribution, label_counts, majority
 
 nan = np.nan
 few = settings(max_examples=50, deadline=None)

@@ -1,3 +1,5 @@
+"""Softmax outputs and Frechet distance: by hand, scipy, closed forms, laws and edges."""
+
 import math
 
 import numpy as np
@@ -6,23 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 from scipy.spatial.distance import jensenshannon
-from sklearn.preprocessing import KernelCenterer
 
 from cosight.errors import InvalidInput
 from cosight.measures import representation
 from cosight.measures.facts import measures
 from cosight.measures.representation import (
     frechet_distance,
-    linear_cka,
-    linear_cka_matrix,
-    minibatch_cka,
     soc_matrix,
     softmax_output_consistency,
     softmax_output_consistency_on_errors,
 )
 
 seeds = st.integers(0, 2**31)
-SHAPES = [(8, 3, 2), (30, 4, 7), (5, 40, 60), (6, 2, 300), (4, 1, 1)]  # n, d1, d2: both ways of computing
 
 
 def _features(n, *widths, seed=0):
@@ -34,148 +31,6 @@ def _features(n, *widths, seed=0):
 
 def _rotation(d, seed=1):
     return np.linalg.qr(np.random.default_rng(seed).normal(size=(d, d)))[0]
-
-
-def _loop_hsic(x, y):
-    """The unbiased HSIC of Song et al. 2012 (Eq. 5), by loops over the Gram matrices."""
-    n = len(x)
-    k = [[0.0 if i == j else float(x[i] @ x[j]) for j in range(n)] for i in range(n)]
-    m = [[0.0 if i == j else float(y[i] @ y[j]) for j in range(n)] for i in range(n)]
-    trace = sum(k[i][j] * m[j][i] for i in range(n) for j in range(n))
-    product = sum(map(sum, k)) * sum(map(sum, m)) / ((n - 1) * (n - 2))
-    chain = sum(k[i][j] * m[j][h] for i in range(n) for j in range(n) for h in range(n))
-    return (trace + product - 2 / (n - 2) * chain) / (n * (n - 3))
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_unbiased_cka_by_loops(shape):
-    x, y = _features(*shape)
-    expected = _loop_hsic(x, y) / math.sqrt(_loop_hsic(x, x) * _loop_hsic(y, y))
-    result = linear_cka(x, y)
-    assert result.value == pytest.approx(expected, rel=1e-8)
-    assert (result.n, result.unbiased, result.batches) == (shape[0], True, 1)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_biased_cka_of_centred_gram_matrices(shape):
-    x, y = _features(*shape)
-    k, m = (KernelCenterer().fit_transform(a @ a.T) for a in (x, y))  # scikit-learn
-    result = linear_cka(x, y, unbiased=False)
-    assert result.value == pytest.approx((k * m).sum() / np.linalg.norm(k) / np.linalg.norm(m), rel=1e-8)
-    x, y = x - x.mean(axis=0), y - y.mean(axis=0)  # Kornblith et al. 2019, section 3
-    norms = [np.linalg.norm(b.T @ a) for a, b in ((x, y), (x, x), (y, y))]
-    assert result.value == pytest.approx(norms[0] ** 2 / (norms[1] * norms[2]), rel=1e-8)
-    assert not result.unbiased
-
-
-@given(seeds, st.booleans(), st.sampled_from([1e-100, 0.01, 1e100]))
-@settings(deadline=None)
-def test_cka_laws(seed, unbiased, scale):
-    x, y = _features(9, 4, 12, seed=seed)
-    value = linear_cka(x, y, unbiased=unbiased).value
-    assert linear_cka(y, x, unbiased=unbiased).value == pytest.approx(value)
-    assert linear_cka(x @ _rotation(4, seed) * scale, y + 3, unbiased=unbiased).value == pytest.approx(value)
-    assert linear_cka(x[::-1], y[::-1], unbiased=unbiased).value == pytest.approx(value)
-    assert linear_cka(x, x, unbiased=unbiased).value == pytest.approx(1)
-    assert (-1 if unbiased else 0) <= value <= 1 + 1e-12
-
-
-def test_only_the_unbiased_cka_of_unrelated_wide_features_is_near_zero():
-    rng = np.random.default_rng(3)
-    x, y = rng.normal(size=(2, 20, 500))
-    assert abs(linear_cka(x, y).value) < 0.2
-    assert linear_cka(x, y, unbiased=False).value > 0.9
-
-
-@pytest.mark.parametrize("shape", [(40, 3, 5, 2), (6, 50, 30, 90)])
-@pytest.mark.parametrize("block", [1, 17, 1 << 20])
-def test_cka_is_the_same_by_rows_columns_and_blocks(shape, block, monkeypatch):
-    sets = [x - x.mean(axis=0) for x in _features(*shape)]
-    monkeypatch.setattr(representation, "_BLOCK", block)
-    expected = [[np.linalg.norm(x.T @ y) ** 2 for y in sets] for x in sets]
-    np.testing.assert_allclose(representation._crosses_by_columns(sets), expected)
-    np.testing.assert_allclose(representation._crosses_by_rows(sets), expected)
-
-
-def test_long_narrow_features_never_make_a_gram_matrix(monkeypatch):
-    monkeypatch.delattr(representation, "_crosses_by_rows")
-    x, y = _features(20_000, 3, 2)
-    assert linear_cka(x, y).value > 0.1
-
-
-def test_short_wide_features_never_make_a_covariance(monkeypatch):
-    monkeypatch.delattr(representation, "_crosses_by_columns")
-    x, y = _features(6, 20_000, 10_000)
-    assert linear_cka(x, y).n == 6
-
-
-@pytest.mark.parametrize("unbiased", [True, False])
-def test_cka_matrix_is_every_pair(unbiased):
-    sets = [*_features(12, 3, 30, 1, 8), np.full((12, 2), 0.1)]
-    matrix = linear_cka_matrix(sets, unbiased=unbiased)
-    expected = [[linear_cka(x, y, unbiased=unbiased).value for y in sets] for x in sets]
-    np.testing.assert_allclose(matrix, expected, rtol=1e-10)
-    assert np.isnan(matrix[-1]).all()
-    np.testing.assert_allclose(np.diag(matrix)[:-1], 1)
-
-
-@pytest.mark.parametrize(
-    ("x", "unbiased"),
-    [
-        (np.arange(3.0)[:, None], True),
-        (np.arange(1.0)[:, None], False),
-        (np.empty((0, 2)), True),
-        (np.empty((0, 2)), False),
-        (np.full((7, 3), 0.1), True),
-        (np.full((7, 3), 0.1), False),
-        (np.empty((5, 0)), True),
-        (np.eye(6), True),  # all rows equally far apart
-    ],
-)
-def test_cka_undefined(x, unbiased):
-    y = np.arange(len(x) * 2.0).reshape(-1, 2) ** 2
-    assert math.isnan(linear_cka(x, y, unbiased=unbiased).value)
-    assert math.isnan(linear_cka(y, x, unbiased=unbiased).value)
-
-
-def test_cka_is_defined_from_its_fewest_stimuli_on():
-    x = np.array([[0.0], [1.0], [3.0], [4.0]])
-    assert linear_cka(x, x).value == pytest.approx(1)
-    assert linear_cka(x[:2], x[:2], unbiased=False).value == pytest.approx(1)
-
-
-def test_minibatch_cka_averages_hsic():
-    x, y = _features(24, 3, 5)
-    batches = [(x[i : i + 6], y[i : i + 6]) for i in range(0, 24, 6)]
-    sums = [sum(_loop_hsic(*pick(a, b)) for a, b in batches) for pick in (_xy, _xx, _yy)]
-    result = minibatch_cka(iter(batches))  # any iterable, read once
-    assert result.value == pytest.approx(sums[0] / math.sqrt(sums[1] * sums[2]), rel=1e-8)
-    assert (result.n, result.batches) == (24, 4)
-
-
-def _xy(a, b):
-    return a, b
-
-
-def _xx(a, _):
-    return a, a
-
-
-def _yy(_, b):
-    return b, b
-
-
-def test_one_batch_is_the_whole():
-    x, y = _features(11, 3, 40)
-    assert minibatch_cka([(x, y)]).value == pytest.approx(linear_cka(x, y).value)
-
-
-def test_minibatch_cka_undefined():
-    assert math.isnan(minibatch_cka([]).value)
-    x, y = _features(8, 3, 2)
-    assert math.isnan(minibatch_cka([(x, np.full((8, 2), 0.1))]).value)
-    halved = minibatch_cka([(x, y), (np.ones((8, 3)), y)])  # a constant batch adds to HSIC(L, L) alone
-    assert halved.value == pytest.approx(linear_cka(x, y).value / math.sqrt(2))
 
 
 def _outputs(m, n, k, seed=0):
@@ -311,12 +166,6 @@ def test_frechet_undefined():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: linear_cka(np.ones((4, 2)), np.ones((5, 2))), "x 4, y 5"),
-        (lambda: linear_cka([[math.nan]] * 4, np.ones((4, 1))), "x must be finite, got nan"),
-        (lambda: linear_cka(np.ones(4), np.ones((4, 1))), "x must have 2 axes"),
-        (lambda: linear_cka_matrix([]), "at least one feature set"),
-        (lambda: linear_cka_matrix([np.ones((4, 1)), np.ones((3, 1))]), r"features\[0\] 4, features\[1\] 3"),
-        (lambda: minibatch_cka([(np.ones((3, 1)), np.ones((3, 1)))]), "at least 4 stimuli, got 3; drop it"),
         (lambda: softmax_output_consistency([[0.5, 0.4]], [[1, 0]]), "p must sum to one, got 0.9"),
         (lambda: softmax_output_consistency([[1, 0]], [[1, 0, 0]]), r"got \(1, 2\) and \(1, 3\)"),
         (lambda: softmax_output_consistency([1, 0], [1, 0]), r"one shape \(trials, classes\)"),
@@ -337,7 +186,6 @@ def test_bad_input_is_refused(call, message):
 @pytest.mark.parametrize(
     ("alias", "function"),
     [
-        ("cka", linear_cka),
         ("soc", softmax_output_consistency),
         ("soce", softmax_output_consistency_on_errors),
         ("frechet", frechet_distance),

@@ -1,7 +1,7 @@
-"""Do people agree with each other, and with themselves, and how many people does a question need?
+"""Do people agree with each other, and with themselves?
 
 Every coefficient of a table also comes as `..._resampled`: for many weight vectors at once, shape (resamples, items)
-or (resamples, people), a weight saying how often the item or person was drawn. An interval is then two percentiles.
+a weight saying how often the item was drawn. An interval is then two percentiles.
 """
 
 from __future__ import annotations
@@ -13,33 +13,25 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosight.arrays import BoolArray, FloatArray, IntArray, finite, labels, same_length
+from cosight.arrays import BoolArray, FloatArray, IntArray, answer_counts, draw_weights, finite, labels, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.facts import declare
-from cosight.measures.gold import answer_counts, label_counts
+from cosight.measures.gold import label_counts
 
 __all__ = [
-    "CronbachAlpha",
     "FleissKappa",
     "IntraKappa",
     "KrippendorffAlpha",
     "Level",
-    "RaterPlan",
-    "cronbach_alpha",
-    "cronbach_alpha_from_variances",
-    "cronbach_alpha_resampled",
-    "error_bound",
     "fleiss_kappa",
     "fleiss_kappa_resampled",
     "intra_annotator_kappa",
     "krippendorff_alpha",
     "krippendorff_alpha_resampled",
-    "minimum_raters",
 ]
 
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 
-_ROUNDING = 1e-12  # relative; sums of some thousand float64 scores are off by less
 
 _FLEISS = "Fleiss 1971, Psychological Bulletin 76; unequal numbers: Fleiss & Cuzick 1979, Applied Psych. Measurement 3"
 
@@ -82,25 +74,6 @@ class KrippendorffAlpha:
     left_out: int  # the other items
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CronbachAlpha:
-    """How far the items of a form measure one thing."""
-
-    value: float
-    item_variance_sum: float
-    total_variance: float
-    items: FloatArray | None = None  # (items,), variance of each; None where only the sums are known
-    n: int | None = None  # people
-
-
-@dataclass(frozen=True, slots=True)
-class RaterPlan:
-    """How many people an image needs."""
-
-    value: float  # before rounding up
-    raters: int
-
-
 @declare(
     "fleiss_kappa",
     summary="Agreement of several people on the class of an item, beyond chance.",
@@ -108,7 +81,7 @@ class RaterPlan:
     high=1.0,
     direction="higher",
     symmetric=None,
-    needs=("ratings",),
+    needs=("counts",),
     citation=_FLEISS,
     aliases=("fleiss", "inter_annotator_kappa"),
 )
@@ -143,7 +116,7 @@ def fleiss_kappa_resampled(counts: ArrayLike, weights: ArrayLike) -> FloatArray:
     array([0.333, 1.   , nan])
     """
     table = answer_counts(counts)
-    return _fleiss_from(_weights(weights, len(table), of="item"), table)[0]
+    return _fleiss_from(draw_weights(weights, len(table), of="item"), table)[0]
 
 
 @declare(
@@ -153,7 +126,7 @@ def fleiss_kappa_resampled(counts: ArrayLike, weights: ArrayLike) -> FloatArray:
     high=1.0,
     direction="higher",
     symmetric=None,
-    needs=("ratings",),
+    needs=("raters", "items", "responses"),
     citation="Lee et al. 2023 (VisAlign), section 3.3, with " + _FLEISS,
     aliases=("intra_kappa",),
 )
@@ -224,94 +197,7 @@ def krippendorff_alpha_resampled(ratings: ArrayLike, weights: ArrayLike, *, leve
     array([0.533, 1.   ])
     """
     counts, values = _tallies(ratings, level)
-    return _krippendorff_from(_weights(weights, len(counts), of="item"), counts, values, level)[0]
-
-
-@declare(
-    "cronbach_alpha",
-    summary="Do the items of a form measure one thing? Internal consistency of complete forms.",
-    low=-math.inf,
-    high=1.0,
-    direction="higher",
-    symmetric=None,
-    needs=("ratings",),
-    citation="Cronbach 1951, Psychometrika 16; Lee et al. 2023 (VisAlign), appendix D.1",
-    aliases=("cronbach",),
-)
-def cronbach_alpha(scores: ArrayLike) -> CronbachAlpha:
-    """Cronbach's alpha of complete forms, `scores` (people, items).
-
-    alpha = N / (N - 1) (1 - sum_i Var(x_i) / Var(sum_i x_i)), N items, variances over n people with n - 1.
-    Source: Cronbach (1951).
-
-    nan with fewer than two items or two people, and when everybody has the same total.
-
-    >>> round(cronbach_alpha([[1, 1], [0, 0], [1, 0]]).value, 3)
-    0.667
-    """
-    table = _complete(scores)
-    people = len(table)
-    variances = table.var(axis=0, ddof=1) if people > 1 else np.full(table.shape[1], np.nan)
-    total = float(table.sum(axis=1).var(ddof=1)) if people > 1 else math.nan
-    value = float(_cronbach_from(np.ones((1, people)), table)[0])
-    return CronbachAlpha(value, float(variances.sum()), total, variances, people)
-
-
-def cronbach_alpha_resampled(scores: ArrayLike, weights: ArrayLike) -> FloatArray:
-    """Cronbach's alpha for each row of `weights` (resamples, people), shape (resamples,); nan as in `cronbach_alpha`.
-
-    >>> cronbach_alpha_resampled([[1, 1], [0, 0], [1, 0]], [[1, 1, 1], [2, 1, 0], [3, 0, 0]]).round(3)
-    array([0.667, 1.   , nan])
-    """
-    table = _complete(scores)
-    return _cronbach_from(_weights(weights, len(table), of="person"), table)
-
-
-def cronbach_alpha_from_variances(items: int, item_variance_sum: float, total_variance: float) -> CronbachAlpha:
-    """Cronbach's alpha of a published table: N items, the sum of their variances, the variance of people's totals.
-
-    nan with fewer than two items or no variance of the totals. The sums of Lee et al. (2023, D.1):
-
-    >>> round(cronbach_alpha_from_variances(100, 127.134, 976.564).value, 2)
-    0.88
-    """
-    if not (item_variance_sum >= 0 and total_variance >= 0):
-        raise InvalidInput(f"variances must not be negative, got {item_variance_sum} and {total_variance}")
-    defined = items >= 2 and total_variance > 0
-    value = items / (items - 1) * (1 - item_variance_sum / total_variance) if defined else math.nan
-    return CronbachAlpha(value, item_variance_sum, total_variance)
-
-
-def minimum_raters(error_bound: float, *, p: float, z: float = 2.0, plus_one: bool = False) -> RaterPlan:
-    """How many people an image needs for a share near `p` to be known within `error_bound`.
-
-    n >= z^2 p (1 - p) / error_bound^2, and one more with `plus_one`. Lee et al. (2023, F.4) derive the one more,
-    drop it for simplicity, and round z = 1.96 to 2; `error_bound` undoes the form with `plus_one`.
-
-    >>> plan = minimum_raters(0.05, p=1 / 11)
-    >>> round(plan.value, 2), plan.raters
-    (132.23, 133)
-    """
-    _check_share(p, z)
-    if not 0 < error_bound < 1:
-        raise InvalidInput(f"the error bound must lie between 0 and 1, got {error_bound}; 5 % is 0.05")
-    value = z**2 * p * (1 - p) / error_bound**2 + (1 if plus_one else 0)
-    return RaterPlan(value, math.ceil(round(value, 9)))  # rounded, lest 400.00000000000006 ask for 401 people
-
-
-def error_bound(n: float, *, p: float, z: float = 2.0) -> float:
-    """Half the width of the interval for a share near `p` after `n` people's answers.
-
-    z sqrt(p (1 - p) / (n - 1)): with n - 1, from the unbiased variance, as in Lee et al. (2023, F.4, eq. 3).
-    Their 134 people an image, planned for 5 % at p = 1/11, leave more at p = 1/2:
-
-    >>> round(error_bound(134, p=1 / 11), 3), round(error_bound(134, p=0.5), 3)
-    (0.05, 0.087)
-    """
-    _check_share(p, z)
-    if not n > 1:
-        raise InvalidInput(f"an error bound needs two people or more, got {n}")
-    return z * math.sqrt(p * (1 - p) / (n - 1))
+    return _krippendorff_from(draw_weights(weights, len(counts), of="item"), counts, values, level)[0]
 
 
 def _item_agreement(counts: IntArray) -> FloatArray:
@@ -393,39 +279,6 @@ def _mean_ranks(totals: FloatArray) -> FloatArray:
     return np.asarray(totals.cumsum(axis=1) - totals / 2)
 
 
-def _cronbach_from(weights: FloatArray, scores: FloatArray) -> FloatArray:
-    """Alpha for every weight vector (resamples, people)."""
-    items, n = scores.shape[1], weights.sum(axis=1)
-    centred = scores - scores.mean(axis=0) if len(scores) else scores  # keeps the differences of squares accurate
-    totals = centred.sum(axis=1)
-    within = (weights @ centred**2).sum(axis=1) - _ratio(((weights @ centred) ** 2).sum(axis=1), n)
-    overall = weights @ totals**2 - _ratio((weights @ totals) ** 2, n)
-    # Equal totals leave a speck of variance from rounding: of the difference here, and of the sums before it.
-    speck = _ROUNDING * (weights @ totals**2) + n * (_ROUNDING * np.abs(scores).sum(axis=1).max(initial=0.0)) ** 2
-    kept = _ratio(within, overall, where=(overall > speck) & (items > 1))
-    return np.asarray(items / max(items - 1, 1) * (1 - kept))
-
-
-def _complete(scores: ArrayLike) -> FloatArray:
-    table = np.asarray(scores, dtype=np.float64)
-    if np.isnan(table).any():
-        raise InvalidInput(
-            f"alpha needs complete forms, got {np.isnan(table).sum()} missing scores; keep the people who answered "
-            "every item, or use krippendorff_alpha"
-        )
-    return finite(table, name="scores", ndim=2)
-
-
-def _weights(weights: ArrayLike, columns: int, *, of: str) -> FloatArray:
-    table = finite(weights, name="weights", ndim=2)
-    if table.shape[1] != columns or (table < 0).any():
-        raise InvalidInput(
-            f"weights must be (resamples, {columns}), one per {of} and none negative, "
-            f"got shape {table.shape} and lowest {table.min(initial=0.0):g}"
-        )
-    return table
-
-
 def _ratio(
     top: FloatArray, bottom: FloatArray, *, where: BoolArray | None = None, otherwise: float = np.nan
 ) -> FloatArray:
@@ -454,10 +307,3 @@ def _missing(value: object) -> bool:
     if isinstance(value, (int, float)):
         return math.isnan(value) or value < 0
     return value is None or value in ("", "na")
-
-
-def _check_share(p: float, z: float) -> None:
-    if not 0 < p < 1:
-        raise InvalidInput(f"p must lie between 0 and 1, got {p}; one over the number of classes is a common guess")
-    if not z > 0:
-        raise InvalidInput(f"z must be positive, got {z}; 1.96 or 2 give 95 %")

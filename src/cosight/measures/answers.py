@@ -84,19 +84,21 @@ class Answers:
 
 
 def encode(
-    *answers: ArrayLike, truth: ArrayLike, classes: ArrayLike | None = None, names: tuple[str, ...] = ("a", "b")
+    *answers: ArrayLike, truth: ArrayLike, classes: ArrayLike | None = None, names: tuple[str, ...] | None = None
 ) -> Answers:
     """Answers and truth given as class names or numbers, coded over `classes` (default: every value that occurs).
 
-    None, nan, "" and "na" in an answer mean no answer; the truth must be known.
+    None, nan, "" and "na" in an answer mean no answer; the truth must be known. `names`, one for each of `answers`, are
+    what messages call them.
 
     >>> encode(["cat", None], ["dog", "dog"], truth=["cat", "dog"]).response
     array([[ 0, -1],
            [ 1,  1]], dtype=int16)
     """
-    rows = [labels(row, name=name) for row, name in zip(answers, names, strict=False)]
+    called = names or tuple(f"observer {i}" for i in range(len(answers)))
+    rows = [labels(row, name=name) for row, name in zip(answers, called, strict=True)]
     target = labels(truth, name="truth")
-    same_length(truth=target, **dict(zip(names, rows, strict=False)))
+    same_length(truth=target, **dict(zip(called, rows, strict=True)))
     present = [~_missing(row) for row in rows]
     if _missing(target).any():
         raise InvalidInput("the truth must be known for every trial, got a missing one; leave such trials out first")
@@ -124,12 +126,23 @@ def _missing(values: NDArray[Any]) -> BoolArray:
 def _known(classes: ArrayLike | None, seen: list[NDArray[Any]]) -> list[Any]:
     found = {value for values in seen for value in values.tolist()}
     if classes is None:
-        return sorted(found)
+        return _in_order(found)
     known = list(np.asarray(classes).tolist())
-    unknown = sorted(found - set(known))
+    if len(set(known)) < len(known):
+        twice = next(value for value in known if known.count(value) > 1)
+        raise InvalidInput(f"classes must differ, got {twice!r} twice; name each class once")
+    unknown = found - set(known)
     if unknown:
-        raise InvalidInput(f"answers must be among the classes, got {unknown[0]!r}; add it to the classes")
+        raise InvalidInput(f"answers must be among the classes, got {min(unknown, key=str)!r}; add it to the classes")
     return known
+
+
+def _in_order(found: set[Any]) -> list[Any]:
+    try:
+        return sorted(found)
+    except TypeError:
+        kinds = ", ".join(sorted({type(value).__name__ for value in found}))
+        raise InvalidInput(f"answers and truth must be of one kind, got {kinds}; use names or codes for all") from None
 
 
 def _codes(values: NDArray[Any], known: list[Any]) -> CodeArray:

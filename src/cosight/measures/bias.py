@@ -42,7 +42,7 @@ class Share:
     direction="higher",
     symmetric=None,
     needs=("responses", "truth"),
-    citation="standard",
+    citation="Geirhos et al. 2021, arXiv:2106.07411, where a missing answer is wrong too",
     aliases=("acc",),
 )
 def accuracy(response: ArrayLike, truth: ArrayLike) -> Share:
@@ -51,7 +51,7 @@ def accuracy(response: ArrayLike, truth: ArrayLike) -> Share:
     >>> accuracy(["cat", "dog", None], ["cat", "cat", "cat"]).value
     0.3333333333333333
     """
-    right = encode(response, truth=truth).correct[0].astype(np.float64)
+    right = encode(response, truth=truth, names=("response",)).correct[0].astype(np.float64)
     return Share(float(right.mean()) if len(right) else float("nan"), right, len(right))
 
 
@@ -110,13 +110,13 @@ class ShapeBias:
 def shape_bias(response: ArrayLike, shape: ArrayLike, texture: ArrayLike) -> ShapeBias:
     """shape / (shape + texture) over trials whose shape and texture classes differ.
 
-    Undefined (nan) when no such trial was answered with either cue.
+    A trial without a texture is none of them. Undefined (nan) when no such trial was answered with either cue.
 
     >>> shape_bias(["cat", "dog", "car"], ["cat", "cat", "cat"], ["dog", "dog", "cat"]).value
     0.5
     """
     coded = encode(response, texture, truth=shape, names=("response", "texture"))
-    conflict = coded.truth != coded.response[1]
+    conflict = (coded.truth != coded.response[1]) & (coded.response[1] >= 0)
     by_shape = int((coded.correct[0] & conflict).sum())
     by_texture = int(((coded.response[0] == coded.response[1]) & conflict).sum())
     total = by_shape + by_texture
@@ -163,7 +163,7 @@ def response_entropy(response: ArrayLike, truth: ArrayLike) -> Entropy:
     >>> response_entropy(["a", "b", "a", "b"], ["a", "b", "c", "d"]).value
     1.0
     """
-    coded = encode(response, truth=truth)
+    coded = encode(response, truth=truth, names=("response",))
     counts = np.bincount(coded.response[0][coded.response[0] >= 0], minlength=coded.classes).astype(np.float64)
     n = int(counts.sum())
     return Entropy(float(_bits(counts)), counts / n if n else counts * np.nan, n)
@@ -174,7 +174,7 @@ def _bits(counts: FloatArray) -> FloatArray:
     n = counts.sum(axis=-1)
     shares = divide(counts, np.broadcast_to(n[..., None], counts.shape))
     logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
-    return np.asarray(np.where(n > 0, -(shares * logs).sum(axis=-1), np.nan))
+    return np.asarray(np.where(n > 0, 0.0 - (shares * logs).sum(axis=-1), np.nan))
 
 
 def _right_and_shown(answers: Answers, weights: Weights) -> FloatArray:

@@ -11,14 +11,14 @@ from cosight.arrays import FloatArray, IntArray, finite, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.facts import declare
 
-__all__ = ["Share", "choice_share", "clustering_share", "two_alternative_share"]
+__all__ = ["ChoiceShare", "choice_share", "clustering_share", "two_alternative_share"]
 
 _CITATION = "Nanda et al. 2021, Exploring alignment of representations with human perception"
 _MISSING = -1  # the code of a choice that was never made
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Share:
+class ChoiceShare:
     """The share of right choices: one item a query in [0, 1], nan where no choice was made."""
 
     items: FloatArray
@@ -43,7 +43,7 @@ class Share:
 
 @declare(
     "two_alternative_share",
-    summary="Share of queries closer to their target than to their seed",
+    summary="ChoiceShare of queries closer to their target than to their seed.",
     low=0.0,
     high=1.0,
     direction="higher",
@@ -52,7 +52,7 @@ class Share:
     citation=_CITATION,
     aliases=("2afc",),
 )
-def two_alternative_share(to_target: ArrayLike, to_seed: ArrayLike) -> Share:
+def two_alternative_share(to_target: ArrayLike, to_seed: ArrayLike) -> ChoiceShare:
     """How often a query is closer to its target than to the seed it grew from: 2AFC (Nanda et al. 2021).
 
     item = 1 if to_target < to_seed, 1/2 if they are equal, else 0; value = mean(item). Only the order of the
@@ -68,12 +68,12 @@ def two_alternative_share(to_target: ArrayLike, to_seed: ArrayLike) -> Share:
     seed = finite(to_seed, name="to_seed", ndim=1)
     same_length(to_target=target, to_seed=seed)
     tied = target == seed
-    return Share(np.where(tied, 0.5, target < seed), ties=int(tied.sum()), chance=0.5)
+    return ChoiceShare(np.where(tied, 0.5, target < seed), ties=int(tied.sum()), chance=0.5)
 
 
 @declare(
     "clustering_share",
-    summary="Share of queries whose closest option is the target they were made from",
+    summary="ChoiceShare of queries whose closest option is the target they were made from.",
     low=0.0,
     high=1.0,
     direction="higher",
@@ -81,7 +81,7 @@ def two_alternative_share(to_target: ArrayLike, to_seed: ArrayLike) -> Share:
     needs=("distances", "truth"),
     citation=_CITATION,
 )
-def clustering_share(distances: ArrayLike, target: ArrayLike) -> Share:
+def clustering_share(distances: ArrayLike, target: ArrayLike) -> ChoiceShare:
     """How often the closest of several options is the right one (Nanda et al. 2021).
 
     `distances` has shape (queries, options), `target` is each query's right column. item = 1 / (number of closest
@@ -102,10 +102,10 @@ def clustering_share(distances: ArrayLike, target: ArrayLike) -> Share:
     closest = table == table.min(axis=1, keepdims=True)
     count = closest.sum(axis=1)
     items = closest[np.arange(len(right)), right] / count
-    return Share(items, ties=int(np.count_nonzero(count > 1)), chance=1 / options)
+    return ChoiceShare(items, ties=int(np.count_nonzero(count > 1)), chance=1 / options)
 
 
-def choice_share(chosen: ArrayLike, right: ArrayLike, *, options: int | None = None) -> Share:
+def choice_share(chosen: ArrayLike, right: ArrayLike, *, options: int | None = None) -> ChoiceShare:
     """How often the option people chose is the right one (Nanda et al. 2021); -1 is a choice never made.
 
     item = 1 if chosen == right, else 0. Missing choices are nan, left out of the mean and counted in `missing`;
@@ -123,7 +123,7 @@ def choice_share(chosen: ArrayLike, right: ArrayLike, *, options: int | None = N
     truth = _options(right, name="right", low=0, options=options)
     same_length(chosen=answer, right=truth)
     items = np.where(answer == _MISSING, np.nan, answer == truth)
-    return Share(items, ties=0, chance=1 / options if options else float("nan"))
+    return ChoiceShare(items, ties=0, chance=1 / options if options else float("nan"))
 
 
 def _options(values: ArrayLike, *, name: str, low: int, options: int | None) -> IntArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +13,7 @@ from cosight.arrays import FloatArray
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers, encode
 from cosight.measures.facts import PairForm, declare, pair_forms
-from cosight.measures.sums import BLOCK, Pairs, Weights, divide, summed
+from cosight.measures.sums import BLOCK, Pairs, Weights, blocks, divide, summed
 
 __all__ = [
     "ClassLevelErrorSimilarity",
@@ -39,7 +40,7 @@ def confusion_matrix(response: ArrayLike, truth: ArrayLike, *, classes: ArrayLik
     array([[1., 1., 0.],
            [0., 0., 1.]])
     """
-    answers = encode(response, truth=truth, classes=classes)
+    answers = encode(response, truth=truth, classes=classes, names=("response",))
     k = answers.classes
     said = np.where(answers.response[0] < 0, k, answers.response[0])
     cells = answers.truth.astype(np.int64) * (k + 1) + said
@@ -50,10 +51,10 @@ def confusion_matrix(response: ArrayLike, truth: ArrayLike, *, classes: ArrayLik
 class ClassLevelErrorSimilarity:
     """Similarity of two observers' error distributions over classes."""
 
-    value: float  # CLES = 1 / (1 + distance)
+    value: float  # CLES = 1 / (1 + distance); of the printed form, the distance itself
     distance: float  # CLED
     items: FloatArray  # divergence of each true class, before weighting; (classes,)
-    weights: FloatArray  # (classes,), sum 1
+    weights: FloatArray  # (classes,), sum 1; of the printed form, the errors of both
     n: int  # errors of both
 
 
@@ -90,7 +91,7 @@ def class_level_error_similarity(
     >>> class_level_error_similarity(["b", "c"], ["b", "c"], ["a", "a"]).value
     1.0
     """
-    answers = encode(a, b, truth=truth, classes=classes)
+    answers = encode(a, b, truth=truth, classes=classes, names=("a", "b"))
     if alpha <= 0:
         raise InvalidInput(f"alpha must be positive, got {alpha}; a row without errors has no distribution otherwise")
     a_errors, b_errors = _error_counts(answers)
@@ -114,7 +115,7 @@ def class_level_error_similarity_pooled(
     """`class_level_error_similarity(..., midpoint="pooled")`; undefined where that is.
 
     >>> round(class_level_error_similarity_pooled(["b", "b"], ["b", "b"], ["a", "a"], classes=list("abc")).value, 4)
-    0.9779
+    0.9794
     """
     return class_level_error_similarity(a, b, truth, midpoint="pooled", classes=classes)
 
@@ -140,41 +141,40 @@ def class_level_error_distance_printed(
     >>> round(class_level_error_distance_printed(["b", "c"], ["b", "b"], ["a", "a"]).value, 4)
     0.2217
     """
-    answers = encode(a, b, truth=truth, classes=classes)
-    counts = _error_counts(answers)
-    diagonal = np.zeros((*counts.shape[:2], 1))  # no error falls there, but the printed alpha does
-    a_errors, b_errors = np.concatenate([counts, diagonal], axis=2)
+    answers = encode(a, b, truth=truth, classes=classes, names=("a", "b"))
+    a_errors, b_errors = _with_diagonal(_error_counts(answers))
     printed = _similarity(a_errors, b_errors, _ALPHA, "mean")
     distance = printed.distance * printed.n
     return ClassLevelErrorSimilarity(distance, distance, printed.items, printed.weights * printed.n, printed.n)
 
 
 def class_level_error_similarity_matrix(answers: Answers, *, midpoint: Midpoint = "mean") -> FloatArray:
-    """CLES of all pairs from each observer's own errors, whichever stimuli they were made on."""
-    return _similarity_matrix(_error_counts(answers), midpoint)
+    """CLES of all pairs from each observer's own errors, whichever stimuli they were made on; nan without errors."""
+    return _matrix(lambda pairs: 1 / (1 + _distances(_error_counts(answers)[:, None], pairs, midpoint)), answers)
 
 
 def class_level_error_similarity_resampled(
     answers: Answers, weights: Weights, pairs: Pairs, *, midpoint: Midpoint = "mean"
 ) -> FloatArray:
     """CLES for each pair and resample; (pairs, resamples)."""
-    step = max(1, BLOCK // max(1, answers.observers * answers.classes**2))
-    blocks = [
-        _similarities(_weighted_error_counts(answers, weights[start : start + step]), pairs, midpoint)
-        for start in range(0, len(weights), step)
-    ]
-    return np.concatenate(blocks, axis=1) if blocks else np.empty((len(pairs), 0))
+    return 1 / (1 + _resampled(lambda counts: _distances(counts, pairs, midpoint), answers, weights, pairs))
 
 
-def _similarity_matrix(counts: FloatArray, midpoint: Midpoint) -> FloatArray:
-    """CLES of all pairs from counts (observers, classes, cells)."""
-    m = len(counts)
-    pairs = np.stack(np.triu_indices(m), axis=1)
-    out = np.empty((m, m))
-    out[pairs[:, 0], pairs[:, 1]] = out[pairs[:, 1], pairs[:, 0]] = _similarities(counts[:, None], pairs, midpoint)[
-        :, 0
-    ]
+def _matrix(pairwise: Callable[[Pairs], FloatArray], answers: Answers) -> FloatArray:
+    """A symmetric matrix from the values (pairs, 1) of its upper half."""
+    i, j = np.triu_indices(answers.observers)
+    out = np.empty((answers.observers, answers.observers))
+    out[i, j] = out[j, i] = pairwise(np.stack([i, j], axis=1))[:, 0]
     return out
+
+
+def _resampled(
+    pairwise: Callable[[FloatArray], FloatArray], answers: Answers, weights: Weights, pairs: Pairs
+) -> FloatArray:
+    """Values (pairs, resamples) from error counts, some resamples at a time."""
+    some = blocks(len(weights), answers.observers * answers.classes**2, most=BLOCK)
+    parts = [pairwise(_weighted_error_counts(answers, weights[block])) for block in some]
+    return np.concatenate(parts, axis=1) if parts else np.empty((len(pairs), 0))
 
 
 def _error_cells(answers: Answers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -198,15 +198,22 @@ def _weighted_error_counts(answers: Answers, weights: Weights) -> FloatArray:
     return np.moveaxis(counts.reshape(*shape, len(weights)), 3, 1)
 
 
-def _similarities(counts: FloatArray, pairs: Pairs, midpoint: Midpoint) -> FloatArray:
-    """CLES of the pairs, (pairs, resamples), from counts (observers, resamples, classes, cells)."""
-    step = max(1, BLOCK // 8 // max(1, int(np.prod(counts.shape[1:]))))
+def _with_diagonal(counts: FloatArray) -> FloatArray:
+    """Error counts with an empty last cell: no error falls on the diagonal, but the printed alpha does."""
+    return np.concatenate([counts, np.zeros((*counts.shape[:-1], 1))], axis=-1)
+
+
+def _distances(counts: FloatArray, pairs: Pairs, midpoint: Midpoint, *, raw: bool = False) -> FloatArray:
+    """CLED of the pairs, (pairs, resamples), from counts (observers, resamples, classes, cells).
+
+    `raw` weighs with error counts, as printed, instead of shares.
+    """
     out = np.empty((len(pairs), counts.shape[1]))
-    for start in range(0, len(pairs), step):
-        i, j = pairs[start : start + step].T
+    for block in blocks(len(pairs), int(np.prod(counts.shape[1:])), most=BLOCK // 8):
+        i, j = pairs[block].T
         divergence, weights, n = _divergences(counts[i], counts[j], _ALPHA, midpoint)
         distance = np.where(n > 0, (divergence * weights).sum(axis=-1), np.nan)
-        out[start : start + step] = 1 / (1 + distance)
+        out[block] = distance * n if raw else distance
     return out
 
 
@@ -240,7 +247,8 @@ def _divergences(
 
 def _errors_of_both(answers: Answers, pairs: Pairs) -> FloatArray:
     errors = np.count_nonzero(answers.wrong, axis=1).astype(np.float64)
-    return errors[pairs[:, 0]] + errors[pairs[:, 1]]
+    both: FloatArray = errors[pairs[:, 0]] + errors[pairs[:, 1]]
+    return both
 
 
 def _pooled_matrix(answers: Answers) -> FloatArray:
@@ -249,6 +257,17 @@ def _pooled_matrix(answers: Answers) -> FloatArray:
 
 def _pooled_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
     return class_level_error_similarity_resampled(answers, weights, pairs, midpoint="pooled")
+
+
+def _printed_matrix(answers: Answers) -> FloatArray:
+    counts = _with_diagonal(_error_counts(answers)[:, None])
+    return _matrix(lambda pairs: _distances(counts, pairs, "mean", raw=True), answers)
+
+
+def _printed_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
+    return _resampled(
+        lambda counts: _distances(_with_diagonal(counts), pairs, "mean", raw=True), answers, weights, pairs
+    )
 
 
 pair_forms.add(
@@ -263,4 +282,8 @@ pair_forms.add(
 pair_forms.add(
     "class_level_error_similarity_pooled",
     PairForm(_pooled_matrix, _pooled_resampled, _errors_of_both, "errors of both"),
+)
+pair_forms.add(
+    "class_level_error_distance_printed",
+    PairForm(_printed_matrix, _printed_resampled, _errors_of_both, "errors of both"),
 )

@@ -19,6 +19,8 @@ from cosight.measures.sums import Pairs, Weights, divide
 
 __all__ = [
     "Consistency",
+    "KappaRange",
+    "ObservedConsistency",
     "error_consistency",
     "error_consistency_matrix",
     "error_consistency_resampled",
@@ -47,6 +49,23 @@ class Consistency:
     def kappa(self) -> float:
         """The same as `value`."""
         return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedConsistency:
+    """How often two observers are right or wrong together."""
+
+    value: float  # share of trials on which both are right or both wrong
+    expected: float  # that share for independent observers with these accuracies
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class KappaRange:
+    """The error consistencies that two observers can reach, given their accuracies."""
+
+    lowest: float
+    highest: float
 
 
 @declare(
@@ -80,28 +99,32 @@ def error_consistency(a_correct: ArrayLike, b_correct: ArrayLike) -> Consistency
     observed, expected = float((a == b).mean()), pa * pb + (1 - pa) * (1 - pb)
     counts = (np.float64(x) for x in (n, a.sum(), b.sum(), (a & b).sum()))
     kappa = float(_two_by_two(*map(np.asarray, counts)))
-    return Consistency(kappa, observed, expected, *reachable_kappa(pa, pb), n)
+    reach = reachable_kappa(pa, pb)
+    return Consistency(kappa, observed, expected, reach.lowest, reach.highest, n)
 
 
-def reachable_kappa(accuracy_a: float, accuracy_b: float) -> tuple[float, float]:
+def reachable_kappa(accuracy_a: float, accuracy_b: float) -> KappaRange:
     """The least and the greatest error consistency that two observers of these accuracies can have.
 
     The observed agreement lies between |pA + pB - 1| and 1 - |pA - pB|. Both ends are nan where EC is undefined.
 
-    >>> round(reachable_kappa(.8, .6)[1], 6)  # Klein et al. 2025
+    >>> round(reachable_kappa(0.8, 0.6).highest, 6)  # Klein et al. 2025
     0.545455
     """
+    for share in (accuracy_a, accuracy_b):
+        if not 0 <= share <= 1:
+            raise InvalidInput(f"an accuracy must be 0 to 1, got {share}; divide percentages by 100")
     expected = accuracy_a * accuracy_b + (1 - accuracy_a) * (1 - accuracy_b)
     if expected >= 1:
-        return _NAN, _NAN
-    ends = abs(accuracy_a + accuracy_b - 1), 1 - abs(accuracy_a - accuracy_b)
-    return (ends[0] - expected) / (1 - expected), (ends[1] - expected) / (1 - expected)
+        return KappaRange(_NAN, _NAN)
+    least, most = abs(accuracy_a + accuracy_b - 1), 1 - abs(accuracy_a - accuracy_b)
+    return KappaRange((least - expected) / (1 - expected), (most - expected) / (1 - expected))
 
 
 @declare(
     "error_consistency_unbiased",
     summary="Error consistency, corrected for its bias in few trials.",
-    low=-float("inf"),
+    low=-2,  # from three or four trials on which one is right where the other is wrong; more trials tend to -1
     high=1,
     direction="higher",
     symmetric=True,
@@ -132,20 +155,21 @@ def error_consistency_unbiased(a_correct: ArrayLike, b_correct: ArrayLike) -> Co
     needs=("correctness",),
     citation="Geirhos, Meding & Wichmann 2020, arXiv:2006.16736",
 )
-def observed_consistency(a_correct: ArrayLike, b_correct: ArrayLike) -> Consistency:
+def observed_consistency(a_correct: ArrayLike, b_correct: ArrayLike) -> ObservedConsistency:
     """p_obs = share of trials on which both are right or both are wrong; nan without trials.
 
     >>> observed_consistency([1, 1, 0, 0], [1, 0, 1, 0]).value
     0.5
     """
     plain = error_consistency(a_correct, b_correct)
-    return Consistency(plain.observed, plain.observed, plain.expected, plain.lowest, plain.highest, plain.n)
+    return ObservedConsistency(plain.observed, plain.expected, plain.n)
 
 
 def error_consistency_matrix(correct: ArrayLike, shown: ArrayLike | None = None) -> FloatArray:
     """Error consistency of all pairs; `correct` is (observers, trials), so is `shown` (None: everyone saw all).
 
-    A pair is compared on the trials both saw. One product of matrices for a complete table, three otherwise.
+    A pair is compared on the trials both saw; what `correct` says about a trial not shown is not read. Undefined (nan)
+    as `error_consistency` is. One product of matrices for a complete table, three otherwise.
 
     >>> error_consistency_matrix([[1, 1, 0, 0], [1, 1, 0, 1]]).round(2)
     array([[1. , 0.5],
@@ -170,17 +194,30 @@ def observed_consistency_resampled(answers: Answers, weights: Weights, pairs: Pa
 
 
 def _consistency_sums(correct: ArrayLike, shown: ArrayLike | None) -> tuple[FloatArray, ...]:
-    right = np.asarray(correct, dtype=np.float32)  # counts below 2^24 are exact in float32
-    if right.ndim != 2:
-        raise InvalidInput(f"correct must be (observers, trials), got shape {right.shape}")
-    both = _product(right, right)
+    right = _table(correct, name="correct")
     if shown is None:
+        both = _product(right, right)
         alone = right.sum(axis=1, dtype=np.float64)
         n = np.full_like(both, right.shape[1])
         return n, np.broadcast_to(alone[:, None], both.shape), np.broadcast_to(alone[None, :], both.shape), both
-    seen = np.asarray(shown, dtype=np.float32)
+    seen = _table(shown, name="shown")
+    if seen.shape != right.shape:
+        raise InvalidInput(f"correct and shown must have one shape, got {right.shape} and {seen.shape}")
+    right = right * seen
     right_a = _product(right, seen)
-    return _product(seen, seen), right_a, right_a.T, both
+    return _product(seen, seen), right_a, right_a.T, _product(right, right)
+
+
+def _table(values: ArrayLike, *, name: str) -> NDArray[np.float32]:
+    """A table (observers, trials) of true/false or 0/1, as float32, in which counts below 2^24 are exact."""
+    array = np.asarray(values)
+    if array.ndim != 2:
+        raise InvalidInput(f"{name} must be (observers, trials), got shape {array.shape}")
+    if array.dtype != np.bool_ and (bad := (array != 0) & (array != 1)).any():
+        raise InvalidInput(
+            f"{name} must be true/false or 0/1, got {array[bad][0]}; compare answers with the truth first"
+        )
+    return array.astype(np.float32)
 
 
 def _product(x: NDArray[np.float32], y: NDArray[np.float32]) -> FloatArray:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from cosight.arrays import BoolArray, FloatArray, IntArray, labels, same_length
 from cosight.errors import InvalidInput
@@ -185,8 +184,22 @@ def _defined(a: FloatArray, b: FloatArray) -> BoolArray:
 
 def _ranks(rows: FloatArray, keep: BoolArray) -> FloatArray:
     """Average ranks within each row of the kept entries; the others, moved behind them, get ranks nobody reads."""
-    behind = np.where(keep, rows, np.inf)
-    return np.asarray(rankdata(behind, axis=-1), dtype=np.float64) if rows.size else behind
+    return _mean_ranks(np.where(keep, rows, np.inf))
+
+
+def _mean_ranks(rows: FloatArray) -> FloatArray:
+    """Ranks from 1 within each row, ties sharing their mean rank; scipy.stats has it, but takes long to import."""
+    n = rows.shape[1]
+    order = np.argsort(rows, axis=1)
+    ordered = np.take_along_axis(rows, order, axis=1)
+    new = np.ones((len(rows), n + 1), dtype=np.bool_)  # where a value differs from the one before it
+    new[:, 1:n] = ordered[:, 1:] != ordered[:, :-1]
+    place = np.arange(n)
+    first = np.maximum.accumulate(np.where(new[:, :-1], place, 0), axis=1)
+    last = np.minimum.accumulate(np.where(new[:, 1:], place, n)[:, ::-1], axis=1)[:, ::-1]
+    ranks = np.empty(rows.shape)
+    np.put_along_axis(ranks, order, (first + last) / 2 + 1, axis=1)
+    return ranks
 
 
 def _unit(rows: FloatArray, keep: BoolArray) -> FloatArray:

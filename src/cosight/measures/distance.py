@@ -20,14 +20,14 @@ from cosight.measures.facts import declare
 
 __all__ = [
     "Distance",
-    "ResponseEntropy",
+    "LabelEntropy",
     "entropy",
     "hellinger",
     "hellinger_printed",
     "jensen_shannon",
     "jensen_shannon_divergence",
     "kullback_leibler",
-    "response_entropy",
+    "label_entropy",
     "total_variation",
 ]
 
@@ -45,7 +45,7 @@ class Distance:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ResponseEntropy:
+class LabelEntropy:
     """The entropy of each item in nats; `value` is their plain mean, nan without items."""
 
     items: FloatArray  # (n,)
@@ -58,7 +58,7 @@ class ResponseEntropy:
 
 @declare(
     "hellinger",
-    summary="Hellinger distance of two label distributions, mean over items",
+    summary="Hellinger distance of two label distributions, mean over items.",
     low=0,
     high=1,
     direction="lower",
@@ -81,7 +81,7 @@ def hellinger(p: ArrayLike, q: ArrayLike) -> Distance:
 
 @declare(
     "hellinger_printed",
-    summary="Eq. 1 of VisAlign as printed: the Hellinger distance with the sum outside the norm",
+    summary="Eq. 1 of VisAlign as printed: the Hellinger distance with the sum outside the norm.",
     low=0,
     high=math.inf,
     direction="lower",
@@ -106,7 +106,7 @@ def hellinger_printed(p: ArrayLike, q: ArrayLike) -> Distance:
 
 @declare(
     "total_variation",
-    summary="Total variation of two label distributions, mean over items",
+    summary="Total variation of two label distributions, mean over items.",
     low=0,
     high=1,
     direction="lower",
@@ -129,7 +129,7 @@ def total_variation(p: ArrayLike, q: ArrayLike) -> Distance:
 
 @declare(
     "jensen_shannon",
-    summary="Jensen-Shannon divergence of two label distributions in nats, mean over items",
+    summary="Jensen-Shannon divergence of two label distributions in nats, mean over items.",
     low=0,
     high=math.log(2),
     direction="lower",
@@ -151,7 +151,7 @@ def jensen_shannon(p: ArrayLike, q: ArrayLike) -> Distance:
 
 @declare(
     "kullback_leibler",
-    summary="Kullback-Leibler divergence of the model's from people's label distribution in nats, mean over items",
+    summary="Kullback-Leibler divergence of the model's from people's label distribution in nats, mean over items.",
     low=0,
     high=math.inf,
     direction="lower",
@@ -176,8 +176,8 @@ def kullback_leibler(p: ArrayLike, q: ArrayLike) -> Distance:
 
 
 @declare(
-    "response_entropy",
-    summary="Entropy of an observer's label distributions in nats, mean over items",
+    "label_entropy",
+    summary="Entropy of an observer's label distributions in nats, mean over items.",
     low=0,
     high=math.inf,
     direction="neither",
@@ -185,15 +185,15 @@ def kullback_leibler(p: ArrayLike, q: ArrayLike) -> Distance:
     needs=("distributions",),
     citation="Shannon 1948, A mathematical theory of communication, Bell System Technical Journal 27",
 )
-def response_entropy(p: ArrayLike) -> ResponseEntropy:
+def label_entropy(p: ArrayLike) -> LabelEntropy:
     """Shannon entropy of one observer's label distributions in nats, -sum_i p_i log(p_i), with 0 log 0 = 0.
 
     From 0 (one answer only) to log(classes) (all answers alike). Source: Shannon 1948. `value` is nan without items.
 
-    >>> response_entropy([[1, 0], [0.5, 0.5]]).items.round(6)
+    >>> label_entropy([[1, 0], [0.5, 0.5]]).items.round(6)
     array([0.      , 0.693147])
     """
-    return ResponseEntropy(entropy(_rows(p, name="p")))
+    return LabelEntropy(entropy(_rows(p, name="p")))
 
 
 def entropy(p: FloatArray) -> FloatArray:

@@ -29,7 +29,11 @@ Need = Literal[
     "distances",  # from a query to each option
     "to_target",  # the distance from a query to its target
     "to_seed",  # the distance from a query to the seed it grew from
-    "ratings",  # several people's answers to the same items
+    "counts",  # how many people chose each class, (items, classes)
+    "ratings",  # several people's answers to the same items, (raters, items), nan where one gave none
+    "scores",  # complete forms, (people, items)
+    "raters",  # who answered, per answer
+    "items",  # what was answered about, per answer
 ]
 
 
@@ -39,7 +43,7 @@ class Measure:
 
     `needs` and `symmetric` fix the positional arguments: one array for each need, in the order of `needs`,
     and for a measure of two observers (`symmetric` is not None) first the one's and then the other's array
-    of every need but those both share (truth, original, gold, groups, cues).
+    of every need but those both share (truth, original, gold, groups, cues). `cues` are two arrays: shape, texture.
     """
 
     name: str

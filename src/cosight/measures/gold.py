@@ -11,9 +11,9 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special, stats
+from scipy import special
 
-from cosight.arrays import BoolArray, FloatArray, IntArray, finite, same_length
+from cosight.arrays import BoolArray, FloatArray, IntArray, answer_counts, finite, same_length
 from cosight.errors import InvalidInput
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "IntervalMethod",
     "LabelCounts",
     "Majority",
-    "answer_counts",
     "gold_distribution",
     "label_counts",
     "majority",
@@ -57,23 +56,6 @@ class Majority:
 
     codes: IntArray  # (items,), -1 without answers
     tied: BoolArray  # (items,)
-
-
-def answer_counts(values: ArrayLike, *, name: str = "counts") -> IntArray:
-    """Check a table of counts, shape (items, classes): whole numbers, none negative, at least one class.
-
-    >>> answer_counts([[2, 0], [1, 1]]).sum()
-    np.int64(4)
-    """
-    table = finite(values, name=name, ndim=2)
-    if table.shape[1] == 0:
-        raise InvalidInput(f"{name} must have a class axis, got shape {table.shape}")
-    bad = (table < 0) | (table != np.floor(table))
-    if bad.any():
-        raise InvalidInput(
-            f"{name} must be whole numbers of people, got {table[bad][0]:g}; give counts instead of shares"
-        )
-    return table.astype(np.int64)
 
 
 def label_counts(item: ArrayLike, response: ArrayLike, classes: int, *, items: int | None = None) -> LabelCounts:
@@ -150,7 +132,7 @@ def _bounds(x: FloatArray, people: FloatArray, level: float, method: IntervalMet
 
 def _wilson(x: FloatArray, people: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
     """Wilson's score interval with probability `tail` outside each end."""
-    z = float(stats.norm.isf(tail))
+    z = -float(special.ndtri(tail))
     middle = x + z**2 / 2
     half = z * np.sqrt(x * (people - x) / people + z**2 / 4)
     low, high = (middle - half) / (people + z**2), (middle + half) / (people + z**2)

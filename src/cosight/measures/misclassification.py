@@ -53,17 +53,16 @@ def misclassification_agreement(
     >>> misclassification_agreement([1, 2, 0, 1], [1, 2, 1, 0], [0, 0, 2, 2]).value
     0.2
     """
-    answers = encode(a, b, truth=truth, classes=classes)
+    answers = encode(a, b, truth=truth, classes=classes, names=("a", "b"))
     joint = answers.wrong.all(axis=0)
     n = int(joint.sum())
     if n == 0:
         return MisclassificationAgreement(float("nan"), float("nan"), float("nan"), 0)
     ya, yb = answers.response[:, joint]
-    share_a, share_b = (np.bincount(y, minlength=answers.classes) / n for y in (ya, yb))
-    observed, expected = float((ya == yb).mean()), float(share_a @ share_b)
-    counts = (n, (ya == yb).sum(), n * n * expected)
-    kappa = float(_many_classes(*(np.asarray(x, dtype=np.float64) for x in counts)))
-    return MisclassificationAgreement(kappa, observed, expected, n)
+    said_a, said_b = (np.bincount(y, minlength=answers.classes) for y in (ya, yb))
+    agree, chance = int((ya == yb).sum()), int(said_a @ said_b)
+    kappa = float(_many_classes(*(np.asarray(x, dtype=np.float64) for x in (n, agree, chance))))
+    return MisclassificationAgreement(kappa, agree / n, chance / n**2, n)
 
 
 def misclassification_agreement_matrix(answers: Answers) -> FloatArray:

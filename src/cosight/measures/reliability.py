@@ -14,7 +14,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosight.arrays import BoolArray, FloatArray, IntArray, correctness, distributions, finite, labels, same_length
+from cosight.arrays import BoolArray, FloatArray, IntArray, distributions, finite, labels, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.facts import declare
 
@@ -24,10 +24,8 @@ __all__ = [
     "ActionShares",
     "GammaSweep",
     "Reliability",
-    "RiskCoverage",
     "reliability_score",
     "reliability_sweep",
-    "risk_coverage",
     "with_abstention",
 ]
 
@@ -131,16 +129,6 @@ class GammaSweep:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RiskCoverage:
-    """The share of errors among the accepted stimuli, as more of them are accepted; `value` is the area below."""
-
-    value: float
-    coverage: FloatArray  # (thresholds,) share accepted, ascending to 1
-    risk: FloatArray  # (thresholds,) share of errors among the accepted
-    threshold: FloatArray  # (thresholds,) accepted are those with abstention <= threshold
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Choices:
     """What would happen to each stimulus if the observer answered, and if it refused; gamma decides between them."""
 
@@ -165,7 +153,7 @@ def with_abstention(probabilities: ArrayLike, abstention: ArrayLike) -> FloatArr
 
 @declare(
     "reliability_score",
-    summary="VisAlign's reliability score: +1 for acting or abstaining as people do, -cost for a wrong prediction",
+    summary="VisAlign's reliability score: +1 for acting or abstaining as people do, -cost for a wrong prediction.",
     low=-math.inf,
     high=math.inf,
     direction="higher",
@@ -237,40 +225,6 @@ def reliability_sweep(
         raise InvalidInput("gammas must not be empty, got 0 of them; leave them out for every outcome")
     counts = _counts_at(choices, at)
     return GammaSweep(at, _score(counts, cost), _wrong(counts), counts, _shares(counts), float(lam), float(cost))
-
-
-@declare(
-    "risk_coverage",
-    summary="Area under the risk-coverage curve (AURC): errors among the accepted, as the strangest are refused",
-    low=0,
-    high=1,
-    direction="lower",
-    symmetric=None,
-    needs=("abstention", "correctness"),
-    citation="Geifman, Uziel & El-Yaniv 2019, Bias-reduced uncertainty estimation for deep neural classifiers, ICLR",
-    aliases=("aurc",),
-)
-def risk_coverage(abstention: ArrayLike, correct: ArrayLike) -> RiskCoverage:
-    """Risk-coverage curve and the area under it (AURC), abstention ascending.
-
-    At each distinct threshold t, with A(t) = {i: abstention_i <= t}: coverage = |A| / n, risk = errors in A / |A|.
-    Area = sum_t risk(t) * (coverage(t) - coverage(the threshold before)): without ties, the mean risk over the n
-    coverages 1/n ... 1. Equal abstentions are accepted together, so the order of the rows never matters. Only the
-    order of `abstention` does, so any strangeness may stand in for it, and 1 - confidence too.
-    Source: Geifman et al. 2019 (who have no ties). Without items the curve is empty and the area nan.
-
-    >>> curve = risk_coverage([0.1, 0.4, 0.4, 0.8], [1, 1, 0, 0])
-    >>> curve.coverage.tolist(), curve.risk.round(3).tolist(), round(curve.value, 4)
-    ([0.25, 0.75, 1.0], [0.0, 0.333, 0.5], 0.2917)
-    """
-    a, right = finite(abstention, name="abstention", ndim=1), correctness(correct, name="correct")
-    n = same_length(abstention=a, correct=right)
-    threshold, position, sizes = np.unique(a, return_inverse=True, return_counts=True)
-    errors = np.bincount(position, weights=~right, minlength=len(threshold)).cumsum()
-    accepted = sizes.cumsum()
-    risk = errors / accepted
-    area = float(risk @ sizes / n) if n else math.nan
-    return RiskCoverage(area, accepted / max(n, 1), risk, threshold)
 
 
 def _answers(probabilities: ArrayLike, abstention: ArrayLike) -> tuple[FloatArray, FloatArray, BoolArray]:

@@ -1,6 +1,8 @@
-"""Sums over trials that the measures of errors share."""
+"""Small arithmetic that several measures share: sums over trials, quotients, blocks, centring."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +10,7 @@ from scipy.sparse import csr_array
 
 from cosight.arrays import FloatArray
 
-__all__ = ["BLOCK", "Pairs", "Weights", "divide", "summed"]
+__all__ = ["BLOCK", "Pairs", "Weights", "blocks", "centred", "divide", "summed"]
 
 Pairs = NDArray[np.int64]  # (pairs, 2): indices of observers
 Weights = NDArray[np.float32]  # (resamples, stimuli): how often each stimulus was drawn
@@ -28,3 +30,24 @@ def summed(row: NDArray[np.int64], stimulus: NDArray[np.int64], columns: NDArray
     ones = np.ones(len(row), dtype=np.float32)
     chosen = csr_array((ones, (row, stimulus)), shape=(rows, len(columns)))
     return np.asarray(chosen @ columns, dtype=np.float64)
+
+
+def blocks(length: int, width: int, *, most: int) -> Iterator[slice]:
+    """Slices of 0 ... length that hold about `most` numbers each, `width` to an index.
+
+    >>> list(blocks(5, 10, most=20))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
+    """
+    step = max(1, most // max(1, width))
+    return (slice(start, start + step) for start in range(0, length, step))
+
+
+def centred(x: FloatArray) -> FloatArray:
+    """Columns with mean zero; taking the first row off first leaves a constant set at exactly zero.
+
+    >>> centred(np.array([[0.1, 1.0], [0.1, 3.0]]))
+    array([[ 0., -1.],
+           [ 0.,  1.]])
+    """
+    shifted = x - x[:1]
+    return np.asarray(shifted - shifted.mean(axis=0))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, stdtrit
 
-from cosight.arrays import BoolArray, FloatArray
+from cosight.arrays import BoolArray, FloatArray, finite, labels, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
 from cosight.measures.facts import measures, pair_forms
@@ -88,9 +88,11 @@ def draw_stimuli(
     """
     many = _counts(counts, resamples)
     if clusters is not None:
-        names, member = np.unique(np.asarray(clusters), return_inverse=True)
+        names, member = np.unique(labels(clusters, name="clusters"), return_inverse=True)
+        same_length(counts=many, clusters=member)
         if (many != 1).any():
-            raise InvalidInput("rows that stand for several stimuli cannot be clustered; draw before compressing")
+            bad = many[many != 1][0]
+            raise InvalidInput(f"a clustered row must stand for one stimulus, got {bad}; draw before compressing")
         return draw_stimuli(np.ones(len(names), dtype=np.int64), resamples, rng)[:, member]
     n = int(many.sum())
     if n == 0:
@@ -104,18 +106,23 @@ def draw_stimuli(
 
 def draw_people(people: int, resamples: int, rng: np.random.Generator) -> FloatArray:
     """How often each person is drawn when as many as there are are drawn again; (resamples, people)."""
+    _check_resamples(resamples)
     if people == 0:
         return np.zeros((resamples, 0))
     return rng.multinomial(people, np.full(people, 1 / people), size=resamples).astype(np.float64)
 
 
 def _counts(counts: ArrayLike, resamples: int) -> NDArray[np.int64]:
+    _check_resamples(resamples)
+    many = finite(counts, name="counts", ndim=1)
+    if (bad := (many < 0) | (many != np.floor(many))).any():
+        raise InvalidInput(f"counts must be whole numbers of stimuli, got {many[bad][0]:g}")
+    return many.astype(np.int64)
+
+
+def _check_resamples(resamples: int) -> None:
     if resamples < 1:
         raise InvalidInput(f"resamples must be 1 or more, got {resamples}; 1000 is usual")
-    many = np.asarray(counts, dtype=np.int64)
-    if many.ndim != 1 or (many < 0).any():
-        raise InvalidInput("counts must be one whole number of 0 or more for each row")
-    return many
 
 
 def percentile_interval(
@@ -199,18 +206,21 @@ def mean_with_interval(
 ) -> Estimate:
     """The mean of per-item values (a distance for each stimulus, say) with its interval over items.
 
-    nan items are left out and counted in the note; without items everything is nan.
+    nan items are left out and counted in the note; without items everything is nan. The interval alone is nan with one
+    item, and when the mean is infinite.
 
     >>> mean_with_interval([0.5, 0.5, 0.5], rng=np.random.default_rng(0)).high
     0.5
     """
+    _check_resamples(resamples)
     given = np.asarray(items, dtype=np.float64)
+    if given.ndim != 1:
+        raise InvalidInput(f"items must be one-dimensional, got shape {given.shape}")
     kept = given[~np.isnan(given)]
-    note = f"{len(given) - len(kept)} undefined items left out" if len(kept) < len(given) else ""
-    if len(kept) == 0:
-        return Estimate(float("nan"), float("nan"), float("nan"), 0, level, resamples, note)
-    samples = np.array([kept[rng.integers(0, len(kept), len(kept))].mean() for _ in range(resamples)])
-    interval = percentile_interval(samples[None], kept.mean(keepdims=True), n=np.array([len(kept)]), level=level)
-    return Estimate(
-        float(kept.mean()), float(interval.low[0]), float(interval.high[0]), len(kept), level, resamples, note
-    )
+    n, mean = len(kept), float(kept.mean()) if len(kept) else float("nan")
+    note = f"{len(given) - n} undefined items left out" if n < len(given) else ""
+    if not np.isfinite(mean):
+        return Estimate(mean, float("nan"), float("nan"), n, level, resamples, note)
+    samples = np.array([kept[rng.integers(0, n, n)].mean() for _ in range(resamples)])
+    interval = percentile_interval(samples[None], np.array([mean]), n=np.array([float(n)]), level=level)
+    return Estimate(mean, float(interval.low[0]), float(interval.high[0]), n, level, resamples, note)

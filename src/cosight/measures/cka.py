@@ -1,0 +1,159 @@
+"""Do two models arrange the same stimuli alike inside? Centred kernel alignment (CKA) of their features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cosight.arrays import FloatArray, finite, same_length
+from cosight.errors import InvalidInput
+from cosight.measures.facts import declare
+from cosight.measures.sums import blocks, centred
+
+__all__ = ["CKA", "linear_cka", "linear_cka_matrix", "minibatch_cka"]
+
+_BLOCK = 1 << 20  # numbers in one intermediate array: 8 MB
+_FEWEST = {True: 4, False: 2}  # stimuli below which HSIC is undefined, by `unbiased`
+_ROUNDING = 1e-12  # an HSIC this small beside the terms it is the difference of is zero
+
+
+@dataclass(frozen=True, slots=True)
+class CKA:
+    """Centred kernel alignment of two feature sets."""
+
+    value: float
+    n: int  # stimuli
+    unbiased: bool
+    batches: int = 1
+
+
+@declare(
+    "linear_cka",
+    summary="Linear centred kernel alignment of two feature sets.",
+    low=-1.0,
+    high=1.0,
+    direction="higher",
+    symmetric=True,
+    needs=("features",),
+    citation="Kornblith et al. 2019; unbiased HSIC: Song et al. 2012, Nguyen et al. 2021",
+    aliases=("cka",),
+)
+def linear_cka(x: ArrayLike, y: ArrayLike, *, unbiased: bool = True) -> CKA:
+    """How alike two models arrange the same stimuli: features (n, d1) and (n, d2), row i the same stimulus.
+
+    CKA = HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L)), K = X X', L = Y Y'. With K0, L0 their diagonals set to zero, the
+    unbiased HSIC (Song et al. 2012; in CKA: Nguyen et al. 2021) is [tr(K0 L0) + 1'K0 1 1'L0 1 / ((n - 1)(n - 2))
+    - 2 / (n - 2) 1'K0 L0 1] / (n (n - 3)). `unbiased=False` gives ||Y'X||^2 / (||X'X|| ||Y'Y||) of the centred
+    features (Kornblith et al. 2019), which nears 1 for unrelated features when d is large beside n.
+
+    Both are at most 1; the biased one is never negative, the unbiased one may be. Undefined (`value` is nan) with
+    fewer than 4 stimuli (biased: 2), when a feature set is constant, and, unbiased, when all its rows are equally
+    far apart.
+
+    >>> x = [[0, 1], [1, 3], [2, 0], [4, 1], [3, 3]]
+    >>> round(linear_cka(x, [[2 * b, 2 * a] for a, b in x]).value, 6)
+    1.0
+    """
+    sets = _feature_sets(x=x, y=y)
+    return CKA(float(_cka(sets, unbiased=unbiased)[0, 1]), len(sets[0]), unbiased)
+
+
+def linear_cka_matrix(features: Sequence[ArrayLike], *, unbiased: bool = True) -> FloatArray:
+    """`linear_cka` of every two of m feature sets, shape (m, m); nan in the same cases.
+
+    >>> linear_cka_matrix([[[0], [1], [2], [4]], [[0], [1], [2], [4]], [[1], [1], [1], [1]]]).round(6).tolist()
+    [[1.0, 1.0, nan], [1.0, 1.0, nan], [nan, nan, nan]]
+    """
+    if not len(features):
+        raise InvalidInput("features must hold at least one feature set, got none")
+    return _cka(_feature_sets(**{f"features[{i}]": x for i, x in enumerate(features)}), unbiased=unbiased)
+
+
+def minibatch_cka(batches: Iterable[tuple[ArrayLike, ArrayLike]]) -> CKA:
+    """Linear CKA from (x, y) batches that are seen once and forgotten (Nguyen et al. 2021, Eq. 3).
+
+    The three unbiased HSICs are averaged over the batches, each with the same weight, before their ratio is taken.
+    One batch gives `linear_cka`. A batch of fewer than 4 stimuli raises.
+
+    Undefined (`value` is nan) without batches, or when one side has no spread within any batch.
+
+    >>> x = [[0, 1], [1, 3], [2, 0], [4, 1]]
+    >>> minibatch_cka([(x, x), (x, x)])
+    CKA(value=1.0, n=8, unbiased=True, batches=2)
+    """
+    total, n, count = np.zeros((2, 2)), 0, 0
+    for x, y in batches:
+        sets = _feature_sets(x=x, y=y)
+        if len(sets[0]) < _FEWEST[True]:
+            raise InvalidInput(f"a batch must hold at least 4 stimuli, got {len(sets[0])}; drop it or enlarge batches")
+        total += _hsic([centred(one) for one in sets], unbiased=True)
+        n, count = n + len(sets[0]), count + 1
+    return CKA(float(_normalised(total)[0, 1]), n, True, count)
+
+
+def _feature_sets(**features: ArrayLike) -> list[FloatArray]:
+    sets = {name: finite(one, name=name, ndim=2) for name, one in features.items()}
+    same_length(**sets)
+    return list(sets.values())
+
+
+def _cka(sets: list[FloatArray], *, unbiased: bool) -> FloatArray:
+    """CKA of every two sets."""
+    if len(sets[0]) < _FEWEST[unbiased]:
+        return np.full((len(sets), len(sets)), np.nan)
+    middled = [centred(x) for x in sets]
+    peaks = [np.abs(x).max(initial=0.0) or 1.0 for x in middled]  # CKA has no unit; fourth powers could overflow
+    return _normalised(_hsic([x / peak for x, peak in zip(middled, peaks, strict=True)], unbiased=unbiased))
+
+
+def _normalised(hsic: FloatArray) -> FloatArray:
+    own = np.diag(hsic)
+    scale = np.sqrt(np.outer(own, own))
+    return np.divide(hsic, scale, out=np.full_like(hsic, np.nan), where=scale > 0)
+
+
+def _hsic(sets: list[FloatArray], *, unbiased: bool) -> FloatArray:
+    """HSIC of every two centred sets; the biased form without its 1 / (n - 1)^2, which cancels in CKA.
+
+    HSIC does not change when features are centred, and centred features have 1'K = 0, so K0 1 = -diag(K):
+    the unbiased form needs no Gram matrix but its diagonal.
+    """
+    cross = _squared_crosses(sets)
+    if not unbiased:
+        return cross
+    diagonals = np.stack([np.square(x).sum(axis=1) for x in sets])  # (m, n)
+    n, traces = diagonals.shape[1], diagonals.sum(axis=1)
+    hsic = cross - n / (n - 2) * diagonals @ diagonals.T + np.outer(traces, traces) / ((n - 1) * (n - 2))
+    none = np.diag(hsic) <= _ROUNDING * np.diag(cross)
+    hsic[none, none] = 0.0
+    return np.asarray(hsic / (n * (n - 3)))
+
+
+def _squared_crosses(sets: list[FloatArray]) -> FloatArray:
+    """||X_i' X_j||^2 = tr(K_i K_j) of every two sets, by the way that multiplies less."""
+    n, widths = len(sets[0]), np.array([x.shape[1] for x in sets], dtype=np.float64)
+    by_columns = (widths.sum() ** 2 + np.square(widths).sum()) / 2
+    by_rows = n * (widths.sum() + len(sets) ** 2)
+    return _crosses_by_columns(sets) if by_columns <= by_rows else _crosses_by_rows(sets)
+
+
+def _crosses_by_columns(sets: list[FloatArray]) -> FloatArray:
+    cross = np.zeros((len(sets), len(sets)))
+    for i, x in enumerate(sets):
+        for j, y in enumerate(sets[: i + 1]):
+            parts = (x[:, block].T @ y for block in blocks(x.shape[1], y.shape[1], most=_BLOCK))
+            cross[i, j] = cross[j, i] = sum(float(np.vdot(part, part)) for part in parts)
+    return cross
+
+
+def _crosses_by_rows(sets: list[FloatArray]) -> FloatArray:
+    """Through Gram matrices, some rows of each at a time."""
+    m, n = len(sets), len(sets[0])
+    cross = np.zeros((m, m))
+    for block in blocks(n, m * n, most=_BLOCK):
+        grams = np.stack([x[block] @ x.T for x in sets]).reshape(m, -1)
+        cross += grams @ grams.T
+    return cross

@@ -1,0 +1,47 @@
+"""Writing files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cosight.errors import InvalidInput
+
+__all__ = ["new_file", "new_folder"]
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A path to write to; it takes the place of `path` when the block ends without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    draft = Path(name)
+    try:
+        yield draft
+        draft.chmod(0o644)  # mkstemp makes files only their owner can read
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill; it becomes `path` when the block ends without an error. `path` must not hold anything yet."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise InvalidInput(f"the output folder must be new or empty, got {path}; name another or remove it first")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    try:
+        yield draft
+        draft.chmod(0o755)
+        if path.exists():
+            path.rmdir()
+        draft.replace(path)
+    finally:
+        if draft.exists():
+            shutil.rmtree(draft)

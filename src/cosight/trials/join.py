@@ -1,0 +1,261 @@
+"""Bring observers together: which trials are about the same stimulus, and everyone's answers to it.
+
+Trials join on the stimulus' digest; where it is unknown, on (experiment, condition, image), never on the name alone:
+the same `airplane1.png` exists in several experiments. Presentations of one stimulus to one observer are numbered in
+order of session and trial and join by that number; a model that answered once answers for every presentation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cosight.errors import InvalidInput
+from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, CodeArray
+from cosight.trials.spaces import ABSTAIN, LabelSpace
+from cosight.trials.table import KINDS, PEOPLE, Trials
+
+__all__ = ["GROUPS", "Cell", "Table", "align", "canonical_condition", "canonical_experiment", "cells"]
+
+GROUPS = ("experiment", "condition", "level", "truth")  # the columns one may group by
+
+_ALIASES = {"edges": "edge", "silhouettes": "silhouette", "filled-silhouettes": "silhouette"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Everyone's answers side by side."""
+
+    answers: Answers  # (observers, columns)
+    observers: tuple[str, ...]
+    kinds: tuple[str, ...]
+    columns: pl.DataFrame  # one row a column: stimulus, presentation, experiment, condition, level, truth, image
+    rows: NDArray[np.int32]  # (observers, columns): the row of the trial table, -1 where there is none
+    labels: tuple[str, ...]  # what the codes stand for
+    notices: tuple[str, ...]
+
+    @property
+    def people(self) -> NDArray[np.bool_]:
+        """Which observers are people, simulated ones included."""
+        return np.asarray(np.isin(self.kinds, PEOPLE))
+
+    @property
+    def simulated(self) -> NDArray[np.bool_]:
+        """Which observers are simulated people."""
+        return np.array([kind == "simulated" for kind in self.kinds], dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """The columns of a table that share a group."""
+
+    group: tuple[tuple[str, str], ...]  # (key, value) in the order of grouping; empty: everything pooled
+    columns: NDArray[np.int64]
+
+
+def canonical_experiment(column: pl.Expr) -> pl.Expr:
+    """One spelling for experiments that go by several names."""
+    return column.fill_null("").replace(_ALIASES)
+
+
+def canonical_condition(column: pl.Expr) -> pl.Expr:
+    """One spelling for conditions: numbers as numbers ("0.90" = "0.9", "3" = "3.0"), truth values in lower case."""
+    number = column.cast(pl.Float64, strict=False)
+    lower = column.str.to_lowercase()
+    return (
+        pl.when(number.is_not_null() & number.is_not_nan())
+        .then(number.cast(pl.String))
+        .when(lower.is_in(["true", "false"]))
+        .then(lower)
+        .otherwise(column)
+    )
+
+
+def align(trials: Trials, *, gamma: float = 0.5) -> Table:
+    """Everyone's answers to every stimulus.
+
+    Where the label space has `abstain`, an observer whose abstention exceeds `gamma` has answered `abstain`.
+    Identical trials found twice are dropped and reported; two different answers to one trial are an error.
+    """
+    notices = list(trials.notices)
+    frame = _keyed(trials.frame, notices)
+    frame = _without_duplicates(frame, notices)
+    frame = _numbered(frame)
+    labels = _labels(frame, trials.space)
+    columns = _columns(frame)
+    order = sorted(trials.observers.select("kind", "observer").rows(), key=_people_first)
+    names = [name for _, name in order]
+    table = _fill(frame, columns, names, [kind for kind, _ in order], labels, trials.space, gamma)
+    alone = int((table.answers.shown.sum(axis=0) == 1).sum()) if len(names) > 1 else 0
+    if alone:
+        notices.append(f"{alone} of {columns.height} stimuli were seen by one observer only")
+    return Table(table.answers, table.observers, table.kinds, columns, table.rows, labels, tuple(notices))
+
+
+def cells(table: Table, by: Sequence[str]) -> list[Cell]:
+    """The groups of a table, in natural order; one cell of everything when `by` is empty."""
+    for name in by:
+        if name not in GROUPS:
+            raise InvalidInput(f"trials are grouped by {', '.join(GROUPS)}, got {name!r}")
+    indexed = table.columns.with_row_index("column")
+    if not by:
+        return [Cell((), np.arange(table.columns.height))]
+    parts = [
+        (tuple((name, "" if v is None else str(v)) for name, v in zip(by, values, strict=True)), part["column"])
+        for values, part in indexed.group_by(list(by), maintain_order=True)
+    ]
+    parts.sort(key=lambda part: [_natural(value) for _, value in part[0]])
+    return [Cell(group, index.to_numpy().astype(np.int64)) for group, index in parts]
+
+
+def _people_first(observer: tuple[str, str]) -> tuple[int, list[tuple[int, float, str]]]:
+    kind, name = observer
+    return ["human", "simulated", *KINDS].index(kind), _natural(name)
+
+
+def _natural(text: str) -> list[tuple[int, float, str]]:
+    """Sort key in which c5 comes before c10 and .9 before 1."""
+    pieces = re.findall(r"\d+(?:\.\d+)?|\D+", text)
+    return [(0, float(p), "") if p[0].isdigit() else (1, 0.0, p) for p in pieces]
+
+
+def _keyed(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
+    """Add `key`, the same for trials about the same stimulus, and canonical experiment and condition."""
+    frame = frame.with_row_index("row").with_columns(
+        experiment=canonical_experiment(pl.col("experiment")), told=canonical_condition(pl.col("condition"))
+    )
+    conditions = frame.group_by("experiment").agg(pl.col("told").drop_nulls().unique())
+    only = conditions.filter(pl.col("told").list.len() == 1).with_columns(only=pl.col("told").list.first())
+    several = conditions.filter(pl.col("told").list.len() > 1)["experiment"].to_list()
+    lost = frame.filter(pl.col("told").is_null() & pl.col("experiment").is_in(several)).height
+    if lost:
+        notices.append(f"{lost} trials have no condition in an experiment with several: they join only each other")
+    frame = frame.join(only.select("experiment", "only"), on="experiment", how="left", maintain_order="left")
+    frame = frame.with_columns(told=pl.coalesce("told", "only", pl.lit(""))).drop("only")
+    frame = frame.with_columns(name=pl.concat_str("experiment", "told", "image", separator="\x1f"))
+    return _with_digests(frame).with_columns(key=pl.coalesce("stimulus", "name"))
+
+
+def _with_digests(frame: pl.DataFrame) -> pl.DataFrame:
+    """Give trials known by name the digest that others have for that name."""
+    known = frame.filter(pl.col("stimulus").is_not_null() & pl.col("name").is_not_null())
+    if not known.height or not frame["stimulus"].has_nulls():
+        return frame
+    digests = known.group_by("name").agg(pl.col("stimulus").unique())
+    waiting = frame.filter(pl.col("stimulus").is_null()).select("name").unique()
+    unsure = digests.filter(pl.col("stimulus").list.len() > 1).join(waiting, on="name", how="semi")
+    if unsure.height:
+        shown = unsure["name"][0].replace("\x1f", " / ")
+        raise InvalidInput(f"a name must stand for one picture to be joined on, got several digests for {shown}")
+    one = digests.select("name", digest=pl.col("stimulus").list.first())
+    frame = frame.join(one, on="name", how="left", maintain_order="left")
+    return frame.with_columns(stimulus=pl.coalesce("stimulus", "digest")).drop("digest")
+
+
+def _without_duplicates(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
+    identity = ["observer", "key", "session", "trial"]
+    kept = frame.unique(identity, keep="first", maintain_order=True)
+    if kept.height == frame.height:
+        return frame
+    answers = frame.group_by(identity).agg(pl.col("response").n_unique(), pl.col("truth").n_unique(), pl.len())
+    torn = answers.filter((pl.col("response") > 1) | (pl.col("truth") > 1))
+    if torn.height:
+        first = torn.row(0, named=True)
+        raise InvalidInput(
+            f"one trial has one answer, got {first['response']} for {first['observer']}, session {first['session']}, "
+            f"trial {first['trial']}, stimulus {first['key'].replace(chr(31), ' / ')}; remove one of them"
+        )
+    notices.append(f"{frame.height - kept.height} trials stand twice in the files and were counted once")
+    return kept
+
+
+def _numbered(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add `presentation`: 0 for an observer's first trial with a stimulus, then 1, ..."""
+    if not frame.select(pl.struct("observer", "key").is_duplicated().any()).item():
+        return frame.with_columns(presentation=pl.lit(0, dtype=pl.Int64))
+    order = frame.sort(pl.col("session").cast(pl.Float64, strict=False), "session", "trial", "row", nulls_last=True)
+    order = order.with_columns(presentation=pl.int_range(pl.len()).over("observer", "key"))
+    order = order.sort("row")
+    often = pl.col("presentation").max().over("key") + 1
+    single = (pl.len().over("observer", "key") == 1) & ~pl.col("kind").is_in(PEOPLE)
+    spread = pl.when(single).then(pl.int_ranges(0, often)).otherwise(pl.concat_list("presentation"))
+    return order.with_columns(presentation=spread).explode("presentation")
+
+
+def _labels(frame: pl.DataFrame, space: LabelSpace | None) -> tuple[str, ...]:
+    if space is not None:
+        return space.answers
+    truths = sorted(frame["truth"].drop_nulls().unique().to_list())
+    if not truths:
+        raise InvalidInput("no trial has a truth; name the classes with --labels")
+    unseen = frame.filter(~pl.col("response").is_in([*truths, ABSTAIN]))
+    if unseen.height:
+        row = unseen.row(0, named=True)
+        raise InvalidInput(
+            f"a response must be a class that some trial shows, got {row['response']!r} ({row['observer']}, "
+            f"{row['image']}) which is the truth of none; name all classes with --labels A,B,..."
+        )
+    return tuple(truths)
+
+
+def _columns(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row for each stimulus and presentation, sorted, so that the order of files and rows changes no number."""
+    about = frame.group_by("key", "presentation", maintain_order=True).agg(
+        pl.col("experiment").first(),
+        pl.col("condition").drop_nulls().first(),
+        pl.col("level").drop_nulls().first(),
+        pl.col("truth").drop_nulls().unique(maintain_order=True),
+        pl.col("image").drop_nulls().first(),
+        pl.col("told").first(),
+    )
+    torn = about.filter(pl.col("truth").list.len() > 1)
+    if torn.height:
+        first = torn.row(0, named=True)
+        truths = " and ".join(first["truth"])
+        raise InvalidInput(f"a stimulus has one truth, got {truths} for {first['key'].replace(chr(31), ' / ')}")
+    spelled = about.group_by("experiment", "told", maintain_order=True).agg(
+        word=pl.col("condition").drop_nulls().first()
+    )
+    about = about.join(spelled, on=["experiment", "told"], how="left", maintain_order="left")
+    return (
+        about.with_columns(truth=pl.col("truth").list.first(), condition="word")
+        .sort("key", "presentation")
+        .drop("told", "word")
+    )
+
+
+def _fill(
+    frame: pl.DataFrame,
+    columns: pl.DataFrame,
+    names: list[str],
+    kinds: list[str],
+    labels: tuple[str, ...],
+    space: LabelSpace | None,
+    gamma: float,
+) -> Table:
+    code = {label: index for index, label in enumerate(labels)}
+    place = columns.select("key", "presentation").with_row_index("column")
+    placed = frame.join(place, on=["key", "presentation"], how="left", maintain_order="left")
+    said = pl.col("response")
+    if space is not None and space.abstain:
+        said = pl.when(pl.col("abstention") > gamma).then(pl.lit(ABSTAIN)).otherwise(said)
+    flat = placed.select(
+        observer=pl.col("observer").replace_strict({n: i for i, n in enumerate(names)}, return_dtype=pl.Int64),
+        column=pl.col("column").cast(pl.Int64),
+        code=said.replace_strict(code, default=NO_ANSWER, return_dtype=pl.Int16),
+        row=pl.col("row").cast(pl.Int32),
+    )
+    who, where = flat["observer"].to_numpy(), flat["column"].to_numpy()
+    response = np.full((len(names), columns.height), NOT_SHOWN, dtype=np.int16)
+    rows = np.full(response.shape, -1, dtype=np.int32)
+    response[who, where], rows[who, where] = flat["code"].to_numpy(), flat["row"].to_numpy()
+    truth: CodeArray = (
+        columns["truth"].replace_strict(code, default=NO_ANSWER, return_dtype=pl.Int16).to_numpy().astype(np.int16)
+    )
+    answers = Answers(response, truth, len(labels))
+    return Table(answers, tuple(names), tuple(kinds), columns, rows, labels, ())

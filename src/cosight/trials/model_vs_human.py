@@ -1,0 +1,191 @@
+"""model-vs-human's CSV files: one folder an experiment, one file an observer and session.
+
+Header `subj,session,trial,rt,object_response,category,condition,imagename` (also `Session`), `na` for no answer, NaN rt
+for models. Reading keeps everything needed to write the same files again: the image's full name and the file in
+`extra`, further columns too, the spelling of the header and the line ends in the table's sources.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from cosight.errors import InvalidInput
+from cosight.trials.files import new_folder
+from cosight.trials.formats import Format, formats
+from cosight.trials.spaces import space_of
+from cosight.trials.table import KINDS, SCHEMA, Trials, make
+
+__all__ = ["image_name"]
+
+_COLUMNS = ("subj", "session", "trial", "rt", "object_response", "category", "condition", "imagename")
+_MISSING = "na"
+
+
+def image_name(column: pl.Expr) -> pl.Expr:
+    """The image behind a presentation's name: the last two parts where the former is a WordNet id, else the last.
+
+    >>> names = ["0001_cl_s01_cr_oven_40_n04111531_14126.png", "0001_edg_s01_0_oven_00_oven10.png", "oven10.png"]
+    >>> pl.select(image_name(pl.Series(names))).to_series().to_list()
+    ['n04111531_14126.png', 'oven10.png', 'oven10.png']
+    """
+    as_expr = pl.lit(column) if isinstance(column, pl.Series) else column
+    return pl.coalesce(as_expr.str.extract(r"(?:^|_)(n0[^_]*_[^_]*)$"), as_expr.str.extract(r"([^_]*)$"))
+
+
+def _recognises(path: Path, head: bytes) -> bool:
+    first = head.split(b"\n", 1)[0].decode("utf-8", errors="replace").lower()
+    return "imagename" in first or "object_response" in first or first.startswith("subj,")
+
+
+def _read(paths: Sequence[Path]) -> Trials:
+    parts, sources, lengths = [], [], []
+    for path in paths:
+        part, source = _read_file(path)
+        parts.append(part)
+        sources.append(source)
+        lengths.append(part.height)
+    raw = pl.concat(parts, how="diagonal")
+    ends = pl.Series(lengths).cum_sum().to_list()
+
+    def locate(row: int) -> str:
+        index = next(i for i, end in enumerate(ends) if row < end)
+        return f"{paths[index]}, row {row - (ends[index] - lengths[index]) + 1}"
+
+    frame = _as_trials(raw, locate)
+    truths = frozenset(frame["truth"].drop_nulls().unique().to_list())
+    return make(frame, locate=locate, space=space_of(truths), sources=sources)
+
+
+def _read_file(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """One file as text columns, and how it was spelled."""
+    data = path.read_bytes()
+    try:
+        text = data.decode("utf-8")
+        raw = pl.read_csv(data, infer_schema=False, empty_string_is_null=False)
+    except (UnicodeDecodeError, pl.exceptions.PolarsError) as error:
+        reason = str(error).split("\n", 1)[0]
+        raise InvalidInput(f"{path}: a trial file is CSV text, this is not: {reason}") from error
+    header = raw.columns
+    raw = raw.rename({name: name.lower() for name in header if name.lower() in _COLUMNS})
+    for name in _COLUMNS:
+        if name not in raw.columns:
+            raise InvalidInput(f"{path}: a model-vs-human file must have the column {name!r}, got {', '.join(header)}")
+    folder = path.absolute().parent.name
+    source = {"file": f"{folder}/{path.name}", "columns": header, "crlf": "\r\n" in text[:10_000]}
+    return raw.with_columns(_file=pl.lit(source["file"]), _experiment=pl.lit(folder)), source
+
+
+def _as_trials(raw: pl.DataFrame, locate: Any) -> pl.DataFrame:
+    numbers = raw.with_columns(
+        rt_=_number("rt").cast(pl.Float64, strict=False), trial_=pl.col("trial").cast(pl.Int64, strict=False)
+    )
+    for column, words in (("rt", "rt is a number of seconds or NaN"), ("trial", "trial is a whole number")):
+        bad = numbers[f"{column}_"].is_null() & ~_blank(numbers[column])
+        if bad.any():
+            row = int(bad.arg_max() or 0)
+            raise InvalidInput(f"{locate(row)}, column {column}: {words}, got {numbers[column][row]!r}")
+    person = numbers.select(
+        (pl.col("subj").str.starts_with("subject") | pl.col("rt_").is_finite().any().over("_file", "subj")).alias("p")
+    )["p"].fill_null(False)
+    more = [name for name in raw.columns if name not in (*_COLUMNS, "_file", "_experiment")]
+    kept = pl.struct(pl.col("_file").alias("file"), "imagename", *more)
+    guess = pl.when(person).then(pl.lit("human")).otherwise(pl.lit("model"))
+    prefix = pl.col("subj").str.extract(r"^([^:]+):")  # files we wrote ourselves may name source or kind
+    kind = pl.when(prefix.is_in(KINDS)).then(prefix).when(prefix.is_not_null()).then(pl.lit("model")).otherwise(guess)
+    return numbers.with_columns(kind=kind).select(
+        observer=pl.when(prefix.is_not_null()).then("subj").otherwise(pl.col("kind") + ":" + pl.col("subj")),
+        kind="kind",
+        experiment="_experiment",
+        image=image_name(pl.col("imagename")),
+        condition=_text("condition"),
+        truth=_text("category"),
+        response=pl.when(pl.col("object_response") != _MISSING).then(_text("object_response")),
+        rt="rt_",
+        session="session",
+        trial="trial_",
+        extra=kept.struct.json_encode(),
+    )
+
+
+def _number(column: str) -> pl.Expr:
+    return pl.when(~pl.col(column).str.to_lowercase().is_in(["nan", "na", ""])).then(column)
+
+
+def _text(column: str) -> pl.Expr:
+    return pl.when(~pl.col(column).str.to_lowercase().is_in(["nan", ""])).then(column)
+
+
+def _blank(column: pl.Series) -> pl.Series:
+    return column.str.to_lowercase().is_in(["nan", "na", ""]) | column.is_null()
+
+
+def _write(trials: Trials, folder: Path) -> None:
+    """A folder with one folder an experiment and one file an observer and session (or the files they came from)."""
+    for column in ("truth", "image"):
+        if trials.frame[column].has_nulls():
+            raise InvalidInput(f"model-vs-human files need the {column} of every trial; write Parquet or Psych-DS")
+    spelled = {source["file"]: source for source in trials.sources if "columns" in source}
+    named = trials.frame.with_columns(_file=_file_of(), _imagename=_extra("imagename", "image"))
+    with new_folder(folder) as draft:
+        for (name,), part in named.group_by(["_file"], maintain_order=True):
+            target = draft / str(name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(_spell(part, spelled.get(str(name), {"columns": _COLUMNS, "crlf": False})))
+
+
+def _extra(key: str, otherwise: str) -> pl.Expr:
+    return pl.coalesce(pl.col("extra").str.json_path_match(f"$.{key}"), pl.col(otherwise))
+
+
+def _file_of() -> pl.Expr:
+    """The file a trial came from, or one named after its experiment, observer and session."""
+    safe = pl.col("observer").str.split(":").list.last().str.replace_all(r"[^A-Za-z0-9.#@+-]", "-")
+    experiment = pl.col("experiment").fill_null("experiment").str.replace_all(r"[^A-Za-z0-9._-]", "-")
+    session = pl.col("session").fill_null("1").str.replace_all(r"[^A-Za-z0-9.-]", "-")
+    made = pl.format("{}/{}_{}_session-{}.csv", experiment, experiment, safe, session)
+    original = pl.col("extra").str.json_path_match("$.file")
+    inside = original.str.contains(r"^[^/\\]+/[^/\\]+$") & ~original.str.contains(r"(^|/)\.\.?(/|$)")
+    return pl.when(inside).then(original).otherwise(made)  # a path out of the folder is never followed
+
+
+def _spell(part: pl.DataFrame, source: dict[str, Any]) -> bytes:
+    columns = {
+        "subj": pl.col("observer").str.replace(r"^(human|model):", ""),
+        "session": pl.col("session").fill_null("1"),
+        "trial": pl.coalesce(pl.col("trial"), pl.int_range(1, pl.len() + 1)).cast(pl.String),
+        "rt": pl.lit(pl.Series([_float_text(x) for x in part["rt"].to_list()], dtype=pl.String)),
+        "object_response": pl.col("response").fill_null(_MISSING),
+        "category": pl.col("truth"),
+        "condition": pl.col("condition").fill_null("NaN"),
+        "imagename": pl.col("_imagename"),
+    }
+    order = [(name, name.lower() if name.lower() in columns else None) for name in source["columns"]]
+    picked = [
+        columns[own].alias(name) if own else pl.col("extra").str.json_path_match(f"$.{name}").fill_null("").alias(name)
+        for name, own in order
+    ]
+    text: str = part.select(picked).write_csv(line_terminator="\r\n" if source["crlf"] else "\n")
+    return text.encode("utf-8")
+
+
+def _float_text(value: float | None) -> str:
+    return "NaN" if value is None else json.dumps(value)
+
+
+formats.add(
+    "model-vs-human",
+    Format(
+        "model-vs-human",
+        "model-vs-human's CSV folders: experiment/experiment_observer_session.csv",
+        _recognises,
+        _read,
+        _write,
+        "",
+        frozenset(SCHEMA) - {"stimulus", "level", "probabilities", "abstention"},
+    ),
+)

@@ -1,0 +1,72 @@
+"""Our own format: the trial table as Parquet (zstd), label space and provenance in its metadata.
+
+`observers.parquet` beside it says more about the observers (family, architecture, seed, abstention function).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from cosight.errors import InvalidInput
+from cosight.trials.files import new_file
+from cosight.trials.formats import Format, formats
+from cosight.trials.spaces import LabelSpace
+from cosight.trials.table import OBSERVERS, SCHEMA, Trials, concat, make
+
+__all__: list[str] = []
+
+_VERSION = 1  # of the trial table; grows when an old reader would misread a new file
+_OBSERVERS_FILE = "observers.parquet"
+
+
+def _recognises(path: Path, head: bytes) -> bool:
+    return head.startswith(b"PAR1") and path.name != _OBSERVERS_FILE
+
+
+def _read(paths: Sequence[Path]) -> Trials:
+    return concat([_read_file(path) for path in paths])
+
+
+def _read_file(path: Path) -> Trials:
+    try:
+        frame = pl.read_parquet(path, glob=False)
+        about = json.loads(pl.read_parquet_metadata(path).get("cosight", "{}"))
+    except (pl.exceptions.PolarsError, OSError, json.JSONDecodeError) as error:
+        raise InvalidInput(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from error
+    if about.get("version", _VERSION) > _VERSION:
+        raise InvalidInput(f"{path}: written by a newer cosight (table version {about['version']}); update cosight")
+    beside = path.with_name(_OBSERVERS_FILE)
+    known = pl.read_parquet(beside, glob=False) if beside.exists() else None
+    return make(
+        frame, source=str(path), space=_space(about.get("space")), observers=known, sources=about.get("sources", ())
+    )
+
+
+def _space(about: dict[str, Any] | None) -> LabelSpace | None:
+    return None if about is None else LabelSpace(**{**about, "classes": tuple(about["classes"])})
+
+
+def _write(trials: Trials, path: Path) -> None:
+    """Write the table to `path` and add its observers to `observers.parquet` beside it."""
+    space = None if trials.space is None else asdict(trials.space)
+    about = {"version": _VERSION, "space": space, "sources": list(trials.sources)}
+    with new_file(path) as draft:
+        trials.frame.write_parquet(draft, compression="zstd", metadata={"cosight": json.dumps(about)})
+    beside = path.with_name(_OBSERVERS_FILE)
+    known = [trials.observers]
+    if beside.exists():
+        known.append(pl.read_parquet(beside, glob=False).select(pl.col(n).cast(t) for n, t in OBSERVERS.items()))
+    with new_file(beside) as draft:
+        pl.concat(known).unique("observer", keep="first", maintain_order=True).write_parquet(draft)
+
+
+formats.add(
+    "parquet",
+    Format("parquet", "our own trial table, Parquet", _recognises, _read, _write, ".parquet", frozenset(SCHEMA)),
+)

@@ -1,0 +1,101 @@
+"""Trials from any file or folder, recognised by content; and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from cosight.errors import InvalidInput
+from cosight.trials import leaderboard, model_vs_human, parquet, psych_ds  # noqa: F401  they register their formats
+from cosight.trials.formats import Format, formats
+from cosight.trials.spaces import LabelSpace
+from cosight.trials.table import Trials, concat
+
+__all__ = ["read", "write"]
+
+_HEAD = 1 << 16
+_DESCRIPTION = "dataset_description.json"  # a Psych-DS folder is read as a whole
+_RUN = "run.json"  # so is a run folder: its trials, not its stimuli and scores
+
+
+def read(*paths: str | Path, labels: LabelSpace | None = None) -> Trials:
+    """All trials in these files and folders, people and models in one table.
+
+    Folders are searched; what a file holds decides how it is read, not its name. Files of no known format are passed
+    over and counted in `notices`; a path without any trials is an error. `labels` declares the label space.
+    """
+    if not paths:
+        raise InvalidInput("name at least one file or folder of trials")
+    table = concat([_read_path(Path(path)) for path in paths])
+    return table if labels is None else table.with_space(labels)
+
+
+def write(trials: Trials, path: str | Path, *, to: str | None = None) -> Format:
+    """Write trials in the format called `to`, or the one the path's ending stands for (a folder: model-vs-human)."""
+    target = Path(path)
+    chosen = formats[to] if to else _by_suffix(target)
+    chosen.write(trials, target)
+    return chosen
+
+
+def _by_suffix(path: Path) -> Format:
+    for known in formats.values():
+        if known.suffix and path.suffix == known.suffix:
+            return known
+    if path.suffix:
+        endings = ", ".join(f.suffix for f in formats.values() if f.suffix)
+        raise InvalidInput(f"a trial file ends in {endings}, got {path.name}; name a folder or choose with --to")
+    return formats["model-vs-human"]
+
+
+def _read_path(path: Path) -> Trials:
+    if not path.exists():
+        raise InvalidInput(f"trials must be a file or folder that exists, got {path}")
+    by_format: dict[str, list[Path]] = {}
+    unknown = []
+    for file in [path] if path.is_file() else sorted(_files(path)):
+        found = _format_of(file)
+        by_format.setdefault(found.name, []).append(file) if found else unknown.append(file)
+    if not by_format:
+        raise InvalidInput(_nothing(path, unknown))
+    table = concat([formats[name].read(files) for name, files in by_format.items()])
+    if not len(table):
+        raise InvalidInput(f"{path}: a trial file must hold at least one trial, got none")
+    return _with_notices(table, path, unknown)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Files that may hold trials; a Psych-DS folder stands for itself, a run folder for its `trials/`."""
+    if (folder / _DESCRIPTION).is_file():
+        yield folder / _DESCRIPTION
+        return
+    if (folder / _RUN).is_file() and (folder / "trials").is_dir():
+        folder = folder / "trials"
+    for entry in folder.iterdir():
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _files(entry)
+        elif entry.is_file():
+            yield entry
+
+
+def _format_of(path: Path) -> Format | None:
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    return next((known for known in formats.values() if known.recognises(path, head)), None)
+
+
+def _nothing(path: Path, unknown: list[Path]) -> str:
+    kinds = ", ".join(formats)
+    if path.is_file():
+        return f"{path}: not a trial file ({kinds}); its first line or bytes fit none of these"
+    return f"{path}: no trial files here ({kinds}), {len(unknown)} other files; name the folder that holds them"
+
+
+def _with_notices(table: Trials, path: Path, unknown: list[Path]) -> Trials:
+    others = [file.name for file in unknown if file.name != "observers.parquet"]
+    if not others:
+        return table
+    notice = f"{path}: {len(others)} files are no trials and were passed over ({', '.join(sorted(others)[:3])}...)"
+    return Trials(table.frame, table.space, table.observers, table.sources, (*table.notices, notice))
