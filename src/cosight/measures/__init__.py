@@ -1,11 +1,12 @@
 """Measures: numbers in, numbers out. Pure functions of arrays; numpy and scipy only.
 
-* errors of two observers   consistency (when they err: EC), misclassification (how: MA), confusion (on which classes: CLES)
+* errors of two observers   consistency (when: EC), misclassification (how: MA), confusion (of which classes: CLES)
 * one observer              bias (accuracy, shape bias, entropy of the answers), reliability, risk (abstaining rightly)
 * distributions, features   distance (Hellinger ...), representation (SOC, SOCE, Frechet), cka
 * forced choices            choice (2AFC, clustering)
-* people among themselves   gold (label distributions), agreement (Fleiss, Krippendorff), survey (Cronbach, how many people)
-* how sure we are           uncertainty (bootstrap over stimuli and people), correlation (of measures with each other)
+* people among themselves   gold (label distributions), agreement (Fleiss, Krippendorff), survey (Cronbach, how many)
+* how sure we are           uncertainty (bootstrap over stimuli and people), contrast (which is closer?), ceilings
+* measures among themselves correlation
 
 Every measure returns a small frozen result with `.value` and is declared in the registry `measures`, with its range,
 direction, needs and citation; `pair_forms` and `solo_forms` hold the forms for whole tables of `Answers` and for
@@ -47,6 +48,10 @@ from cosight.measures.bias import (
     shape_bias,
     shape_choices,
 )
+from cosight.measures.ceilings import (
+    half_pairs,
+    split_half_crowds,
+)
 from cosight.measures.choice import (
     ChoiceShare,
     choice_share,
@@ -81,6 +86,12 @@ from cosight.measures.consistency import (
     observed_consistency_matrix,
     observed_consistency_resampled,
     reachable_kappa,
+)
+from cosight.measures.contrast import (
+    PairedDifference,
+    paired_difference,
+    rank_intervals,
+    ranks,
 )
 from cosight.measures.correlation import (
     Correlation,
@@ -225,6 +236,7 @@ __all__ = [
     "ObservedConsistency",
     "OutputConsistency",
     "PairForm",
+    "PairedDifference",
     "Pairs",
     "RankCorrelation",
     "RaterPlan",
@@ -267,6 +279,7 @@ __all__ = [
     "fleiss_kappa_resampled",
     "frechet_distance",
     "gold_distribution",
+    "half_pairs",
     "hellinger",
     "hellinger_printed",
     "intra_annotator_kappa",
@@ -293,10 +306,13 @@ __all__ = [
     "observed_consistency_resampled",
     "pair_estimate",
     "pair_forms",
+    "paired_difference",
     "pearson_correlation",
     "percentile_interval",
     "rank_correlation",
     "rank_correlation_resampled",
+    "rank_intervals",
+    "ranks",
     "reachable_kappa",
     "reliability_score",
     "reliability_sweep",
@@ -308,6 +324,7 @@ __all__ = [
     "softmax_output_consistency",
     "softmax_output_consistency_on_errors",
     "solo_forms",
+    "split_half_crowds",
     "summed",
     "total_variation",
     "two_alternative_share",

@@ -75,11 +75,11 @@ class Answers:
 
     def of(self, observers: ArrayLike) -> Answers:
         """Only these observers (indices or a mask)."""
-        return Answers(self.response[np.asarray(observers)], self.truth, self.classes)
+        return Answers(self.response[_picked(observers)], self.truth, self.classes)
 
     def at(self, stimuli: ArrayLike) -> Answers:
         """Only these stimuli (indices or a mask), in this order."""
-        picked = np.asarray(stimuli)
+        picked = _picked(stimuli)
         return Answers(self.response[:, picked], self.truth[picked], self.classes)
 
 
@@ -113,6 +113,11 @@ def common_trials(answers: Answers, pairs: NDArray[np.int64]) -> FloatArray:
     """How many stimuli both observers of each pair met; (pairs,)."""
     seen = answers.shown.astype(np.float32)
     return (seen @ seen.T)[pairs[:, 0], pairs[:, 1]].astype(np.float64)
+
+
+def _picked(indices: ArrayLike) -> NDArray[Any]:
+    array = np.asarray(indices)
+    return array if array.size else array.astype(np.intp)  # an empty list has no dtype of its own
 
 
 def _missing(values: NDArray[Any]) -> BoolArray:

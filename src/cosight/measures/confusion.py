@@ -92,8 +92,10 @@ def class_level_error_similarity(
     1.0
     """
     answers = encode(a, b, truth=truth, classes=classes, names=("a", "b"))
-    if alpha <= 0:
-        raise InvalidInput(f"alpha must be positive, got {alpha}; a row without errors has no distribution otherwise")
+    if not 0 < alpha < np.inf:
+        raise InvalidInput(
+            f"alpha must be positive and finite, got {alpha}; a row without errors has no distribution otherwise"
+        )
     a_errors, b_errors = _error_counts(answers)
     return _similarity(a_errors, b_errors, alpha, midpoint)
 

@@ -7,6 +7,7 @@ A form for one pair, one for all pairs of many observers (`..._matrix`) and one 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,8 +61,7 @@ class ObservedConsistency:
     n: int
 
 
-@dataclass(frozen=True, slots=True)
-class KappaRange:
+class KappaRange(NamedTuple):
     """The error consistencies that two observers can reach, given their accuracies."""
 
     lowest: float
@@ -99,8 +99,7 @@ def error_consistency(a_correct: ArrayLike, b_correct: ArrayLike) -> Consistency
     observed, expected = float((a == b).mean()), pa * pb + (1 - pa) * (1 - pb)
     counts = (np.float64(x) for x in (n, a.sum(), b.sum(), (a & b).sum()))
     kappa = float(_two_by_two(*map(np.asarray, counts)))
-    reach = reachable_kappa(pa, pb)
-    return Consistency(kappa, observed, expected, reach.lowest, reach.highest, n)
+    return Consistency(kappa, observed, expected, *reachable_kappa(pa, pb), n)
 
 
 def reachable_kappa(accuracy_a: float, accuracy_b: float) -> KappaRange:

@@ -67,22 +67,32 @@ def _read_file(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     try:
         text = data.decode("utf-8")
         raw = pl.read_csv(data, infer_schema=False, empty_string_is_null=False)
+        header = raw.columns
+        raw = raw.rename({name: name.lower() for name in header if name.lower() in _COLUMNS})
     except (UnicodeDecodeError, pl.exceptions.PolarsError) as error:
         reason = str(error).split("\n", 1)[0]
         raise InvalidInput(f"{path}: a trial file is CSV text, this is not: {reason}") from error
-    header = raw.columns
-    raw = raw.rename({name: name.lower() for name in header if name.lower() in _COLUMNS})
     for name in _COLUMNS:
         if name not in raw.columns:
             raise InvalidInput(f"{path}: a model-vs-human file must have the column {name!r}, got {', '.join(header)}")
+    for name in ("file", "_file", "_experiment"):  # our own, in `extra` and on the way there
+        if name in raw.columns:
+            raise InvalidInput(f"{path}: a further column cannot be called {name!r}, it is taken; rename it")
     folder = path.absolute().parent.name
     source = {"file": f"{folder}/{path.name}", "columns": header, "crlf": "\r\n" in text[:10_000]}
     return raw.with_columns(_file=pl.lit(source["file"]), _experiment=pl.lit(folder)), source
 
 
 def _as_trials(raw: pl.DataFrame, locate: Any) -> pl.DataFrame:
-    numbers = raw.with_columns(
-        rt_=_number("rt").cast(pl.Float64, strict=False), trial_=pl.col("trial").cast(pl.Int64, strict=False)
+    more = [name for name in raw.columns if name not in (*_COLUMNS, "_file", "_experiment")]
+    kept = pl.struct(pl.col("_file").alias("file"), "imagename", *more).struct.json_encode()
+    numbers = raw.select(
+        *_COLUMNS,
+        "_file",
+        "_experiment",
+        rt_=_number("rt").cast(pl.Float64, strict=False),
+        trial_=_number("trial").cast(pl.Int64, strict=False),
+        extra=kept,
     )
     for column, words in (("rt", "rt is a number of seconds or NaN"), ("trial", "trial is a whole number")):
         bad = numbers[f"{column}_"].is_null() & ~_blank(numbers[column])
@@ -92,8 +102,6 @@ def _as_trials(raw: pl.DataFrame, locate: Any) -> pl.DataFrame:
     person = numbers.select(
         (pl.col("subj").str.starts_with("subject") | pl.col("rt_").is_finite().any().over("_file", "subj")).alias("p")
     )["p"].fill_null(False)
-    more = [name for name in raw.columns if name not in (*_COLUMNS, "_file", "_experiment")]
-    kept = pl.struct(pl.col("_file").alias("file"), "imagename", *more)
     guess = pl.when(person).then(pl.lit("human")).otherwise(pl.lit("model"))
     prefix = pl.col("subj").str.extract(r"^([^:]+):")  # files we wrote ourselves may name source or kind
     kind = pl.when(prefix.is_in(KINDS)).then(prefix).when(prefix.is_not_null()).then(pl.lit("model")).otherwise(guess)
@@ -108,7 +116,7 @@ def _as_trials(raw: pl.DataFrame, locate: Any) -> pl.DataFrame:
         rt="rt_",
         session="session",
         trial="trial_",
-        extra=kept.struct.json_encode(),
+        extra="extra",
     )
 
 
@@ -145,7 +153,8 @@ def _extra(key: str, otherwise: str) -> pl.Expr:
 def _file_of() -> pl.Expr:
     """The file a trial came from, or one named after its experiment, observer and session."""
     safe = pl.col("observer").str.split(":").list.last().str.replace_all(r"[^A-Za-z0-9.#@+-]", "-")
-    experiment = pl.col("experiment").fill_null("experiment").str.replace_all(r"[^A-Za-z0-9._-]", "-")
+    named = pl.when(pl.col("experiment") != "").then("experiment").otherwise(pl.lit("experiment"))
+    experiment = named.str.replace_all(r"[^A-Za-z0-9._-]|^\.+", "-")  # "" and ".." are folders, but not inside ours
     session = pl.col("session").fill_null("1").str.replace_all(r"[^A-Za-z0-9.-]", "-")
     made = pl.format("{}/{}_{}_session-{}.csv", experiment, experiment, safe, session)
     original = pl.col("extra").str.json_path_match("$.file")
@@ -166,11 +175,16 @@ def _spell(part: pl.DataFrame, source: dict[str, Any]) -> bytes:
     }
     order = [(name, name.lower() if name.lower() in columns else None) for name in source["columns"]]
     picked = [
-        columns[own].alias(name) if own else pl.col("extra").str.json_path_match(f"$.{name}").fill_null("").alias(name)
+        columns[own].alias(name) if own else pl.col("extra").str.json_path_match(_path(name)).fill_null("").alias(name)
         for name, own in order
     ]
     text: str = part.select(picked).write_csv(line_terminator="\r\n" if source["crlf"] else "\n")
     return text.encode("utf-8")
+
+
+def _path(key: str) -> str:
+    escaped = key.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$['{escaped}']"
 
 
 def _float_text(value: float | None) -> str:

@@ -59,12 +59,12 @@ def label_space(text: str) -> LabelSpace:
 
 @cache
 def space_of(truths: frozenset[str]) -> LabelSpace | None:
-    """The first registered space that has all these true classes, or None.
+    """The first registered space that has all these true classes, or None; None too for no classes at all.
 
     >>> space_of(frozenset({"knife", "oven"})).name
     'model-vs-human-16'
     """
     for space in sorted(label_spaces.values(), key=lambda s: s.name != "model-vs-human-16"):
-        if truths <= set(space.answers):
+        if truths and truths <= set(space.answers):
             return space
     return None

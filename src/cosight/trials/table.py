@@ -137,7 +137,7 @@ def _typed(frame: pl.DataFrame, source: str) -> pl.DataFrame:
 def _checked(frame: pl.DataFrame, space: LabelSpace | None, locate: Callable[[int], str]) -> pl.DataFrame:
     """The frame itself, if every row keeps every rule."""
     allowed = None if space is None else list(dict.fromkeys([*space.answers, ABSTAIN]))
-    bad_value = pl.col("probabilities").list.eval((pl.element() < 0) | ~pl.element().is_finite()).list.any()
+    bad_value = pl.col("probabilities").list.eval(~((pl.element() >= 0) & pl.element().is_finite()).fill_null(False)).list.any()
     rules: list[tuple[str, pl.Expr, str]] = [
         ("observer", pl.col("observer").is_null() | (pl.col("observer") == ""), "every trial has an observer"),
         ("kind", ~pl.col("kind").is_in(KINDS), f"kind is one of {', '.join(KINDS)}"),

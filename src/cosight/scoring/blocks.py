@@ -1,0 +1,137 @@
+"""Resampled numbers, before they become rows: the one way every interval is made.
+
+A `Block` holds numbers with their resamples, all drawn with the same stimuli and people, so that means over pairs,
+over groups and differences between observers are taken resample by resample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosight.arrays import FloatArray
+from cosight.measures.sums import divide
+from cosight.measures.uncertainty import percentile_interval
+from cosight.scoring.rows import Row, group_text, number
+
+__all__ = ["Block", "Key", "combine", "joined", "mean_over_groups", "rows_of"]
+
+
+class Key(NamedTuple):
+    """What a number is about."""
+
+    observer: str
+    against: str | None
+    measure: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Numbers of one group of trials and their resamples."""
+
+    group: tuple[tuple[str, str], ...]
+    keys: tuple[Key, ...]
+    values: FloatArray  # (keys,)
+    samples: FloatArray  # (keys, resamples)
+    n: FloatArray  # (keys,)
+    notes: tuple[str, ...]
+
+    def only(self, wanted: Callable[[Key], bool]) -> Block:
+        """The numbers whose key is wanted."""
+        return self.at([i for i, key in enumerate(self.keys) if wanted(key)])
+
+    def at(self, index: Sequence[int] | NDArray[np.int64]) -> Block:
+        """The numbers at these places."""
+        picked = np.asarray(index, dtype=np.int64)
+        return replace(
+            self,
+            keys=tuple(self.keys[i] for i in picked),
+            values=self.values[picked],
+            samples=self.samples[picked],
+            n=self.n[picked],
+            notes=tuple(self.notes[i] for i in picked),
+        )
+
+
+def joined(blocks: Sequence[Block]) -> Block:
+    """Blocks of one group, one after the other."""
+    return Block(
+        blocks[0].group,
+        tuple(key for block in blocks for key in block.keys),
+        np.concatenate([block.values for block in blocks]),
+        np.concatenate([block.samples for block in blocks]),
+        np.concatenate([block.n for block in blocks]),
+        tuple(note for block in blocks for note in block.notes),
+    )
+
+
+def mean_over_groups(blocks: Sequence[Block], group: tuple[tuple[str, str], ...], over: str) -> Block:
+    """The mean of each number over groups, with equal weights; undefined cells are left out and counted.
+
+    A number that a group does not have at all (an observer who took no part) is not a cell.
+    """
+    keys = tuple(dict.fromkeys(key for block in blocks for key in block.keys))
+    place = {key: index for index, key in enumerate(keys)}
+    resamples = blocks[0].samples.shape[1]
+    values, samples = _Mean((len(keys),)), _Mean((len(keys), resamples))
+    n, cells = np.zeros(len(keys)), np.zeros(len(keys), dtype=np.int64)
+    for block in blocks:
+        index = np.array([place[key] for key in block.keys], dtype=np.int64)
+        defined = ~np.isnan(block.values)
+        values.add(index, block.values)
+        samples.add(index[defined], block.samples[defined])
+        n[index[defined]] += block.n[defined]
+        cells[index] += 1
+    notes = tuple(
+        f"mean over {over}: {used} groups" + (f", {total - used} undefined left out" if total > used else "")
+        for used, total in zip(values.count.astype(int), cells, strict=True)
+    )
+    return Block(group, keys, values.mean(), samples.mean(), n, notes)
+
+
+class _Mean:
+    """A running mean that leaves nan out."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.total = np.zeros(shape)
+        self.count = np.zeros(shape)
+
+    def add(self, index: NDArray[np.int64], values: FloatArray) -> None:
+        defined = ~np.isnan(values)
+        self.total[index] += np.where(defined, values, 0.0)  # a block has each key once
+        self.count[index] += defined
+
+    def mean(self) -> FloatArray:
+        return divide(self.total, self.count)
+
+
+def combine(block: Block, key: Key, value: float, samples: FloatArray, n: float, note: str) -> Block:
+    """A block of one number, of the same group and resamples as `block`."""
+    return Block(block.group, (key,), np.array([value]), samples[None], np.array([n]), (note,))
+
+
+def rows_of(block: Block, *, level: float, seed: int) -> list[Row]:
+    """Score rows: values with their intervals."""
+    interval = percentile_interval(block.samples, block.values, n=block.n, level=level)
+    resamples = block.samples.shape[1]
+    rows = []
+    for i, key in enumerate(block.keys):
+        lost = int(interval.undefined[i])
+        notes = [block.notes[i], f"{lost} of {resamples} resamples undefined" if lost else ""]
+        rows.append(
+            Row(
+                *key,
+                group_text(block.group),
+                number(block.values[i]),
+                number(interval.low[i]),
+                number(interval.high[i]),
+                int(block.n[i]),
+                "; ".join(note for note in notes if note),
+                seed,
+            )
+        )
+    return rows

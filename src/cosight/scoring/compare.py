@@ -1,0 +1,201 @@
+"""`cosight compare`: how alike do these observers see?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cosight.errors import InvalidInput
+from cosight.measures import measures, pair_forms, solo_forms
+from cosight.measures.answers import NO_ANSWER, common_trials
+from cosight.scoring.blocks import Block, joined, mean_over_groups, rows_of
+from cosight.scoring.cell import Options, block_of
+from cosight.scoring.crowd import stream
+from cosight.scoring.derived import correlations, difference_rows, normalised, rank_rows
+from cosight.scoring.groups import PAIR_KINDS, pairs_of
+from cosight.scoring.presets import Preset, presets
+from cosight.scoring.rows import Row, Scores, settings_of
+from cosight.trials.cues import texture_codes
+from cosight.trials.join import Cell, Table, align, cells
+from cosight.trials.reading import read
+from cosight.trials.spaces import LabelSpace, label_space
+from cosight.trials.table import Trials, concat
+
+__all__ = ["DEFAULT_MEASURES", "MISSING", "Progress", "compare", "load"]
+
+DEFAULT_MEASURES = (
+    "accuracy",
+    "error_consistency",
+    "misclassification_agreement",
+    "class_level_error_similarity",
+)
+MISSING = ("leave-out", "random")
+
+Progress = Callable[[int, int, str], None]  # cells done, cells in all, what is next
+
+
+def compare(
+    *sources: str | Path | Trials,
+    measure: Sequence[str] | None = None,
+    by: Sequence[str] | None = None,
+    pairs: str = "all",
+    preset: str | None = None,
+    missing: str = "leave-out",
+    correlate: bool = False,
+    labels: str | LabelSpace | None = None,
+    gamma: float = 0.5,
+    resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Scores:
+    """Every behavioural alignment number of these trials, with its interval.
+
+    Rows for each observer alone, each pair, each mean over a group (people, models), people's ceilings, each model's
+    share of the ceiling and rank, and the paired difference of every two models against the same people. With `by`, a
+    row for each group and the mean over them with equal weights; a preset brings its own grouping and exclusions.
+
+    `missing="random"` replaces missing answers by classes drawn at random, as the data of Xu et al. 2024 did; left out,
+    they count as wrong where only right and wrong matter, and not at all elsewhere.
+    """
+    chosen = None if preset is None else presets[preset]
+    names = _names(measure, chosen)
+    if resamples < 1:
+        raise InvalidInput(f"--resamples must be 1 or more, got {resamples}; 1000 is usual")
+    if missing not in MISSING:
+        raise InvalidInput(f"--missing must be one of {', '.join(MISSING)}, got {missing!r}")
+    grouping = tuple(by if by is not None else (chosen.by if chosen else ()))
+    table = _table(load(*sources, labels=labels), chosen, gamma)
+    if missing == "random":
+        table = _guessed(table, seed)
+    options = Options(
+        tuple(n for n in names if n in solo_forms), tuple(n for n in names if n in pair_forms), pairs, resamples, seed
+    )
+    _check(table, options)
+    blocks = _blocks(table, cells(table, grouping), options, progress)
+    rows = _rows(blocks, grouping, options, level, correlate)
+    if preset is None and "shape_bias" in names and not any(row.measure == "shape_bias" for row in rows):
+        raise InvalidInput(
+            "shape_bias needs trials of the cue-conflict experiment with images named SHAPEn-TEXTUREm.png"
+        )
+    settings = settings_of(
+        command="compare", measure=list(names), by=list(grouping), pairs=pairs, preset=preset, missing=missing,
+        gamma=gamma, resamples=resamples, level=level, seed=seed, labels=list(table.labels),
+    )  # fmt: skip
+    return Scores(tuple(rows), settings, table.notices)
+
+
+def load(*sources: str | Path | Trials, labels: str | LabelSpace | None = None) -> Trials:
+    """Trials from paths or tables, as one table."""
+    space = label_space(labels) if isinstance(labels, str) else labels
+    parts = [s if isinstance(s, Trials) else read(s) for s in sources]
+    table = concat(parts)
+    return table if space is None else table.with_space(space)
+
+
+def _names(asked: Sequence[str] | None, preset: Preset | None) -> tuple[str, ...]:
+    names = tuple(
+        dict.fromkeys(measures.name_of(n) for n in (asked or (preset.measures if preset else DEFAULT_MEASURES)))
+    )
+    for name in names:
+        if name not in pair_forms and name not in solo_forms:
+            able = ", ".join([*solo_forms, *pair_forms])
+            raise InvalidInput(f"compare takes measures of answers ({able}), got {name}; try `cosight score`")
+    return names
+
+
+def _table(trials: Trials, preset: Preset | None, gamma: float) -> Table:
+    table = align(trials, gamma=gamma)
+    if preset is None:
+        return table
+    kept = table.columns.select(preset.keeps()).to_series().to_numpy()
+    if not kept.any():
+        raise InvalidInput(f"preset {preset.name} leaves out every condition of these trials; compare without --preset")
+    notice = f"preset {preset.name}: {int((~kept).sum())} of {len(kept)} stimuli left out"
+    return replace(
+        table,
+        answers=table.answers.at(kept),
+        columns=table.columns.filter(kept),
+        rows=table.rows[:, kept],
+        notices=(*table.notices, notice),
+    )
+
+
+def _guessed(table: Table, seed: int) -> Table:
+    """Missing answers replaced by classes drawn at random."""
+    response = table.answers.response.copy()
+    blank = response == NO_ANSWER
+    rng = stream(seed, "missing answers")
+    response[blank] = rng.integers(0, table.answers.classes, int(blank.sum()))
+    notice = f"{int(blank.sum())} missing answers were drawn at random"
+    return replace(table, answers=replace(table.answers, response=response), notices=(*table.notices, notice))
+
+
+def _check(table: Table, options: Options) -> None:
+    """Refuse tables in which nothing can be compared."""
+    if not options.duos:
+        return
+    pairs = pairs_of(table.people, options.pairs)
+    if not len(pairs):
+        people, others = int(table.people.sum()), int((~table.people).sum())
+        raise InvalidInput(
+            f"--pairs {options.pairs} needs such a pair (all: two observers), got {people} people and {others} models; "
+            f"choose among {', '.join(PAIR_KINDS)} or add trials"
+        )
+    joint = [name for name in options.duos if not pair_forms[name].counts.startswith("errors")]
+    if joint and not common_trials(table.answers, pairs).any():
+        one, two = (table.observers[i] for i in pairs[0])
+        raise InvalidInput(
+            f"observers must share stimuli to be compared ({', '.join(joint)}), got none common to any pair ({one} and "
+            f"{two}, for one); check that experiment, condition and image names agree (`cosight trials show`)"
+        )
+
+
+def _blocks(table: Table, parts: Sequence[Cell], options: Options, progress: Progress | None) -> list[Block]:
+    texture = texture_codes(table.columns, table.labels) if "shape_bias" in options.solos else None
+    blocks = []
+    for index, cell in enumerate(parts):
+        if progress:
+            progress(index, len(parts), "; ".join(value for _, value in cell.group) or "all trials")
+        cues = texture if texture is not None and (texture[cell.columns] >= 0).any() else None
+        blocks.append(block_of(table, cell, options, cues))
+    if progress:
+        progress(len(parts), len(parts), "")
+    return blocks
+
+
+def _rows(blocks: list[Block], by: tuple[str, ...], options: Options, level: float, correlate: bool) -> list[Row]:
+    means = _nested_means(blocks, by)
+    rows: list[Row] = []
+    for block in [*blocks, *means]:
+        rows += rows_of(joined([block, *normalised(block)]), level=level, seed=options.seed)
+        rows += rank_rows(block, options.duos, level=level, seed=options.seed)
+    top = means[-1] if means else blocks[0]
+    rows += difference_rows(top, options.duos, level=level, seed=options.seed)
+    if correlate:
+        domains = _domains(blocks, means, by)
+        for block in correlations(domains, options.duos):
+            rows += rows_of(block, level=level, seed=options.seed)
+    return rows
+
+
+def _nested_means(blocks: list[Block], by: tuple[str, ...]) -> list[Block]:
+    """Means over the last key within the others, then over the one before it, and so on."""
+    out: list[Block] = []
+    current = blocks
+    for depth in range(len(by) - 1, -1, -1):
+        parents: dict[tuple[tuple[str, str], ...], list[Block]] = {}
+        for block in current:
+            parents.setdefault(block.group[:depth], []).append(block)
+        rest = tuple((key, "*") for key in by[depth:])
+        current = [mean_over_groups(parts, (*group, *rest), by[depth]) for group, parts in parents.items()]
+        out += current
+    return out
+
+
+def _domains(blocks: list[Block], means: list[Block], by: tuple[str, ...]) -> list[Block]:
+    """The domains over which measures are correlated: the values of the first key of the grouping."""
+    if len(by) < 2:
+        return blocks
+    return [block for block in means if block.group[0][1] != "*" and block.group[1][1] == "*"]

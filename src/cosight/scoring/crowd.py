@@ -1,0 +1,89 @@
+"""Who is drawn again: stimuli of a cell, and people across cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosight.arrays import FloatArray
+from cosight.measures.answers import Answers
+from cosight.measures.sums import BLOCK, Weights
+from cosight.measures.uncertainty import Compressed, compress, draw_people, draw_stimuli
+from cosight.trials.join import Cell, Table
+
+__all__ = ["ENOUGH_PEOPLE", "Draw", "draw", "stream"]
+
+Resampled = Callable[[Answers, Weights], FloatArray]  # (..., resamples)
+
+_MERGE_UP_TO = 3  # more observers hardly ever answer alike on two stimuli
+
+ENOUGH_PEOPLE = 4  # fewer cannot be resampled: three draw the same person thrice, no pair, in every ninth resample
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """The answers of one cell and how its stimuli and people are drawn again."""
+
+    answers: Answers
+    patterns: Compressed  # the same answers, merged where that saves work
+    clusters: NDArray[np.object_] | None  # the stimulus of each column, when some were presented more than once
+    observers: NDArray[np.int64]  # of the table, for each row of `answers`
+    times: FloatArray  # (resamples, rows of `answers`): how often each observer counts
+    rng: np.random.Generator
+
+    def sample(self, functions: Sequence[Resampled]) -> list[FloatArray]:
+        """The values of each function on every resample of the stimuli, resamples along the last axis.
+
+        All functions see the same resamples, drawn a block at a time, so that memory does not grow with them.
+        """
+        resamples, width = len(self.times), max(1, len(self.patterns.counts))
+        step = max(1, BLOCK // width)
+        parts: list[list[FloatArray]] = [[] for _ in functions]
+        for start in range(0, resamples, step):
+            size = min(step, resamples - start)
+            weights = draw_stimuli(self.patterns.counts, size, self.rng, clusters=self.clusters)
+            for part, function in zip(parts, functions, strict=True):
+                part.append(function(self.patterns.answers, weights))
+        return [np.concatenate(part, axis=-1) for part in parts]
+
+
+def stream(seed: int, *words: str) -> np.random.Generator:
+    """Random numbers that depend on the seed and these words alone, not on what else is computed."""
+    return np.random.default_rng([seed, *(crc32(word.encode()) for word in words)])
+
+
+def draw(table: Table, cell: Cell, *, resamples: int, seed: int, merge: bool = True) -> Draw:
+    """Prepare to draw the stimuli of a cell again, and the people of its experiments.
+
+    Cells of the same experiments share the draw of people, since a person met in one condition is met in the next; a
+    model always counts once. `merge=False` keeps the columns of the table, for measures that look at more than answers.
+    """
+    answers = table.answers.at(cell.columns)
+    present = np.flatnonzero(answers.shown.any(axis=1))
+    answers = answers.of(present)
+    patterns = Compressed(answers, np.ones(answers.stimuli, dtype=np.int64))
+    clusters = None
+    if (table.columns["presentation"].gather(cell.columns) > 0).any():
+        clusters = table.columns["key"].gather(cell.columns).to_numpy()
+    elif merge and answers.observers <= _MERGE_UP_TO:
+        patterns = compress(answers)
+    times = _times(table, cell, resamples, seed)[:, present]
+    return Draw(answers, patterns, clusters, present, times, stream(seed, "stimuli", str(cell.group)))
+
+
+def _times(table: Table, cell: Cell, resamples: int, seed: int) -> FloatArray:
+    """How often each observer counts in each resample; (resamples, observers)."""
+    times = np.ones((resamples, len(table.observers)))
+    experiments = table.columns["experiment"].gather(cell.columns).unique().to_list()
+    met = table.columns["experiment"].is_in(experiments).to_numpy()
+    there = table.answers.shown[:, met].any(axis=1)
+    for group in (table.people & ~table.simulated, table.simulated):
+        roster = np.flatnonzero(group & there)
+        if len(roster) >= ENOUGH_PEOPLE:
+            names = [table.observers[i] for i in roster]
+            times[:, roster] = draw_people(len(roster), resamples, stream(seed, "people", *sorted(experiments), *names))
+    return times

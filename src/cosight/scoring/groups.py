@@ -1,0 +1,55 @@
+"""Who is compared with whom: people, simulated people and models, and the pairs they form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosight.errors import InvalidInput
+from cosight.measures.sums import Pairs
+from cosight.trials.join import Table
+
+__all__ = ["MODELS", "PAIR_KINDS", "PEOPLE", "SIMULATED", "Group", "PairKind", "groups_of", "pairs_of"]
+
+PairKind = Literal["all", "human-human", "human-model", "model-model"]
+PAIR_KINDS: tuple[str, ...] = get_args(PairKind)
+
+PEOPLE, SIMULATED, MODELS = "people", "simulated people", "models"  # no observer is called so: names have a source
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Observers that share a mean."""
+
+    name: str
+    members: NDArray[np.int64]  # indices of observers
+
+    @property
+    def drawn(self) -> bool:
+        """Whether its members are a sample of a population; models are not, they are named."""
+        return self.name != MODELS
+
+
+def groups_of(table: Table) -> list[Group]:
+    """The groups of a table that have members, people first. Simulated people never share a mean with real ones."""
+    parts = [
+        (PEOPLE, table.people & ~table.simulated),
+        (SIMULATED, table.simulated),
+        (MODELS, ~table.people),
+    ]
+    return [Group(name, np.flatnonzero(mask)) for name, mask in parts if mask.any()]
+
+
+def pairs_of(people: NDArray[np.bool_], kind: str) -> Pairs:
+    """All pairs of a kind, (pairs, 2): a model before the person it is held against, else in order."""
+    if kind not in PAIR_KINDS:
+        raise InvalidInput(f"pairs must be one of {', '.join(PAIR_KINDS)}, got {kind!r}")
+    i, j = np.triu_indices(len(people), 1)
+    swap = people[i] & ~people[j]
+    pairs = np.stack([np.where(swap, j, i), np.where(swap, i, j)], axis=1)
+    both, none = people[pairs].all(axis=1), ~people[pairs].any(axis=1)
+    wanted = {"all": np.ones(len(pairs), dtype=np.bool_), "human-human": both, "model-model": none}
+    return np.asarray(pairs[wanted.get(kind, ~both & ~none)])

@@ -1,0 +1,185 @@
+"""VisAlign's public leaderboard: one JSON object a model, file name -> 11 numbers, the ten classes and then abstain.
+
+The numbers are not negative and not all 0; they are renormalised on reading, and null stands for abstaining. The
+11-way output [p * (1 - a), a] is taken apart: `probabilities` p over the ten classes, `abstention` a, `response` the
+likeliest class (gamma is applied when scoring). a = 1 leaves no p: a hard refusal, like null. The file is
+named after the model.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from cosight.errors import InvalidInput
+from cosight.trials.files import new_file
+from cosight.trials.formats import Format, formats
+from cosight.trials.spaces import ABSTAIN, label_spaces
+from cosight.trials.table import Trials, make
+
+__all__: list[str] = []
+
+Eleven: TypeAlias = tuple[float, ...] | None  # None: a hard refusal
+
+_SPACE = label_spaces["visalign-11"]
+_SIZE = len(_SPACE.answers)
+_EXPERIMENT = "visalign"
+
+_STRING = r'"(?:[^"\\]|\\.)*'  # without its closing quote
+_NUMBER = r"(?:-?\d[\d.eE+-]*|NaN|-?Infinity)"
+_ENTRY = re.compile(rf'\s*{_STRING}"\s*:\s*(?:null|\[\s*{_NUMBER}(?:\s*,\s*{_NUMBER})*\s*\])\s*')
+_CUT_SHORT = re.compile(rf'\s*(?:{_STRING}(?:\\?|"\s*(?::\s*(?:n|nu|nul|\[[-+\d.eE,\sNaInfity]*)?)?))?\Z')
+
+
+def _recognises(path: Path, head: bytes) -> bool:
+    """Whether every value in sight is null or a flat list of numbers; how many and which is for reading to check."""
+    text = head.decode("utf-8-sig", errors="ignore").lstrip()
+    if not text.startswith("{"):
+        return False
+    place, seen = 1, 0
+    while entry := _ENTRY.match(text, place):
+        place, seen = entry.end(), seen + 1
+        if text[place : place + 1] != ",":
+            return place == len(text) or text[place:].rstrip() == "}"
+        place += 1
+    return seen > 0 and _CUT_SHORT.match(text, place) is not None
+
+
+def _read(paths: Sequence[Path]) -> Trials:
+    names = [path.stem for path in paths]
+    if len(set(names)) < len(names):
+        twice = max(names, key=names.count)
+        raise InvalidInput(f"a leaderboard file is named after its model, got two called {twice!r}; rename one")
+    frame = pl.concat([_as_trials(path, _read_file(path)) for path in paths])
+    return make(frame, space=_SPACE, sources=[{"file": path.name} for path in paths])
+
+
+def _read_file(path: Path) -> dict[str, Eleven]:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        entries = dict(pairs)
+        if len(entries) < len(pairs):  # json would keep the last one and say nothing
+            key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+            raise InvalidInput(f"{path}: an image has one entry, got {key!r} twice or more; keep one")
+        return entries
+
+    try:
+        content = json.loads(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=once)
+        json.dumps(content, ensure_ascii=False).encode()  # half a surrogate pair is JSON but no text
+    except InvalidInput:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path}: a leaderboard file is JSON text, this is not: {error}") from error
+    if not isinstance(content, dict) or not content:
+        got = "an empty object" if content == {} else f"a {type(content).__name__}"
+        raise InvalidInput(f"{path}: a leaderboard file is one object, file name -> {_SIZE} numbers, got {got}")
+    return {key: _eleven(value, f"{path}, image {key!r}") for key, value in content.items()}
+
+
+def _eleven(value: Any, where: str) -> Eleven:
+    """One image's numbers, checked."""
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(type(x) in (int, float) for x in value):  # bool is an int, not a number
+        raise InvalidInput(f"{where}: the value is a list of {_SIZE} numbers or null, got {json.dumps(value)[:80]}")
+    if len(value) != _SIZE:
+        raise InvalidInput(f"{where}: there are {_SIZE} numbers, {', '.join(_SPACE.answers)}; got {len(value)}")
+    for x in value:
+        if not 0 <= x <= sys.float_info.max:  # nan fails too, and an int too long for a float
+            raise InvalidInput(f"{where}: numbers are finite and not negative, got {str(x)[:40]}")
+    if not any(value):
+        raise InvalidInput(f"{where}: the numbers sum to more than 0, got all 0; write null for a refusal")
+    return tuple(float(x) for x in value)
+
+
+def _as_trials(path: Path, entries: dict[str, Eleven]) -> pl.DataFrame:
+    split = [_split(value) for value in entries.values()]
+    return pl.DataFrame(
+        {
+            "observer": f"model:{path.stem}",
+            "kind": "model",
+            "experiment": _EXPERIMENT,
+            "image": list(entries),
+            "response": [response for response, _, _ in split],
+            "probabilities": [p for _, p, _ in split],
+            "abstention": [a for _, _, a in split],
+        },
+        schema_overrides={"probabilities": pl.List(pl.Float32), "abstention": pl.Float64, "image": pl.String},
+    )
+
+
+def _split(eleven: Eleven) -> tuple[str, list[float] | None, float]:
+    """The likeliest class, p and a of the 11-way output [p * (1 - a), a]."""
+    if eleven is None:
+        return ABSTAIN, None, 1.0
+    largest = max(eleven)
+    scaled = [x / largest for x in eleven]  # first, so that huge numbers have a finite sum
+    acting = math.fsum(scaled[:-1])
+    abstention = scaled[-1] / (acting + scaled[-1])
+    if abstention == 1:
+        return ABSTAIN, None, 1.0
+    # as stored, in float32: the response stays the first of the largest when the table is written and read again
+    p = np.asarray([x / acting for x in scaled[:-1]], dtype=np.float32)
+    return _SPACE.classes[int(p.argmax())], p.tolist(), abstention
+
+
+def _write(trials: Trials, path: Path) -> None:
+    """One file for one observer, in the order of its rows; the observer takes the file's name when read again."""
+    _refuse(trials)
+    rows = trials.frame.select("image", "response", "probabilities", "abstention").rows()
+    lines = [f"{json.dumps(image)}: {json.dumps(_joined(*rest, image=image))}" for image, *rest in rows]
+    with new_file(path) as draft:
+        draft.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8", newline="\n")
+
+
+def _refuse(trials: Trials) -> None:
+    frame = trials.frame
+    count = frame["observer"].n_unique()
+    if count != 1:
+        raise InvalidInput(f"a leaderboard file holds one observer, got {count}; write one file an observer")
+    if trials.space is None or trials.space.answers != _SPACE.answers:
+        got = "none" if trials.space is None else trials.space.name
+        raise InvalidInput(
+            f"a leaderboard file needs the label space {_SPACE.name}, got {got}; declare it with --labels"
+        )
+    if frame["image"].has_nulls():
+        raise InvalidInput("a leaderboard file needs the image name of every trial, got a trial without; write Parquet")
+    twice = frame.filter(pl.col("image").is_duplicated())
+    if twice.height:
+        raise InvalidInput(
+            f"a leaderboard file has one entry an image, got {twice['image'][0]!r} twice or more; choose one experiment"
+        )
+
+
+def _joined(response: str | None, p: list[float] | None, abstention: float | None, *, image: str) -> list[float] | None:
+    """[p * (1 - a), a], or None for a hard refusal."""
+    if p is not None:
+        a = 0.0 if abstention is None else abstention
+        total = math.fsum(p)  # float32 probabilities sum to one only nearly
+        return [x / total * (1 - a) for x in p] + [a]
+    if response == ABSTAIN and abstention in (None, 1.0):
+        return None
+    raise InvalidInput(
+        f"a leaderboard file needs every trial's probabilities or a hard refusal (response {ABSTAIN}, abstention 1), "
+        f"got response {response} and abstention {abstention} for image {image!r}; write Parquet or model-vs-human"
+    )
+
+
+_FORMAT = Format(
+    "leaderboard",
+    "VisAlign's leaderboard JSON: file name -> 11 numbers or null, one file a model",
+    _recognises,
+    _read,
+    _write,
+    ".json",
+    frozenset({"image", "response", "probabilities", "abstention"}),
+)
+formats.add("leaderboard", _FORMAT)

@@ -1,0 +1,269 @@
+"""Simulated observers whose true error consistency and misclassification agreement are known.
+
+An image has a class, a difficulty that all observers share in part, and a lure: the wrong class it looks like. An
+observer errs where own noise plus shared difficulty pass a cut set by its accuracy, and then answers the lure or, out
+of habit, something else. Studies draw images and people again and again and count how often an interval holds the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv, ndtr, ndtri
+
+from cosight.arrays import FloatArray, IntArray
+from cosight.measures.answers import Answers
+from cosight.measures.distance import hellinger
+from cosight.measures.facts import measures, pair_forms
+from cosight.measures.sums import Pairs
+from cosight.measures.uncertainty import (
+    Estimate,
+    draw_people,
+    draw_stimuli,
+    mean_over_pairs,
+    mean_with_interval,
+    pair_estimate,
+    percentile_interval,
+)
+
+__all__ = [
+    "LURES",
+    "Coverage",
+    "Crowd",
+    "Population",
+    "answer",
+    "class_similarity",
+    "coverage",
+    "crossed_study",
+    "expected_value",
+    "hellinger_study",
+    "observers",
+    "pair_study",
+    "pairs_of",
+    "true_agreement",
+    "true_consistency",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Observers, by what makes them err."""
+
+    accuracy: FloatArray  # (observers,)
+    shared: FloatArray  # (observers,): share of the variance of difficulty that is everyone's
+    follow: FloatArray  # (observers,): how often an error is the image's lure
+    habit: FloatArray  # (observers, classes, classes): what an error is otherwise; rows sum to 1, diagonal 0
+
+    def of(self, index: IntArray) -> Crowd:
+        """Only these observers."""
+        return Crowd(self.accuracy[index], self.shared[index], self.follow[index], self.habit[index])
+
+    def with_(self, other: Crowd) -> Crowd:
+        """These observers and then those."""
+        both = zip(
+            (self.accuracy, self.shared, self.follow, self.habit),
+            (other.accuracy, other.shared, other.follow, other.habit),
+            strict=True,
+        )
+        return Crowd(*(np.concatenate(pair) for pair in both))
+
+
+def class_similarity(classes: int, rng: np.random.Generator, *, concentration: float = 0.3) -> FloatArray:
+    """Which classes look like which, (classes, classes): uneven rows that sum to 1, diagonal 0."""
+    table = rng.gamma(concentration, size=(classes, classes)) + 1e-3
+    np.fill_diagonal(table, 0.0)
+    return table / table.sum(axis=1, keepdims=True)
+
+
+LURES = class_similarity(16, np.random.default_rng(20))  # how often an image of one class looks like another
+
+
+def observers(accuracy: list[float], *, shared: float, follow: float, seed: int = 0) -> Crowd:
+    """Observers of given accuracies, each with habits of its own."""
+    m, rng = len(accuracy), np.random.default_rng(seed)
+    habit = np.stack([class_similarity(len(LURES), rng) for _ in range(m)])
+    return Crowd(np.array(accuracy), np.full(m, shared), np.full(m, follow), habit)
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """People to draw from, all different; habits are half everyone's (the lures) and half one's own."""
+
+    accuracy: float  # of the median person
+    spread: float = 0.4  # sd of ability, in units of the sd of difficulty
+    shared: float = 0.5  # mean of a Beta distribution, as is
+    follow: float = 0.3
+    sameness: float = 10.0  # how narrow those two are
+
+    def draw(self, people: int, rng: np.random.Generator, *, evenly: bool = False) -> Crowd:
+        """So many people, at random or (for a mean over the population) evenly spread over each trait's quantiles."""
+        u = rng.random((3, people))
+        if evenly:
+            u = (np.stack([rng.permutation(people) for _ in range(3)]) + u) / people
+        shared, follow = (
+            betaincinv(self.sameness * mean, self.sameness * (1 - mean), share)
+            for mean, share in zip((self.shared, self.follow), u[1:], strict=True)
+        )
+        own = np.stack([class_similarity(len(LURES), rng) for _ in range(people)])
+        return Crowd(ndtr(ndtri(self.accuracy) + self.spread * ndtri(u[0])), shared, follow, (own + LURES) / 2)
+
+
+def answer(crowd: Crowd, stimuli: int, rng: np.random.Generator) -> Answers:
+    """The answers of all of them to the same new stimuli."""
+    truth = rng.integers(0, len(LURES), stimuli)
+    lure, difficulty = _pick(LURES[truth], rng), rng.normal(size=stimuli)
+    rows = []
+    for accuracy, shared, follow, habit in zip(crowd.accuracy, crowd.shared, crowd.follow, crowd.habit, strict=True):
+        strain = np.sqrt(shared) * difficulty + np.sqrt(1 - shared) * rng.normal(size=stimuli)
+        error = np.where(rng.random(stimuli) < follow, lure, _pick(habit[truth], rng))
+        rows.append(np.where(strain > ndtri(accuracy), error, truth))
+    return Answers(np.array(rows, dtype=np.int16), truth.astype(np.int16), len(LURES))
+
+
+def _pick(shares: FloatArray, rng: np.random.Generator) -> IntArray:
+    """One class for each row of shares; the last gap of a sum of shares, 1 - 1e-16, goes to the last class."""
+    below = rng.random((len(shares), 1)) >= shares.cumsum(axis=1)[:, :-1]
+    return np.asarray(below.sum(axis=1))
+
+
+def true_consistency(crowd: Crowd) -> FloatArray:
+    """Error consistency of all pairs on endless stimuli, (observers, observers); numerically exact.
+
+    Given the shared difficulty z, errors are independent: P(wrong | z) = Phi((sqrt(s) z - cut) / sqrt(1 - s)), so
+    P(both wrong) is an integral over z, here a sum over a grid.
+    """
+    z = np.linspace(-8, 8, 801)
+    density = np.exp(-(z**2) / 2)
+    cut, shared = ndtri(crowd.accuracy)[:, None], crowd.shared[:, None]
+    wrong = ndtr((np.sqrt(shared) * z - cut) / np.sqrt(1 - shared))  # (observers, grid)
+    both = (wrong * density / density.sum()) @ wrong.T
+    a, b = 1 - crowd.accuracy[:, None], 1 - crowd.accuracy[None]
+    expected = a * b + (1 - a) * (1 - b)
+    return (1 - a - b + 2 * both - expected) / (1 - expected)
+
+
+def true_agreement(crowd: Crowd) -> FloatArray:
+    """Misclassification agreement of all pairs on endless stimuli, (observers, observers).
+
+    Two errors agree when both are the lure, when one's habit hits the other's lure, or when two habits meet; whether
+    an image is hard does not depend on its class, so how many errors are joint does not matter.
+    """
+    m, k = len(crowd.follow), len(LURES)
+    follow, rest = crowd.follow[:, None], (1 - crowd.follow)[:, None] * crowd.habit.reshape(m, k * k)
+    to_lure = rest @ LURES.reshape(k * k, 1) / k
+    agree = follow * follow.T + follow * to_lure.T + to_lure * follow.T + rest @ rest.T / k
+    said = follow * LURES.mean(axis=0) + rest.reshape(m, k, k).mean(axis=1)  # (observers, classes)
+    chance = said @ said.T
+    return (agree - chance) / (1 - chance)
+
+
+def pairs_of(people: int) -> Pairs:
+    """Every pair of people once."""
+    return np.stack(np.triu_indices(people, 1), axis=1)
+
+
+def expected_value(measure: str, crowd: Crowd, stimuli: int, *, studies: int, seed: int) -> float:
+    """The mean of a pair's value over many studies of this size: the truth of a measure that depends on the size."""
+    matrix = pair_forms[measures.name_of(measure)].matrix
+    values = [matrix(answer(crowd, stimuli, np.random.default_rng([seed, s])))[0, 1] for s in range(studies)]
+    return float(np.mean(values))
+
+
+def pair_study(measure: str, crowd: Crowd, stimuli: int, resamples: int = 1000) -> Callable[..., Estimate]:
+    """Two fixed observers meet new stimuli; the interval is over stimuli."""
+    return lambda rng: pair_estimate(measure, answer(crowd, stimuli, rng), resamples=resamples, rng=rng)
+
+
+def hellinger_study(
+    concentration: FloatArray, often: FloatArray, stimuli: int, resamples: int = 1000
+) -> Callable[..., Estimate]:
+    """A model against people who agree: its share for their class is Beta, (kinds, 2), `often` each kind of image."""
+
+    def study(rng: np.random.Generator) -> Estimate:
+        kind = rng.choice(len(often), size=stimuli, p=often)
+        share = rng.beta(*concentration[kind].T)
+        model = np.stack([share, 1 - share], axis=1)
+        items = hellinger(np.broadcast_to([1.0, 0.0], model.shape), model).items
+        return mean_with_interval(items, resamples=resamples, rng=rng)
+
+    return study
+
+
+def crossed_study(
+    measure: str,
+    population: Population,
+    people: int,
+    stimuli: int,
+    *,
+    model: Crowd | None = None,
+    draw_again: bool = True,
+    resamples: int = 1000,
+) -> Callable[..., Estimate]:
+    """New people meet new stimuli; mean over pairs of people, or of each with the model.
+
+    `draw_again=False` resamples the stimuli only.
+    """
+    form = pair_forms[measures.name_of(measure)]
+    pairs = pairs_of(people) if model is None else np.stack([np.arange(people), np.full(people, people)], axis=1)
+
+    def study(rng: np.random.Generator) -> Estimate:
+        crowd = population.draw(people, rng)
+        table = answer(crowd if model is None else crowd.with_(model), stimuli, rng)
+        times = np.ones((resamples, table.observers))
+        if draw_again:
+            times[:, :people] = draw_people(people, resamples, rng)
+        weights = draw_stimuli(np.ones(stimuli, dtype=np.int64), resamples, rng)
+        drawn = mean_over_pairs(form.resampled(table, weights, pairs), pairs, times, np.arange(len(times.T)) < people)
+        n = form.count(table, pairs)
+        value = np.nanmean(form.matrix(table)[pairs[:, 0], pairs[:, 1]], keepdims=True)
+        interval = percentile_interval(drawn[None], value, n=n.sum(keepdims=True))
+        low, high = float(interval.low[0]), float(interval.high[0])
+        return Estimate(float(value[0]), low, high, int(n.mean()), 0.95, resamples)
+
+    return study
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How the intervals of many studies did."""
+
+    share: float  # of the intervals that hold the truth
+    below: float  # of the intervals that lie wholly below the truth
+    above: float
+    width: float  # mean
+    wideness: float  # mean width over that of a normal interval from the spread of the studies' own values
+    bias: float  # mean value less truth
+    n: float  # mean trials a value rests on
+    studies: int
+
+
+def coverage(study: Callable[..., Estimate], truth: float, *, studies: int, seed: int) -> Coverage:
+    """Run a study many times, each with its own random numbers; an undefined interval holds nothing."""
+    found = [study(np.random.default_rng([seed, s])) for s in range(studies)]
+    low, high, value, n = (np.array([getattr(f, name) for f in found]) for name in ("low", "high", "value", "n"))
+    width = float(np.nanmean(high - low))
+    return Coverage(
+        share=float(((low <= truth) & (truth <= high)).mean()),
+        below=float((high < truth).mean()),
+        above=float((low > truth).mean()),
+        width=width,
+        wideness=width / float(2 * ndtri(0.975) * np.nanstd(value, ddof=1)),
+        bias=float(np.nanmean(value)) - truth,
+        n=float(n.mean()),
+        studies=studies,
+    )
+
+
+Pairwise = Callable[[Crowd], FloatArray]
+_TRUE: dict[str, Pairwise] = {"ec": true_consistency, "ma": true_agreement}
+
+
+def population_mean(measure: str, population: Population, *, model: Crowd | None = None, people: int = 2000) -> float:
+    """The true mean over pairs of different people of a population, or over people with the model."""
+    crowd = population.draw(people, np.random.default_rng(7), evenly=True)
+    if model is not None:
+        return float(_TRUE[measure](crowd.with_(model))[-1, :-1].mean())
+    matrix = _TRUE[measure](crowd)
+    return float((matrix.sum() - np.trace(matrix)) / (people * (people - 1)))
