@@ -1,1 +1,39 @@
-"""cosight: does a vision model see the way people do?"""
+"""cosight: does a vision model see the way people do?
+
+One table of trials for people and models, every number with its interval. Everything the command line does is a call of
+the same name: `cosight.compare(...)`, `cosight.score(...)`, `cosight.plan(...)`; `cosight.trials.read(...)` reads any
+trial file, `cosight.measures` has the numbers as plain functions of arrays. Parts are imported when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cosight import measures, scoring, trials
+    from cosight.demo import demo
+    from cosight.scoring.compare import compare
+    from cosight.scoring.plan import plan
+    from cosight.scoring.score import score
+
+__all__ = ["compare", "demo", "measures", "plan", "score", "scoring", "trials"]
+
+_CALLS = {
+    "compare": "cosight.scoring.compare",
+    "demo": "cosight.demo",
+    "plan": "cosight.scoring.plan",
+    "score": "cosight.scoring.score",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _CALLS:
+        return getattr(import_module(_CALLS[name]), name)
+    if name in __all__:
+        return import_module(f"cosight.{name}")
+    raise AttributeError(f"module 'cosight' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -42,6 +42,7 @@ __all__ = [
     "observers",
     "pair_study",
     "pairs_of",
+    "population_mean",
     "true_agreement",
     "true_consistency",
 ]

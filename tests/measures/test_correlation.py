@@ -9,6 +9,7 @@ from scipy import stats
 
 from cosight.errors import InvalidInput
 from cosight.measures.correlation import (
+    _mean_ranks,
     domain_correlations,
     pearson_correlation,
     rank_correlation,
@@ -52,6 +53,19 @@ def _scipy_spearman(x, y):
     if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return nan
     return stats.spearmanr(x, y).statistic
+
+
+@given(st.integers(1, 12).flatmap(lambda n: arrays(np.float64, (3, n), elements=st.integers(-3, 3))))
+@settings(deadline=None)
+def test_ranks_are_scipys(rows):
+    np.testing.assert_array_equal(_mean_ranks(rows), stats.rankdata(rows, axis=1))
+
+
+def test_ranks_of_infinities_and_of_nothing():
+    rows = np.array([[np.inf, 1.0, np.inf, -np.inf]])
+    assert _mean_ranks(rows).tolist() == [[3.5, 2, 3.5, 1]]
+    assert _mean_ranks(np.empty((2, 0))).shape == (2, 0)
+    assert _mean_ranks(np.empty((0, 3))).shape == (0, 3)
 
 
 @given(pairs)

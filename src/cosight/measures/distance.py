@@ -8,6 +8,7 @@ given: sums that are off within the tolerance of `cosight.arrays.distributions` 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ from cosight.measures.facts import declare
 __all__ = [
     "Distance",
     "LabelEntropy",
+    "distance_items",
     "entropy",
     "hellinger",
     "hellinger_printed",
@@ -75,8 +77,7 @@ def hellinger(p: ArrayLike, q: ArrayLike) -> Distance:
     >>> round(hellinger([1, 0, 0], [0.3, 0, 0.7]).value, 5)
     0.67252
     """
-    people, model = _pair(p, q)
-    return Distance(np.linalg.norm(np.sqrt(people) - np.sqrt(model), axis=-1) / math.sqrt(2))
+    return Distance(_hellinger(*_pair(p, q)))
 
 
 @declare(
@@ -100,8 +101,7 @@ def hellinger_printed(p: ArrayLike, q: ArrayLike) -> Distance:
     >>> round(hellinger_printed([1, 0, 0], [0.3, 0.4, 0.3]).value, 5)
     1.15432
     """
-    people, model = _pair(p, q)
-    return Distance(np.abs(np.sqrt(people) - np.sqrt(model)).sum(axis=-1) / math.sqrt(2))
+    return Distance(_hellinger_printed(*_pair(p, q)))
 
 
 @declare(
@@ -123,8 +123,7 @@ def total_variation(p: ArrayLike, q: ArrayLike) -> Distance:
     >>> total_variation([1, 0], [0.25, 0.75]).value
     0.75
     """
-    people, model = _pair(p, q)
-    return Distance(np.abs(people - model).sum(axis=-1) / 2)
+    return Distance(_total_variation(*_pair(p, q)))
 
 
 @declare(
@@ -216,6 +215,22 @@ def jensen_shannon_divergence(p: FloatArray, q: FloatArray) -> FloatArray:
     return (_relative_entropy(2 * p, total) + _relative_entropy(2 * q, total)) / 4
 
 
+def _hellinger(p: FloatArray, q: FloatArray) -> FloatArray:
+    apart = np.sqrt(p) - np.sqrt(q)
+    result: FloatArray = np.sqrt(np.einsum("...i,...i->...", apart, apart) / 2)
+    return result
+
+
+def _hellinger_printed(p: FloatArray, q: FloatArray) -> FloatArray:
+    result: FloatArray = np.abs(np.sqrt(p) - np.sqrt(q)).sum(axis=-1) / math.sqrt(2)
+    return result
+
+
+def _total_variation(p: FloatArray, q: FloatArray) -> FloatArray:
+    result: FloatArray = np.abs(p - q).sum(axis=-1) / 2
+    return result
+
+
 def _relative_entropy(p: FloatArray, q: FloatArray) -> FloatArray:
     # q - p sums to 0 for distributions and makes every term non-negative, so rounding cannot leave a negative sum
     result: FloatArray = (rel_entr(p, q) + (q - p)).sum(axis=-1)
@@ -239,3 +254,13 @@ def _pair(p: ArrayLike, q: ArrayLike) -> tuple[FloatArray, FloatArray]:
             f"p and q must have one shape, got {np.shape(p)} and {np.shape(q)}; repeat or select rows first"
         )
     return _rows(p, name="p"), _rows(q, name="q")
+
+
+# The same distances over the last axis of plain arrays, which may broadcast; the input is not checked.
+distance_items: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
+    "hellinger": _hellinger,
+    "hellinger_printed": _hellinger_printed,
+    "total_variation": _total_variation,
+    "jensen_shannon": jensen_shannon_divergence,
+    "kullback_leibler": _relative_entropy,
+}

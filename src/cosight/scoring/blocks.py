@@ -18,7 +18,7 @@ from cosight.measures.sums import divide
 from cosight.measures.uncertainty import percentile_interval
 from cosight.scoring.rows import Row, group_text, number
 
-__all__ = ["Block", "Key", "combine", "joined", "mean_over_groups", "rows_of"]
+__all__ = ["Block", "Key", "combine", "empty", "joined", "mean_over_groups", "nested_means", "rows_of"]
 
 
 class Key(NamedTuple):
@@ -57,6 +57,11 @@ class Block:
         )
 
 
+def empty(group: tuple[tuple[str, str], ...], resamples: int) -> Block:
+    """A block without numbers."""
+    return Block(group, (), np.empty(0), np.empty((0, resamples)), np.empty(0), ())
+
+
 def joined(blocks: Sequence[Block]) -> Block:
     """Blocks of one group, one after the other."""
     return Block(
@@ -91,6 +96,20 @@ def mean_over_groups(blocks: Sequence[Block], group: tuple[tuple[str, str], ...]
         for used, total in zip(values.count.astype(int), cells, strict=True)
     )
     return Block(group, keys, values.mean(), samples.mean(), n, notes)
+
+
+def nested_means(blocks: Sequence[Block], by: tuple[str, ...]) -> list[Block]:
+    """Means over the last key within the others, then over the one before it, and so on."""
+    out: list[Block] = []
+    current = list(blocks)
+    for depth in range(len(by) - 1, -1, -1):
+        parents: dict[tuple[tuple[str, str], ...], list[Block]] = {}
+        for block in current:
+            parents.setdefault(block.group[:depth], []).append(block)
+        rest = tuple((key, "*") for key in by[depth:])
+        current = [mean_over_groups(parts, (*group, *rest), by[depth]) for group, parts in parents.items()]
+        out += current
+    return out
 
 
 class _Mean:

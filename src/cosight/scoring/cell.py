@@ -18,12 +18,12 @@ from cosight.measures.consistency import reachable_kappa
 from cosight.measures.facts import PairForm, SoloForm
 from cosight.measures.sums import Pairs, Weights
 from cosight.measures.uncertainty import Compressed, mean_over_pairs
-from cosight.scoring.blocks import Block, Key, joined
+from cosight.scoring.blocks import Block, Key, empty, joined
 from cosight.scoring.crowd import ENOUGH_PEOPLE, Draw, Resampled, draw, stream
 from cosight.scoring.groups import MODELS, PEOPLE, SIMULATED, Group, groups_of, pairs_of
 from cosight.trials.join import Cell, Table
 
-__all__ = ["CEILING", "Options", "block_of"]
+__all__ = ["CEILING", "Options", "block_of", "solo_block"]
 
 CEILING = "ceiling_split_half"
 _SPLITS = 20
@@ -44,15 +44,12 @@ def block_of(table: Table, cell: Cell, options: Options, texture: CodeArray | No
     """All numbers of a cell with their resamples. `texture` gives the second cue where shape bias is asked for."""
     drawn = draw(table, cell, resamples=options.resamples, seed=options.seed, merge=texture is None)
     cues = None if texture is None else texture[cell.columns]
-    blocks = [_solo(table, cell, drawn, name, cues) for name in options.solos]
+    blocks = [solo_block(table, cell, drawn, name, cues) for name in options.solos]
     local = _Local.of(table, drawn, options.pairs)
     if len(local.pairs):
         blocks += _duos(cell, drawn, local, options)
-    return joined([block for block in blocks if block is not None] or [_nothing(cell, options)])
-
-
-def _nothing(cell: Cell, options: Options) -> Block:
-    return Block(cell.group, (), np.empty(0), np.empty((0, options.resamples)), np.empty(0), ())
+    kept = [block for block in blocks if block is not None]
+    return joined(kept) if kept else empty(cell.group, options.resamples)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +72,7 @@ class _Local:
 # ------------------------------------------------------------------------------------------------------ one observer
 
 
-def _solo(table: Table, cell: Cell, drawn: Draw, name: str, texture: CodeArray | None) -> Block | None:
+def solo_block(table: Table, cell: Cell, drawn: Draw, name: str, texture: CodeArray | None) -> Block | None:
     """A measure of each observer, and of each group of people pooled; None where it does not apply."""
     form = solo_forms[name]
     as_choice = name == "shape_bias"
@@ -96,10 +93,10 @@ def _solo(table: Table, cell: Cell, drawn: Draw, name: str, texture: CodeArray |
         if group.drawn and len(group.members) > 1:
             note = f"pooled over {len(group.members)} {group.name}{_few(group)}"
             parts.append((group.name, group.members.tolist(), note))
-    return _solo_block(cell, name, form, parts, whole, sampled, count, drawn.times)
+    return _solo_numbers(cell, name, form, parts, whole, sampled, count, drawn.times)
 
 
-def _solo_block(
+def _solo_numbers(
     cell: Cell,
     name: str,
     form: SoloForm,

@@ -9,7 +9,7 @@ from pathlib import Path
 from cosight.errors import InvalidInput
 from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.answers import NO_ANSWER, common_trials
-from cosight.scoring.blocks import Block, joined, mean_over_groups, rows_of
+from cosight.scoring.blocks import Block, joined, nested_means, rows_of
 from cosight.scoring.cell import Options, block_of
 from cosight.scoring.crowd import stream
 from cosight.scoring.derived import correlations, difference_rows, normalised, rank_rows
@@ -166,7 +166,7 @@ def _blocks(table: Table, parts: Sequence[Cell], options: Options, progress: Pro
 
 
 def _rows(blocks: list[Block], by: tuple[str, ...], options: Options, level: float, correlate: bool) -> list[Row]:
-    means = _nested_means(blocks, by)
+    means = nested_means(blocks, by)
     rows: list[Row] = []
     for block in [*blocks, *means]:
         rows += rows_of(joined([block, *normalised(block)]), level=level, seed=options.seed)
@@ -178,20 +178,6 @@ def _rows(blocks: list[Block], by: tuple[str, ...], options: Options, level: flo
         for block in correlations(domains, options.duos):
             rows += rows_of(block, level=level, seed=options.seed)
     return rows
-
-
-def _nested_means(blocks: list[Block], by: tuple[str, ...]) -> list[Block]:
-    """Means over the last key within the others, then over the one before it, and so on."""
-    out: list[Block] = []
-    current = blocks
-    for depth in range(len(by) - 1, -1, -1):
-        parents: dict[tuple[tuple[str, str], ...], list[Block]] = {}
-        for block in current:
-            parents.setdefault(block.group[:depth], []).append(block)
-        rest = tuple((key, "*") for key in by[depth:])
-        current = [mean_over_groups(parts, (*group, *rest), by[depth]) for group, parts in parents.items()]
-        out += current
-    return out
 
 
 def _domains(blocks: list[Block], means: list[Block], by: tuple[str, ...]) -> list[Block]:

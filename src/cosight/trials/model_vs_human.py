@@ -91,7 +91,7 @@ def _as_trials(raw: pl.DataFrame, locate: Any) -> pl.DataFrame:
         "_file",
         "_experiment",
         rt_=_number("rt").cast(pl.Float64, strict=False),
-        trial_=_number("trial").cast(pl.Int64, strict=False),
+        trial_=pl.col("trial").cast(pl.Int64, strict=False),
         extra=kept,
     )
     for column, words in (("rt", "rt is a number of seconds or NaN"), ("trial", "trial is a whole number")):
@@ -99,6 +99,10 @@ def _as_trials(raw: pl.DataFrame, locate: Any) -> pl.DataFrame:
         if bad.any():
             row = int(bad.arg_max() or 0)
             raise InvalidInput(f"{locate(row)}, column {column}: {words}, got {numbers[column][row]!r}")
+    for column in ("subj", "imagename"):
+        if (_blank(numbers[column])).any():
+            row = int(_blank(numbers[column]).arg_max() or 0)
+            raise InvalidInput(f"{locate(row)}, column {column}: every trial has one, got an empty cell or half a line")
     person = numbers.select(
         (pl.col("subj").str.starts_with("subject") | pl.col("rt_").is_finite().any().over("_file", "subj")).alias("p")
     )["p"].fill_null(False)
@@ -158,13 +162,13 @@ def _file_of() -> pl.Expr:
     session = pl.col("session").fill_null("1").str.replace_all(r"[^A-Za-z0-9.-]", "-")
     made = pl.format("{}/{}_{}_session-{}.csv", experiment, experiment, safe, session)
     original = pl.col("extra").str.json_path_match("$.file")
-    inside = original.str.contains(r"^[^/\\]+/[^/\\]+$") & ~original.str.contains(r"(^|/)\.\.?(/|$)")
+    inside = original.str.contains(r"^[^/\\\x00]+/[^/\\\x00]+$") & ~original.str.contains(r"(^|/)\.\.?(/|$)")
     return pl.when(inside).then(original).otherwise(made)  # a path out of the folder is never followed
 
 
 def _spell(part: pl.DataFrame, source: dict[str, Any]) -> bytes:
     columns = {
-        "subj": pl.col("observer").str.replace(r"^(human|model):", ""),
+        "subj": _subject(),
         "session": pl.col("session").fill_null("1"),
         "trial": pl.coalesce(pl.col("trial"), pl.int_range(1, pl.len() + 1)).cast(pl.String),
         "rt": pl.lit(pl.Series([_float_text(x) for x in part["rt"].to_list()], dtype=pl.String)),
@@ -175,11 +179,21 @@ def _spell(part: pl.DataFrame, source: dict[str, Any]) -> bytes:
     }
     order = [(name, name.lower() if name.lower() in columns else None) for name in source["columns"]]
     picked = [
-        columns[own].alias(name) if own else pl.col("extra").str.json_path_match(_path(name)).fill_null("").alias(name)
+        columns[own].alias(name) if own else pl.col("extra").str.json_path_match(_path(name)).alias(name)
         for name, own in order
     ]
-    text: str = part.select(picked).write_csv(line_terminator="\r\n" if source["crlf"] else "\n")
+    table = part.select(picked).select(pl.when(pl.all() != "").then(pl.all()))  # empty cells without quotes
+    text: str = table.write_csv(line_terminator="\r\n" if source["crlf"] else "\n")
     return text.encode("utf-8")
+
+
+def _subject() -> pl.Expr:
+    """The observer without its kind where reading the file would guess the same kind again, else in full."""
+    name = pl.col("observer").str.replace(r"^(human|model):", "")
+    person = name.str.starts_with("subject") | pl.col("rt").is_finite().any().over("observer")
+    guess = pl.when(person).then(pl.lit("human:")).otherwise(pl.lit("model:"))
+    alone = (name.n_unique() == pl.col("observer").n_unique()) & ~name.str.contains(":")
+    return pl.when((guess + name == pl.col("observer")) & alone).then(name).otherwise("observer")
 
 
 def _path(key: str) -> str:

@@ -30,7 +30,6 @@ _DESCRIPTION = "dataset_description.json"
 _SPACE_KEY, _SOURCES_KEY, _OBSERVERS_KEY = "cosight:labelSpace", "cosight:sources", "cosight:observers"
 _DATASET = re.compile(rb'"@?type"\s*:\s*"(https?://schema\.org/)?Dataset"|"(https?://schema\.org/)?variableMeasured"')
 _MEANING = {
-    "row": "place of the trial in the whole table, from 1",
     "observer": "who answered: a person, a model or a simulated person",
     "kind": f"kind of observer: {', '.join(KINDS)}",
     "experiment": "experiment the trial belongs to",
@@ -46,6 +45,7 @@ _MEANING = {
     "session": "session of the observer",
     "trial": "number of the trial within the session",
     "extra": "JSON object: what the source had besides",
+    "row": "place of the trial in the whole table, from 1",  # last and never empty: a line cut short is noticed
 }
 _NAMES = {  # other people's names of our columns, the likelier first; compared in lower case, "-", "." and " " as "_"
     "observer": ("observer", "subject", "subject_id", "subj", "participant", "participant_id"),
@@ -117,7 +117,10 @@ def _own(path: Path, about: dict[str, Any], tables: dict[Path, pl.DataFrame]) ->
                 raise InvalidInput(f"{file}: a table written by cosight has the column {name!r}, got {table.columns}")
     raw = pl.concat([table.select(list(_MEANING)) for table in tables.values()])
     locate = _locator(tables)
-    kinds = {"row": pl.Int64(), **SCHEMA}
+    if raw["row"].has_nulls():
+        place = locate(int(raw["row"].is_null().arg_max() or 0))
+        raise InvalidInput(f"{place}, column row: every trial has its place in the table, got half a line")
+    kinds = {**SCHEMA, "row": pl.Int64()}
     typed = raw.select(_typed(raw[name], kind, locate) for name, kind in kinds.items())
     order = typed["row"].arg_sort()
     known, space = _about_observers(path, about), _about_space(path, about)
@@ -250,7 +253,7 @@ def _write(trials: Trials, folder: Path) -> None:
     if not len(trials):
         raise InvalidInput("a Psych-DS folder has at least one data file, got no trials to write")
     listed = pl.format("[{}]", pl.col("probabilities").cast(pl.List(pl.String)).list.join(", "))
-    table = trials.frame.with_columns(probabilities=listed).with_row_index("row", offset=1)
+    table = trials.frame.with_columns(probabilities=listed).with_columns(row=pl.int_range(1, pl.len() + 1))
     ids = _ids(table["observer"].unique(maintain_order=True))
     with new_folder(folder) as draft:
         about = json.dumps(_description(trials), indent=1, ensure_ascii=False, allow_nan=False)

@@ -11,7 +11,7 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 
-__all__ = ["KINDS", "PEOPLE", "SCHEMA", "Kind", "Trials", "concat", "make", "observers_of"]
+__all__ = ["KINDS", "PEOPLE", "SCHEMA", "Kind", "Trials", "concat", "lost_columns", "make", "observers_of"]
 
 Kind = Literal["human", "model", "vlm", "judge", "simulated"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -137,10 +137,12 @@ def _typed(frame: pl.DataFrame, source: str) -> pl.DataFrame:
 def _checked(frame: pl.DataFrame, space: LabelSpace | None, locate: Callable[[int], str]) -> pl.DataFrame:
     """The frame itself, if every row keeps every rule."""
     allowed = None if space is None else list(dict.fromkeys([*space.answers, ABSTAIN]))
-    bad_value = pl.col("probabilities").list.eval(~((pl.element() >= 0) & pl.element().is_finite()).fill_null(False)).list.any()
+    bad_value = (
+        pl.col("probabilities").list.eval(~((pl.element() >= 0) & pl.element().is_finite()).fill_null(False)).list.any()
+    )
     rules: list[tuple[str, pl.Expr, str]] = [
         ("observer", pl.col("observer").is_null() | (pl.col("observer") == ""), "every trial has an observer"),
-        ("kind", ~pl.col("kind").is_in(KINDS), f"kind is one of {', '.join(KINDS)}"),
+        ("kind", ~pl.col("kind").is_in(KINDS).fill_null(False), f"kind is one of {', '.join(KINDS)}"),
         ("image", pl.col("image").is_null() & pl.col("stimulus").is_null(), "a trial names its image or its stimulus"),
         ("abstention", ~pl.col("abstention").is_between(0, 1), "abstention lies in [0, 1]"),
         ("rt", ~pl.col("rt").is_finite(), "rt is a number of seconds or missing"),
@@ -174,3 +176,8 @@ def _complaint(frame: pl.DataFrame, locate: Callable[[int], str], column: str, r
         else repr(value if column != "probabilities" else list(value))
     )
     return f"{locate(row)}, column {column}: {words}, got {got}"
+
+
+def lost_columns(trials: Trials, kept: frozenset[str]) -> list[str]:
+    """Columns that hold something and that a format with `kept` columns leaves behind."""
+    return [name for name in SCHEMA if name not in kept and trials.frame[name].null_count() < len(trials)]

@@ -1,0 +1,167 @@
+"""The measures beside a matrix product, scikit-learn's kappa in a loop, and a plain bootstrap.
+
+Where a peer would take minutes it runs on a sample, and `against` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import cohen_kappa_score
+
+from cosight.arrays import BoolArray, FloatArray
+from cosight.measures.answers import Answers
+from cosight.measures.confusion import class_level_error_similarity_matrix
+from cosight.measures.consistency import error_consistency_matrix
+from cosight.measures.misclassification import misclassification_agreement_matrix
+from cosight.measures.uncertainty import pair_estimate
+from tests.measures.simulated import Population, answer, pairs_of
+
+__all__ = ["FULL", "Line", "Size", "best", "kappa_loop", "lines", "resampling_loop", "study"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One comparison: ours beside theirs."""
+
+    name: str
+    against: str
+    ours: float
+    theirs: float
+    limit: float | None  # None: for information
+    faster: bool  # the limit is how many times faster we must be; otherwise how many times as much we may take
+    unit: str = "s"
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster we are, or how many times as much we take."""
+        return self.theirs / self.ours if self.faster else self.ours / self.theirs
+
+    @property
+    def ok(self) -> bool:
+        """Is the limit kept?"""
+        return self.limit is None or (self.ratio >= self.limit if self.faster else self.ratio <= self.limit)
+
+    def shown(self, amount: float) -> str:
+        """An amount as text."""
+        if self.unit != "s":
+            return f"{amount:.0f} {self.unit}"
+        return f"{amount:.3g} s" if amount >= 1 else f"{amount * 1e3:.3g} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much work; the limits hold for FULL."""
+
+    observers: int
+    trials: int
+    sampled_pairs: int  # that the loop over pairs is timed on
+    resamples: int
+    sampled_resamples: int  # that the loop over resamples is timed on
+    pair_trials: int
+    repeats: int
+
+
+FULL = Size(100, 50_000, 40, 10_000, 300, 1_280, 7)
+
+
+def lines(size: Size) -> list[Line]:
+    """All lines about measures."""
+    table = study(size.observers, size.trials)
+    return [*_consistency_lines(table, size), *_agreement_lines(table, size), _interval_line(size)]
+
+
+def study(observers: int, trials: int) -> Answers:
+    """People of accuracies around .6 (two thirds within .45 to .74) with shared difficulty and structured confusions."""
+    rng = np.random.default_rng(0)
+    return answer(Population(0.6).draw(observers, rng), trials, rng)
+
+
+def best(function: Callable[[], Any], repeats: int) -> float:
+    """Seconds of the fastest of several calls, after one that is not counted."""
+    function()
+    times = []
+    for _ in range(repeats):
+        start = perf_counter()
+        function()
+        times.append(perf_counter() - start)
+    return min(times)
+
+
+def _consistency_lines(table: Answers, size: Size) -> list[Line]:
+    correct = table.correct
+    shown = np.random.default_rng(1).random(correct.shape) < 0.9
+    x, y = correct.astype(np.float32), np.ascontiguousarray(correct.T.astype(np.float32))
+    product = best(lambda: x @ y, size.repeats)
+    shape = f"{size.observers} x {size.trials:,}"
+    against = "one float32 matrix product of that shape"
+    complete = best(lambda: error_consistency_matrix(correct), size.repeats)
+    partial_ = best(lambda: error_consistency_matrix(correct, shown), size.repeats)
+    return [
+        Line(f"EC of all pairs, {shape}", against, complete, product, 3, faster=False),
+        Line(f"EC of all pairs, {shape}, a tenth not shown", against, partial_, product, 8, faster=False),
+    ]
+
+
+def _agreement_lines(table: Answers, size: Size) -> list[Line]:
+    pairs = pairs_of(size.observers)
+    sampled = pairs[:: max(1, len(pairs) // size.sampled_pairs)]
+    scale = len(pairs) / len(sampled)
+    ma = best(lambda: misclassification_agreement_matrix(table), size.repeats)
+    cles = best(lambda: class_level_error_similarity_matrix(table), size.repeats)
+    every = best(partial(kappa_loop, table, sampled), 1) * scale
+    joint = best(partial(kappa_loop, table, sampled, jointly_wrong=True), 1) * scale
+    loop = f"scikit-learn's kappa pair by pair, {len(sampled)} of {len(pairs)} pairs timed"
+    name = f"of all pairs, {size.observers} x {size.trials:,}, {table.classes} classes"
+    return [
+        Line(f"MA {name}", f"{loop}, all trials", ma, every, 100, faster=True),
+        Line(f"MA {name}", f"{loop}, jointly wrong trials", ma, joint, None, faster=True),
+        Line(f"CLES {name}", f"{loop}, all trials", cles, every, 100, faster=True),
+    ]
+
+
+def kappa_loop(table: Answers, pairs: Any, *, jointly_wrong: bool = False) -> FloatArray:
+    """Cohen's kappa of the answers of each pair, as one writes it with scikit-learn."""
+    wrong, out = table.wrong, np.empty(len(pairs))
+    for index, (i, j) in enumerate(pairs):
+        a, b = table.response[i], table.response[j]
+        if jointly_wrong:
+            both = wrong[i] & wrong[j]
+            a, b = a[both], b[both]
+        out[index] = cohen_kappa_score(a, b)
+    return out
+
+
+def _interval_line(size: Size) -> Line:
+    table = study(2, size.pair_trials)
+    a, b = table.correct
+
+    def ours() -> None:
+        pair_estimate("ec", Answers.of_correctness(a, b), resamples=size.resamples, rng=np.random.default_rng(0))
+
+    loop = best(lambda: resampling_loop(a, b, size.sampled_resamples, np.random.default_rng(0)), size.repeats)
+    return Line(
+        f"interval of EC, {size.pair_trials:,} trials, {size.resamples:,} resamples",
+        f"numpy resampling in a loop, {size.sampled_resamples} of {size.resamples:,} timed",
+        best(ours, size.repeats),
+        loop * size.resamples / size.sampled_resamples,
+        100,
+        faster=True,
+    )
+
+
+def resampling_loop(a: BoolArray, b: BoolArray, resamples: int, rng: np.random.Generator) -> FloatArray:
+    """Error consistency of trials drawn again, one resample at a time."""
+    out = np.empty(resamples)
+    for index in range(resamples):
+        drawn = rng.integers(0, len(a), len(a))
+        right_a, right_b = a[drawn], b[drawn]
+        pa, pb = right_a.mean(), right_b.mean()
+        expected = pa * pb + (1 - pa) * (1 - pb)
+        out[index] = ((right_a == right_b).mean() - expected) / (1 - expected)
+    return out

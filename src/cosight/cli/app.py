@@ -1,0 +1,75 @@
+"""The `cosight` program: its commands, and how errors reach the user.
+
+Exit 0 done, 2 the user's mistake in one line, 1 anything else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+from typer.exceptions import Abort, TyperException
+
+from cosight.cli import trials
+from cosight.cli.compare import compare
+from cosight.cli.demo import demo
+from cosight.cli.listing import list_names
+from cosight.cli.plan import plan
+from cosight.cli.score import score
+from cosight.errors import CosightError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="cosight",
+    help="Find out whether a vision model sees the way people do: one table of trials for people and models, every "
+    "number with its interval.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("demo")(demo)
+app.command("compare")(compare)
+app.command("score")(score)
+app.command("plan")(plan)
+app.command("list")(list_names)
+app.add_typer(trials.app, name="trials")
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"cosight {installed('cosight')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> None:
+    """Run the program; a mistake of the user's is one line on standard error."""
+    try:
+        code = app(standalone_mode=False)
+    except TyperException as error:
+        _complain(f"{error.format_message().rstrip('.')}; see `cosight --help`")
+    except CosightError as error:
+        _complain(str(error))
+    except (Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        # the reader went away (`cosight ... | head`); keep the interpreter from complaining about the flush at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    else:
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(message: str) -> None:
+    typer.echo(f"cosight: {' '.join(message.split())}", err=True)
+    sys.exit(2)

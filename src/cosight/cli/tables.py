@@ -1,0 +1,174 @@
+"""Tables a person can read: people first, then models, each value with its interval."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from cosight.measures import measures
+from cosight.scoring.groups import MODELS, PEOPLE, SIMULATED
+from cosight.scoring.rows import Row, Scores
+
+__all__ = ["console", "number_text", "print_comparison", "print_scores", "short_name"]
+
+_CEILING = "ceiling_split_half"
+
+
+def console() -> Console:
+    """Standard output; wide where it is not a terminal, so that nothing is cut."""
+    return Console(width=None if sys.stdout.isatty() else 240, highlight=False, soft_wrap=False)
+
+
+def print_comparison(scores: Scores, *, list_pairs: bool) -> None:
+    """Comparison scores, an observer a row; with `list_pairs` every pair."""
+    columns = [name for name in scores.settings["measure"] if any(row.measure == name for row in scores.rows)]
+    grouped = bool(scores.settings["by"])
+    table = _table([*(["group"] if grouped else []), "observer", "against", *map(short_name, columns)])
+    lines = _pair_lines(scores) if list_pairs else _observer_lines(scores, grouped)
+    index = {(row.group, row.observer, row.against, row.measure): number_text(row) for row in scores.rows}
+    last = None
+    for group, observer, against in lines:
+        section = (group, _section(observer))
+        if last is not None and section != last:
+            table.add_row()
+        last = section
+        alone = [index.get((group, observer, None, column), "") for column in columns]
+        cells = [
+            index.get((group, observer, against, column), other) for column, other in zip(columns, alone, strict=True)
+        ]
+        if any(cells):
+            table.add_row(*([_group_name(group)] if grouped else []), observer, against or "", *cells)
+    out = console()
+    out.print(table)
+    _print_ceilings(out, scores, columns)
+    _print_correlations(out, scores)
+    out.print(_caption(scores), style="dim")
+
+
+def print_scores(scores: Scores) -> None:
+    """Scores of single observers, an observer a row."""
+    rows = [row for row in scores.rows if "gamma=" not in row.group]
+    columns = list(dict.fromkeys(row.measure for row in rows))
+    table = _table([*(["group"] if scores.settings["by"] else []), "observer", *map(short_name, columns)])
+    index = {(row.group, row.observer, row.measure): number_text(row) for row in rows}
+    last = None
+    for group, observer in dict.fromkeys((row.group, row.observer) for row in rows):
+        if last is not None and (group, _section(observer)) != last:
+            table.add_row()
+        last = (group, _section(observer))
+        cells = [index.get((group, observer, column), "") for column in columns]
+        table.add_row(*([_group_name(group)] if scores.settings["by"] else []), observer, *cells)
+    out = console()
+    out.print(table)
+    out.print(_caption(scores), style="dim")
+
+
+def short_name(measure: str) -> str:
+    """The shortest alias of a measure in capitals where it is an abbreviation, else its name.
+
+    >>> short_name("error_consistency"), short_name("accuracy")
+    ('EC', 'accuracy')
+    """
+    base, _, rest = measure.partition(".")
+    if base not in measures:
+        return measure.replace("_", " ")
+    short = next((alias.upper() for alias in measures[base].aliases if len(alias) <= 4 and alias != "acc"), None)
+    name = short or base.replace("_", " ")
+    return f"{name} {rest.replace('_', ' ')}" if rest else name
+
+
+def number_text(row: Row) -> str:
+    """A value and its interval.
+
+    >>> number_text(Row("a", "b", "ec", "", .3311, .2763, None, 10))
+    '0.331'
+    """
+    if row.value is None:
+        return "-"
+    if row.low is None or row.high is None:
+        return _digits(row.value)
+    return f"{_digits(row.value)} [{_digits(row.low)}, {_digits(row.high)}]"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def _table(headers: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
+    for header in headers:
+        table.add_column(header, no_wrap=True)
+    return table
+
+
+def _section(observer: str) -> str:
+    """The part of the table a row belongs to."""
+    if observer in (PEOPLE, SIMULATED, MODELS):
+        return observer
+    kind = observer.split(":", 1)[0]
+    return {"human": PEOPLE, "simulated": SIMULATED}.get(kind, MODELS)
+
+
+def _observer_lines(scores: Scores, grouped: bool) -> Iterable[tuple[str, str, str | None]]:
+    """One line an observer: held against people, or, where there are none, against whom there is."""
+    pairs = list(dict.fromkeys((r.group, r.observer, r.against) for r in scores.rows if "." not in r.measure))
+    has_people = any(against == PEOPLE for _, _, against in pairs)
+    for group in dict.fromkeys(g for g, _, _ in pairs):
+        inside = [(o, a) for g, o, a in pairs if g == group]
+        against = PEOPLE if has_people else SIMULATED
+        means = [(o, a) for o, a in inside if a in (PEOPLE, SIMULATED, MODELS)]
+        near = [(o, a) for o, a in means if a == against or (o, a) == (SIMULATED, SIMULATED)]
+        chosen = near or means or inside
+        alone = [(o, None) for o, a in inside if a is None and o not in {c for c, _ in chosen}]
+        order = {PEOPLE: 0, SIMULATED: 1, MODELS: 2}
+        lines = sorted([*chosen, *alone], key=lambda pair: order[_section(pair[0])])
+        for observer, other in lines:
+            if grouped and observer.startswith(("human:", "simulated:")):
+                continue  # one line for all people in each group; every person is in --json
+            yield group, observer, other
+
+
+def _pair_lines(scores: Scores) -> Iterable[tuple[str, str, str | None]]:
+    for row in dict.fromkeys((r.group, r.observer, r.against) for r in scores.rows if "." not in r.measure):
+        group, observer, against = row
+        if against is not None:
+            yield group, observer, against
+
+
+def _group_name(group: str) -> str:
+    """A group as a reader wants it: values, and `mean over` where a key was averaged away."""
+    parts = [part.split("=", 1) for part in group.split(";") if part]
+    values = [value for _, value in parts if value != "*"]
+    over = [key for key, value in parts if value == "*"]
+    return " ".join([*values, *([f"mean over {' and '.join(over)}"] if over else [])])
+
+
+def _print_ceilings(out: Console, scores: Scores, columns: Sequence[str]) -> None:
+    """People's split-half ceilings of the last group: of everything, or of the means."""
+    found = [row for row in scores.rows if row.measure.endswith(f".{_CEILING}") and row.value is not None]
+    if not found:
+        return
+    last = found[-1].group
+    texts = [f"{short_name(r.measure.split('.')[0])} {number_text(r)}" for r in found if r.group == last]
+    out.print(f"split-half ceiling of people: {', '.join(texts)}")
+
+
+def _print_correlations(out: Console, scores: Scores) -> None:
+    found = [row for row in scores.rows if row.measure == "rank_correlation"]
+    if not found:
+        return
+    pairs = list(dict.fromkeys((row.observer, row.against or "") for row in found))
+    table = _table(["Spearman's r", *(f"{short_name(a)} and {short_name(b)}" for a, b in pairs)])
+    for group, note in dict.fromkeys((row.group, row.note.split(":")[0]) for row in found):
+        cells = {(r.observer, r.against): number_text(r) for r in found if r.group == group and r.note.startswith(note)}
+        label = note if note in ("global", "average") else _group_name(group) or "all"
+        table.add_row(label, *(cells.get(pair, "") for pair in pairs))
+    out.print(table)
+
+
+def _caption(scores: Scores) -> str:
+    s = scores.settings
+    return f"value [{s['level']:.0%} interval], {s['resamples']} resamples, seed {s['seed']}; --json has every number"

@@ -1,0 +1,158 @@
+"""How far is each observer from the people who saw the same stimuli?
+
+People's label distribution of a stimulus is the share of them that gave each answer. A person is held against the
+others (leave one out), which is also the ceiling: no observer can be asked to be nearer to people than people are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosight.arrays import FloatArray
+from cosight.measures.distance import distance_items
+from cosight.measures.sums import BLOCK, divide
+from cosight.measures.uncertainty import draw_stimuli
+from cosight.scoring.blocks import Block, Key, joined
+from cosight.scoring.crowd import ENOUGH_PEOPLE, Draw, stream
+from cosight.scoring.outputs import Outputs
+from cosight.trials.join import Cell
+
+__all__ = ["CEILING_HALF", "CEILING_ONE", "distance_block"]
+
+CEILING_ONE, CEILING_HALF = "ceiling_leave_one_out", "ceiling_split_half"
+_SPLITS = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Crowd:
+    """People's answers as indicators, and how often each person and stimulus counts in each resample."""
+
+    said: NDArray[np.float32]  # (people, stimuli, labels); 0 where a person gave no answer
+    times: NDArray[np.float32]  # (1 + resamples, people); the first row counts everyone once
+    weights: NDArray[np.float32]  # (1 + resamples, stimuli); the first row counts every stimulus once
+
+
+def distance_block(
+    cell: Cell, drawn: Draw, outputs: Outputs, names: Sequence[str], people: NDArray[np.int64], against: str, seed: int
+) -> Block:
+    """Mean distance of every observer to `people` (rows of the cell), with crossed resamples, and the ceilings."""
+    crowd = _crowd(drawn, outputs, people)
+    given = {
+        outputs.table.observers[observer]: outputs.distributions(int(observer), cell.columns)
+        for observer in drawn.observers
+    }
+    labels = list(given)
+    persons = [labels[row] for row in people]
+    others = {name: own for name, own in given.items() if name not in persons}
+    found = _mean_distances(crowd.said, crowd.times, crowd.weights, others, names)
+    for index, name in enumerate(persons):
+        times = crowd.times.copy()
+        times[:, index] = 0  # every copy of a person is left out of the others
+        found |= _mean_distances(crowd.said, times, crowd.weights, {name: given[name]}, names)
+    blocks = [
+        _block(cell, Key(label, against, name), *found[label, name], "held against the others" * (label in persons))
+        for label in labels
+        for name in names
+    ]
+    if len(people) >= 2:
+        blocks += _leave_one_out(cell, blocks, crowd, persons, names, against)
+    if len(people) >= ENOUGH_PEOPLE:
+        rng = stream(seed, "halves of people", str(cell.group))
+        blocks += _split_half(cell, crowd, names, against, rng)
+    return joined(blocks)
+
+
+def _crowd(drawn: Draw, outputs: Outputs, people: NDArray[np.int64]) -> _Crowd:
+    response = drawn.answers.response[people]
+    said = (response[:, :, None] == np.arange(len(outputs.table.labels))).astype(np.float32)
+    resamples = len(drawn.times)
+    counts = np.ones(drawn.answers.stimuli, dtype=np.int64)
+    weights = draw_stimuli(counts, resamples, drawn.rng, clusters=drawn.clusters)
+    times = drawn.times[:, people].astype(np.float32)
+    once = np.ones((1, times.shape[1]), dtype=np.float32), np.ones((1, weights.shape[1]), dtype=np.float32)
+    return _Crowd(said, np.concatenate([once[0], times]), np.concatenate([once[1], weights]))
+
+
+def _mean_distances(
+    said: NDArray[np.float32],
+    times: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    given: dict[str, FloatArray],
+    names: Sequence[str],
+) -> dict[tuple[str, str], tuple[FloatArray, int]]:
+    """Distances between the crowd and each of `given` (stimuli, labels), as means over stimuli for each row of weights.
+
+    `times` has a row for each row of weights, or a single one where the crowd stays the same. Returns, for each
+    observer and measure, the means and the number of stimuli behind the first.
+    """
+    people, stimuli, labels = said.shape
+    step = len(weights) if len(times) == 1 else max(1, BLOCK // 16 // max(1, stimuli * labels))
+    parts: dict[tuple[str, str], list[FloatArray]] = {(label, name): [] for label in given for name in names}
+    used: dict[str, int] = {}
+    for start in range(0, len(weights), step):
+        drawn = times if len(times) == 1 else times[start : start + step]
+        counts = (drawn @ said.reshape(people, -1)).reshape(-1, stimuli, labels).astype(np.float64)
+        answers = counts.sum(axis=2)
+        gold = counts / np.maximum(answers, 1)[:, :, None]
+        for label, own in given.items():
+            usable = (answers > 0) & ~np.isnan(own).any(axis=1)
+            used.setdefault(label, int(usable[0].sum()))
+            weight = weights[start : start + step] * usable
+            for name in names:
+                items = distance_items[name](gold, np.nan_to_num(own))
+                total = np.where(weight > 0, items * weight, 0.0).sum(axis=1)
+                parts[label, name].append(divide(total, weight.sum(axis=1, dtype=np.float64)))
+    return {key: (np.concatenate(part), used[key[0]]) for key, part in parts.items()}
+
+
+def _leave_one_out(
+    cell: Cell, blocks: Sequence[Block], crowd: _Crowd, people: Sequence[str], names: Sequence[str], against: str
+) -> list[Block]:
+    """The mean over people of each one's distance to the others."""
+    out = []
+    for name in names:
+        own = [block for block in blocks if block.keys[0].measure == name and block.keys[0].observer in people]
+        values = np.array([block.values[0] for block in own])
+        samples = np.stack([block.samples[0] for block in own])
+        times = crowd.times[1:].T * ~np.isnan(samples)
+        mean = divide((np.nan_to_num(samples) * times).sum(axis=0), times.sum(axis=0))
+        value = float(np.nanmean(values)) if (~np.isnan(values)).any() else float("nan")
+        n = int(np.mean([block.n[0] for block in own]))
+        note = f"mean of {len(own)} people, each held against the others"
+        key = Key(against, against, f"{name}.{CEILING_ONE}")
+        out.append(_block(cell, key, np.concatenate([[value], mean]), n, note))
+    return out
+
+
+def _split_half(cell: Cell, crowd: _Crowd, names: Sequence[str], against: str, rng: np.random.Generator) -> list[Block]:
+    """The distance between the label distributions of two random halves of the people, mean of several splits."""
+    people = len(crowd.said)
+    sums = [np.zeros(len(crowd.weights)) for _ in names]
+    counted = np.zeros((len(names), len(crowd.weights)))
+    n = 0
+    for _ in range(_SPLITS):
+        order = rng.permutation(people)
+        halves = order[: people // 2], order[people // 2 : 2 * (people // 2)]
+        own = crowd.said[halves[0]].sum(axis=0).astype(np.float64)
+        answers = own.sum(axis=1, keepdims=True)
+        own = np.where(answers > 0, own / np.maximum(answers, 1), np.nan)
+        once = np.ones((1, len(halves[1])), dtype=np.float32)
+        found = _mean_distances(crowd.said[halves[1]], once, crowd.weights, {"": own}, names)
+        for i, name in enumerate(names):
+            mean, n = found["", name]
+            sums[i] += np.nan_to_num(mean)
+            counted[i] += ~np.isnan(mean)
+    note = f"two halves of {people}, mean of {_SPLITS} splits; interval over stimuli"
+    return [
+        _block(cell, Key(against, against, f"{name}.{CEILING_HALF}"), divide(sums[i], counted[i]), n, note)
+        for i, name in enumerate(names)
+    ]
+
+
+def _block(cell: Cell, key: Key, means: FloatArray, n: int, note: str) -> Block:
+    """A block of one number: its value first, then its resamples."""
+    return Block(cell.group, (key,), means[:1], means[None, 1:], np.array([float(n)]), (note,))

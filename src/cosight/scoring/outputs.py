@@ -1,0 +1,74 @@
+"""What observers put out besides one answer: label distributions over a table's stimuli."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cosight.arrays import FloatArray
+from cosight.trials.join import Table
+from cosight.trials.spaces import ABSTAIN
+from cosight.trials.table import Trials
+
+__all__ = ["Outputs"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outputs:
+    """Probabilities and abstentions of every trial, found by observer and column of the table."""
+
+    table: Table
+    probabilities: NDArray[np.float32]  # (trials, classes without abstain); nan where there are none
+    abstention: FloatArray  # (trials,); nan where unknown
+
+    @classmethod
+    def of(cls, table: Table, trials: Trials) -> Outputs:
+        """The outputs behind an aligned table."""
+        classes = len(table.labels) - (ABSTAIN in table.labels)
+        column = trials.frame["probabilities"]
+        if column.null_count() == len(column):
+            shares = np.full((len(column), 0), np.nan, dtype=np.float32)
+        else:
+            filled = column.fill_null(pl.lit([float("nan")] * classes, dtype=pl.List(pl.Float32)))
+            shares = filled.list.to_array(classes).to_numpy()
+        abstention = trials.frame["abstention"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        return cls(table, shares, abstention)
+
+    def has_probabilities(self, observer: int) -> bool:
+        """Whether an observer gave probabilities for any stimulus."""
+        rows = self.table.rows[observer]
+        return self.probabilities.shape[1] > 0 and bool((~np.isnan(self.probabilities[rows[rows >= 0], 0])).any())
+
+    def abstentions(self, observer: int, columns: NDArray[np.int64]) -> FloatArray:
+        """An observer's abstention for each column; nan where unknown."""
+        rows = self.table.rows[observer, columns]
+        return np.where(rows >= 0, self.abstention[rows], np.nan)
+
+    def classes(self, observer: int, columns: NDArray[np.int64]) -> FloatArray:
+        """Class probabilities without abstain, (columns, classes); nan rows where there are none."""
+        rows = self.table.rows[observer, columns]
+        if self.probabilities.shape[1] == 0:
+            return np.full((len(columns), len(self.table.labels) - (ABSTAIN in self.table.labels)), np.nan)
+        return np.where((rows >= 0)[:, None], self.probabilities[rows].astype(np.float64), np.nan)
+
+    def distributions(self, observer: int, columns: NDArray[np.int64]) -> FloatArray:
+        """Label distribution over `table.labels` for each column, (columns, labels); nan rows without an answer.
+
+        From probabilities (and abstention, where the label space has abstain: [p (1 - a), a]); without them all on the
+        one class answered.
+        """
+        said = self.table.answers.response[observer, columns]
+        out = np.full((len(columns), len(self.table.labels)), np.nan)
+        answered = said >= 0
+        out[answered] = 0.0
+        out[answered, said[answered]] = 1.0
+        p = self.classes(observer, columns)
+        known = ~np.isnan(p).any(axis=1)
+        if ABSTAIN in self.table.labels:
+            a = np.nan_to_num(self.abstentions(observer, columns))
+            p = np.concatenate([p * (1 - a[:, None]), a[:, None]], axis=1)
+        out[known] = p[known] / p[known].sum(axis=1, keepdims=True)  # stored as float32: sums are off by 1e-7
+        return out

@@ -1,0 +1,30 @@
+"""The trial table: one row a trial, people and models alike; read from and written to any of its formats."""
+
+from cosight.trials.formats import Format, formats
+from cosight.trials.join import Cell, Table, align, cells
+from cosight.trials.reading import read, write
+from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, label_spaces
+from cosight.trials.summary import Summary, summarise
+from cosight.trials.table import KINDS, SCHEMA, Trials, concat, make
+
+__all__ = [
+    "ABSTAIN",
+    "KINDS",
+    "SCHEMA",
+    "Cell",
+    "Format",
+    "LabelSpace",
+    "Summary",
+    "Table",
+    "Trials",
+    "align",
+    "cells",
+    "concat",
+    "formats",
+    "label_space",
+    "label_spaces",
+    "make",
+    "read",
+    "summarise",
+    "write",
+]

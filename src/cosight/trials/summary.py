@@ -1,0 +1,58 @@
+"""What is in a table of trials: counts, accuracy, missing answers, and what looks wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from cosight.trials.join import align
+from cosight.trials.table import Trials
+
+__all__ = ["Summary", "summarise"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """A table of trials at a glance."""
+
+    headline: str
+    observers: pl.DataFrame
+    conditions: pl.DataFrame
+    notices: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "headline": self.headline,
+            "observers": self.observers.to_dicts(),
+            "conditions": self.conditions.to_dicts(),
+            "notices": list(self.notices),
+        }
+
+
+def summarise(trials: Trials) -> Summary:
+    """Counts by observer, and by experiment and condition; accuracy where the truth is known."""
+    frame = trials.frame.with_columns(right=(pl.col("response") == pl.col("truth")).fill_null(False))
+    if trials.frame["truth"].null_count() == len(trials):
+        notices = (*trials.notices, "no trial has a truth: accuracy is unknown")
+    else:
+        notices = align(trials).notices
+    numbers = [
+        pl.len().alias("trials"),
+        pl.struct("experiment", "condition", "image").n_unique().alias("stimuli"),
+        pl.col("response").null_count().alias("missing"),
+        pl.col("right").filter(pl.col("truth").is_not_null()).mean().alias("accuracy"),
+        pl.col("rt").median().alias("median rt"),
+    ]
+    by_observer = frame.group_by("kind", "observer", maintain_order=True).agg(
+        pl.col("experiment").n_unique().alias("experiments"), pl.col("session").n_unique().alias("sessions"), *numbers
+    )
+    by_condition = frame.group_by("experiment", "condition").agg(
+        pl.col("observer").n_unique().alias("observers"), *numbers
+    )
+    counts = frame["experiment"].n_unique()
+    space = trials.space.name if trials.space else "not declared"
+    headline = f"{len(trials)} trials, {by_observer.height} observers, {counts} experiments; label space {space}"
+    return Summary(headline, by_observer, by_condition.sort("experiment", "condition"), notices)

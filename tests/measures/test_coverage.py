@@ -1,0 +1,2 @@
+from tests.measures.simulated import Population
+def test_x(): pass

@@ -1,0 +1,2 @@
+from perf import lines
+def test_x(): pass

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from cosight.errors import InvalidInput
+from cosight.trials.spaces import label_space
+from cosight.trials.table import KINDS, OBSERVERS, SCHEMA, concat, make, observers_of
+
+PETS = label_space("cat,dog")
+GOOD = {"observer": "human:s01", "kind": "human", "image": "a.png", "response": "cat"}
+
+
+def frame(*rows: dict, **kinds: pl.DataType) -> pl.DataFrame:
+    return pl.DataFrame([{**GOOD, **row} for row in rows], schema_overrides=kinds, infer_schema_length=None)
+
+
+def test_missing_columns_are_null_and_foreign_ones_left_out():
+    trials = make(frame({"colour": "red"}))
+    assert trials.frame.schema == pl.Schema(SCHEMA)
+    assert len(trials) == 1
+    assert trials.frame.row(0, named=True) == {**dict.fromkeys(SCHEMA), **GOOD}
+    assert (trials.space, trials.sources, trials.notices) == (None, (), ())
+
+
+@pytest.mark.parametrize("missing", ["observer", "kind", "response"])
+def test_columns_every_table_has(missing):
+    with pytest.raises(InvalidInput, match=rf"x\.csv: .*must have the column '{missing}'"):
+        make(frame({}).drop(missing), source="x.csv")
+
+
+def test_an_image_or_a_stimulus():
+    make(frame({"stimulus": "0f"}).drop("image"))
+    with pytest.raises(InvalidInput, match=r"x\.csv: .*'image' or 'stimulus', got neither"):
+        make(frame({}).drop("image"), source="x.csv")
+
+
+def test_a_column_of_another_type_is_named():
+    with pytest.raises(InvalidInput, match=r"x\.csv: column 'level' must hold Int64, got String"):
+        make(frame({"level": "high"}), source="x.csv")
+
+
+BROKEN = [
+    ({"observer": None}, "observer", "every trial has an observer", "None"),
+    ({"observer": ""}, "observer", "every trial has an observer", "''"),
+    ({"kind": "robot"}, "kind", "kind is one of human, model", "'robot'"),
+    ({"kind": None}, "kind", "kind is one of human, model", "None"),
+    ({"image": None}, "image", "a trial names its image or its stimulus", "None"),
+    ({"abstention": 1.5}, "abstention", r"abstention lies in \[0, 1\]", "1.5"),
+    ({"abstention": -0.1}, "abstention", r"abstention lies in \[0, 1\]", "-0.1"),
+    ({"abstention": float("nan")}, "abstention", r"abstention lies in \[0, 1\]", "nan"),
+    ({"rt": float("nan")}, "rt", "rt is a number of seconds or missing", "nan"),
+    ({"rt": float("inf")}, "rt", "rt is a number of seconds or missing", "inf"),
+    ({"probabilities": [1.5, -0.5]}, "probabilities", "probabilities are numbers of 0 or more", r"\[1.5, -0.5\]"),
+    ({"probabilities": [float("nan"), 1.0]}, "probabilities", "probabilities are numbers", r"\[nan, 1.0\]"),
+    ({"probabilities": [None, 1.0]}, "probabilities", "probabilities are numbers", r"\[None, 1.0\]"),
+    ({"probabilities": [0.5, 0.25]}, "probabilities", "probabilities sum to one", "0.75 in all"),
+    ({"probabilities": []}, "probabilities", "probabilities sum to one", "0 in all"),
+    (
+        {"probabilities": [0.5, 0.25, 0.25]},
+        "probabilities",
+        "there are 2 probabilities a trial",
+        r"\[0.5, 0.25, 0.25\]",
+    ),
+    ({"truth": "horse"}, "truth", "truth is a class of given", "'horse'"),
+    ({"response": "horse"}, "response", "a response is a class of given", "'horse'"),
+]
+
+
+@pytest.mark.parametrize(("row", "column", "rule", "got"), BROKEN)
+def test_a_broken_rule_is_told_with_file_row_column_and_value(row, column, rule, got):
+    kinds = {name: SCHEMA[name] for name in row}
+    with pytest.raises(InvalidInput, match=rf"^x\.csv, row 2, column {column}: {rule}.*, got {got}"):
+        make(frame({}, row, row, **kinds), source="x.csv", space=PETS)
+
+
+def test_locate_says_where_a_row_of_several_files_stands():
+    with pytest.raises(InvalidInput, match=r"^file B, line 7, column kind"):
+        make(frame({}, {"kind": "robot"}), locate=lambda row: f"file B, line {row + 6}")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"response": None},
+        {"response": "abstain", "abstention": 1.0},  # a refusal needs no `abstain` among the answers
+        {"truth": "abstain"},
+        {"probabilities": [0.3337, 0.6667]},  # rounded tables are off by less than 1e-3
+        {"abstention": 0.0, "rt": 0.0},
+        *({"kind": kind} for kind in KINDS),
+    ],
+)
+def test_what_the_rules_allow(row):
+    assert len(make(frame(row), space=PETS)) == 1
+
+
+def test_without_a_space_answers_are_free():
+    assert len(make(frame({"response": "left", "probabilities": [0.2, 0.3, 0.5]}))) == 1
+
+
+def test_with_space_checks_again():
+    trials = make(frame({"response": "horse"}))
+    assert trials.with_space(label_space("cat,horse")).space.classes == ("cat", "horse")
+    with pytest.raises(InvalidInput, match="row 1, column response"):
+        trials.with_space(PETS)
+
+
+def test_observers_in_order_with_what_is_known():
+    table = make(frame({"observer": "model:b", "kind": "model"}, {}, {"observer": "model:b", "kind": "model"})).frame
+    known = pl.DataFrame({"observer": ["model:b", "model:gone"], "seed": [45, 46], "family": ["cnn", "cnn"]})
+    rows = observers_of(table, known)
+    assert rows.schema == pl.Schema(OBSERVERS)
+    assert rows["observer"].to_list() == ["model:b", "human:s01"]
+    assert rows["seed"].to_list() == [45, None]
+    assert rows["kind"].to_list() == ["model", "human"]
+
+
+def test_concat_keeps_order_observers_sources_and_notices():
+    one = make(frame({}), space=PETS, sources=[{"file": "a"}], notices=["one"])
+    two = make(frame({"observer": "model:m", "kind": "model"}), sources=[{"file": "b"}], notices=["two"])
+    both = concat([one, two])
+    assert both.frame["observer"].to_list() == both.observers["observer"].to_list() == ["human:s01", "model:m"]
+    assert both.space is PETS
+    assert [s["file"] for s in both.sources] == ["a", "b"]
+    assert both.notices == ("one", "two")
+
+
+def test_concat_wants_one_label_space_and_a_table():
+    with pytest.raises(InvalidInput, match="one label space, got given and cifar-10"):
+        concat([make(frame({}), space=PETS), make(frame({}), space=label_space("cifar-10"))])
+    with pytest.raises(InvalidInput, match="at least one table"):
+        concat([])
+
+
+def test_concat_checks_a_table_of_unknown_space_against_the_known_one():
+    with pytest.raises(InvalidInput, match="row 2, column response: a response is a class of given"):
+        concat([make(frame({}), space=PETS), make(frame({"response": "horse"}))])
