@@ -77,7 +77,7 @@ def lines(size: Size) -> list[Line]:
 
 
 def study(observers: int, trials: int) -> Answers:
-    """People of accuracies around .6 (two thirds within .45 to .74) with shared difficulty and structured confusions."""
+    """People of accuracies around .6 (two in three .45 to .74) with shared difficulty and structured confusions."""
     rng = np.random.default_rng(0)
     return answer(Population(0.6).draw(observers, rng), trials, rng)
 

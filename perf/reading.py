@@ -21,12 +21,12 @@ import numpy as np
 import polars as pl
 
 from cosight.trials.reading import read, write
+from cosight.trials.spaces import label_spaces
 from perf.lines import Line, study
 
 __all__ = ["FULL", "Size", "as_files", "lines", "peak"]
 
 MOST_MEMORY = 6  # times the table's own size
-CLASSES = "airplane bear bicycle bird boat bottle car cat chair clock dog elephant keyboard knife oven truck".split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,13 @@ def lines(size: Size) -> list[Line]:
 
 def as_files(size: Size, folder: Path) -> dict[str, Path]:
     """The same simulated trials as a model-vs-human folder and as Parquet."""
-    table, names = study(size.observers, size.trials), np.array(CLASSES)
+    table, names = study(size.observers, size.trials), np.array(label_spaces["model-vs-human-16"].classes)
     home = folder / "csv" / "simulated"
     home.mkdir(parents=True)
     rng = np.random.default_rng(0)
     for i, response in enumerate(table.response):
-        _person(i, names[response], names[table.truth], rng).write_csv(home / f"simulated_subject-{i:02d}_session_1.csv")
+        person = _person(i, names[response], names[table.truth], rng)
+        person.write_csv(home / f"simulated_subject-{i:02d}_session_1.csv")
     write(read(home.parent), folder / "trials.parquet")
     return {"Parquet": folder / "trials.parquet", "model-vs-human CSV": home.parent}
 

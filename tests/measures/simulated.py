@@ -2,16 +2,18 @@
 
 An image has a class, a difficulty that all observers share in part, and a lure: the wrong class it looks like. An
 observer errs where own noise plus shared difficulty pass a cut set by its accuracy, and then answers the lure or, out
-of habit, something else. Studies draw images and people again and again and count how often an interval holds the truth.
+of habit, something else. A case draws images, and people, again and again; `coverage` counts how often the interval
+holds the truth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
+from scipy.stats import beta
 
 from cosight.arrays import FloatArray, IntArray
 from cosight.measures.answers import Answers
@@ -29,23 +31,28 @@ from cosight.measures.uncertainty import (
 )
 
 __all__ = [
+    "DISTANCES",
     "LURES",
+    "Case",
     "Coverage",
     "Crowd",
     "Population",
     "answer",
     "class_similarity",
+    "cles_case",
     "coverage",
-    "crossed_study",
-    "expected_value",
-    "hellinger_study",
+    "crossed_case",
+    "ec_case",
+    "hellinger_case",
+    "ma_case",
     "observers",
-    "pair_study",
     "pairs_of",
     "population_mean",
     "true_agreement",
     "true_consistency",
 ]
+
+Study = Callable[[np.random.Generator], Estimate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,7 @@ def class_similarity(classes: int, rng: np.random.Generator, *, concentration: f
 LURES = class_similarity(16, np.random.default_rng(20))  # how often an image of one class looks like another
 
 
-def observers(accuracy: list[float], *, shared: float, follow: float, seed: int = 0) -> Crowd:
+def observers(accuracy: Sequence[float], *, shared: float, follow: float, seed: int = 0) -> Crowd:
     """Observers of given accuracies, each with habits of its own."""
     m, rng = len(accuracy), np.random.default_rng(seed)
     habit = np.stack([class_similarity(len(LURES), rng) for _ in range(m)])
@@ -165,65 +172,24 @@ def pairs_of(people: int) -> Pairs:
     return np.stack(np.triu_indices(people, 1), axis=1)
 
 
-def expected_value(measure: str, crowd: Crowd, stimuli: int, *, studies: int, seed: int) -> float:
-    """The mean of a pair's value over many studies of this size: the truth of a measure that depends on the size."""
-    matrix = pair_forms[measures.name_of(measure)].matrix
-    values = [matrix(answer(crowd, stimuli, np.random.default_rng([seed, s])))[0, 1] for s in range(studies)]
-    return float(np.mean(values))
+def population_mean(measure: str, population: Population, *, model: Crowd | None = None, people: int = 2000) -> float:
+    """The true mean over pairs of different people of a population, or over people with the model."""
+    crowd = population.draw(people, np.random.default_rng(7), evenly=True)
+    if model is not None:
+        return float(_TRUE[measure](crowd.with_(model))[-1, :-1].mean())
+    return float(_TRUE[measure](crowd)[tuple(pairs_of(people).T)].mean())
 
 
-def pair_study(measure: str, crowd: Crowd, stimuli: int, resamples: int = 1000) -> Callable[..., Estimate]:
-    """Two fixed observers meet new stimuli; the interval is over stimuli."""
-    return lambda rng: pair_estimate(measure, answer(crowd, stimuli, rng), resamples=resamples, rng=rng)
+_TRUE: dict[str, Callable[[Crowd], FloatArray]] = {"ec": true_consistency, "ma": true_agreement}
 
 
-def hellinger_study(
-    concentration: FloatArray, often: FloatArray, stimuli: int, resamples: int = 1000
-) -> Callable[..., Estimate]:
-    """A model against people who agree: its share for their class is Beta, (kinds, 2), `often` each kind of image."""
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Studies that can be run again and again, and the truth their intervals should hold."""
 
-    def study(rng: np.random.Generator) -> Estimate:
-        kind = rng.choice(len(often), size=stimuli, p=often)
-        share = rng.beta(*concentration[kind].T)
-        model = np.stack([share, 1 - share], axis=1)
-        items = hellinger(np.broadcast_to([1.0, 0.0], model.shape), model).items
-        return mean_with_interval(items, resamples=resamples, rng=rng)
-
-    return study
-
-
-def crossed_study(
-    measure: str,
-    population: Population,
-    people: int,
-    stimuli: int,
-    *,
-    model: Crowd | None = None,
-    draw_again: bool = True,
-    resamples: int = 1000,
-) -> Callable[..., Estimate]:
-    """New people meet new stimuli; mean over pairs of people, or of each with the model.
-
-    `draw_again=False` resamples the stimuli only.
-    """
-    form = pair_forms[measures.name_of(measure)]
-    pairs = pairs_of(people) if model is None else np.stack([np.arange(people), np.full(people, people)], axis=1)
-
-    def study(rng: np.random.Generator) -> Estimate:
-        crowd = population.draw(people, rng)
-        table = answer(crowd if model is None else crowd.with_(model), stimuli, rng)
-        times = np.ones((resamples, table.observers))
-        if draw_again:
-            times[:, :people] = draw_people(people, resamples, rng)
-        weights = draw_stimuli(np.ones(stimuli, dtype=np.int64), resamples, rng)
-        drawn = mean_over_pairs(form.resampled(table, weights, pairs), pairs, times, np.arange(len(times.T)) < people)
-        n = form.count(table, pairs)
-        value = np.nanmean(form.matrix(table)[pairs[:, 0], pairs[:, 1]], keepdims=True)
-        interval = percentile_interval(drawn[None], value, n=n.sum(keepdims=True))
-        low, high = float(interval.low[0]), float(interval.high[0])
-        return Estimate(float(value[0]), low, high, int(n.mean()), 0.95, resamples)
-
-    return study
+    name: str
+    study: Study
+    truth: Callable[[], float]  # a call: some take a while
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,38 +199,126 @@ class Coverage:
     share: float  # of the intervals that hold the truth
     below: float  # of the intervals that lie wholly below the truth
     above: float
-    width: float  # mean
-    wideness: float  # mean width over that of a normal interval from the spread of the studies' own values
+    wideness: float  # mean width over that of a normal interval made from the spread of the studies' own values
+    truth: float
     bias: float  # mean value less truth
     n: float  # mean trials a value rests on
     studies: int
 
 
-def coverage(study: Callable[..., Estimate], truth: float, *, studies: int, seed: int) -> Coverage:
+def coverage(case: Case, *, studies: int, seed: int = 0) -> Coverage:
     """Run a study many times, each with its own random numbers; an undefined interval holds nothing."""
-    found = [study(np.random.default_rng([seed, s])) for s in range(studies)]
+    truth = case.truth()
+    found = [case.study(np.random.default_rng([seed, s])) for s in range(studies)]
     low, high, value, n = (np.array([getattr(f, name) for f in found]) for name in ("low", "high", "value", "n"))
-    width = float(np.nanmean(high - low))
+    usual = 2 * ndtri(0.975) * np.nanstd(value, ddof=1)
     return Coverage(
         share=float(((low <= truth) & (truth <= high)).mean()),
         below=float((high < truth).mean()),
         above=float((low > truth).mean()),
-        width=width,
-        wideness=width / float(2 * ndtri(0.975) * np.nanstd(value, ddof=1)),
+        wideness=float(np.nanmean(high - low) / usual),
+        truth=truth,
         bias=float(np.nanmean(value)) - truth,
         n=float(n.mean()),
         studies=studies,
     )
 
 
-Pairwise = Callable[[Crowd], FloatArray]
-_TRUE: dict[str, Pairwise] = {"ec": true_consistency, "ma": true_agreement}
+def ec_case(accuracy: tuple[float, float], shared: float, stimuli: int) -> Case:
+    """Two observers meet new stimuli: error consistency, the more alike the more of the difficulty they share."""
+    crowd = observers(accuracy, shared=shared, follow=0.3)
+    name = f"EC, accuracies {accuracy[0]:g} and {accuracy[1]:g}, {stimuli} stimuli"
+    return Case(name, _pair_study("ec", crowd, stimuli), lambda: float(true_consistency(crowd)[0, 1]))
 
 
-def population_mean(measure: str, population: Population, *, model: Crowd | None = None, people: int = 2000) -> float:
-    """The true mean over pairs of different people of a population, or over people with the model."""
-    crowd = population.draw(people, np.random.default_rng(7), evenly=True)
-    if model is not None:
-        return float(_TRUE[measure](crowd.with_(model))[-1, :-1].mean())
-    matrix = _TRUE[measure](crowd)
-    return float((matrix.sum() - np.trace(matrix)) / (people * (people - 1)))
+def ma_case(accuracy: tuple[float, float], follow: float, stimuli: int) -> Case:
+    """Misclassification agreement of two observers, the more alike the more often they follow the lure."""
+    crowd = observers(accuracy, shared=0.5, follow=follow)
+    name = f"MA, accuracies {accuracy[0]:g} and {accuracy[1]:g}, {stimuli} stimuli"
+    return Case(name, _pair_study("ma", crowd, stimuli), lambda: float(true_agreement(crowd)[0, 1]))
+
+
+def cles_case(accuracy: tuple[float, float], follow: float, stimuli: int, *, studies: int = 4000) -> Case:
+    """Class-level error similarity, whose truth is its mean over `studies` studies of this size (it is biased)."""
+    crowd = observers(accuracy, shared=0.5, follow=follow)
+    matrix = pair_forms["class_level_error_similarity"].matrix
+
+    def truth() -> float:
+        seeds = ([1, s] for s in range(studies))
+        return float(np.mean([matrix(answer(crowd, stimuli, np.random.default_rng(s)))[0, 1] for s in seeds]))
+
+    name = f"CLES, accuracies {accuracy[0]:g} and {accuracy[1]:g}, {stimuli} stimuli"
+    return Case(name, _pair_study("cles", crowd, stimuli), truth)
+
+
+def _pair_study(measure: str, crowd: Crowd, stimuli: int) -> Study:
+    return lambda rng: pair_estimate(measure, answer(crowd, stimuli, rng), resamples=_RESAMPLES, rng=rng)
+
+
+_RESAMPLES = 1000
+
+# A model's share for the class all people chose: how often an image is of this kind, and the two numbers of a Beta
+DISTANCES: dict[str, tuple[tuple[float, float, float], ...]] = {
+    "even": ((1.0, 2.0, 2.0),),  # skewness of the distance -.1
+    "sure": ((1.0, 8.0, 0.5),),  # .9
+    "a tenth off": ((0.9, 40.0, 0.4), (0.1, 0.5, 0.5)),  # 3.4
+    "few far off": ((0.97, 40.0, 0.4), (0.03, 0.5, 2.0)),  # 4.9
+}
+
+
+def hellinger_case(kind: str, stimuli: int) -> Case:
+    """Mean Hellinger distance of a model from people who agree: sqrt(1 - sqrt(share)) an image."""
+    often, a, b = np.array(DISTANCES[kind]).T
+
+    def study(rng: np.random.Generator) -> Estimate:
+        drawn = rng.choice(len(often), size=stimuli, p=often)
+        share = rng.beta(a[drawn], b[drawn])
+        model = np.stack([share, 1 - share], axis=1)
+        items = hellinger(np.broadcast_to([1.0, 0.0], model.shape), model).items
+        return mean_with_interval(items, resamples=_RESAMPLES, rng=rng)
+
+    def truth() -> float:
+        parts = [beta(*ab).expect(lambda share: np.sqrt(1 - np.sqrt(share))) for ab in zip(a, b, strict=True)]
+        return float(often @ parts)
+
+    return Case(f"mean Hellinger, {kind}, {stimuli} stimuli", study, truth)
+
+
+_MODEL = Crowd(np.array([0.7]), np.array([0.3]), np.array([0.2]), class_similarity(16, np.random.default_rng(5))[None])
+
+
+def crossed_case(
+    measure: str,
+    accuracy: float,
+    people: int,
+    stimuli: int,
+    *,
+    with_model: bool = False,
+    draw_again: bool = True,
+    widened: bool = False,
+) -> Case:
+    """New people meet new stimuli; the mean over pairs of people, or of each with one model.
+
+    `draw_again=False` resamples the stimuli only; `widened` widens the interval for few people, not for few trials.
+    """
+    population, model = Population(accuracy), _MODEL if with_model else None
+    pairs = np.stack([np.arange(people), np.full(people, people)], axis=1) if with_model else pairs_of(people)
+    form = pair_forms[measures.name_of(measure)]
+
+    def study(rng: np.random.Generator) -> Estimate:
+        crowd = population.draw(people, rng)
+        table = answer(crowd.with_(model) if model else crowd, stimuli, rng)
+        times = np.ones((_RESAMPLES, table.observers))
+        if draw_again:
+            times[:, :people] = draw_people(people, _RESAMPLES, rng)
+        weights = draw_stimuli(np.ones(stimuli, dtype=np.int64), _RESAMPLES, rng)
+        samples = mean_over_pairs(form.resampled(table, weights, pairs), pairs, times, np.arange(len(times.T)) < people)
+        value, n = np.nanmean(form.matrix(table)[tuple(pairs.T)], keepdims=True), form.count(table, pairs)
+        rests_on = np.array([float(people)]) if widened else n.sum(keepdims=True)
+        interval = percentile_interval(samples[None], value, n=rests_on)
+        return Estimate(value.item(), interval.low.item(), interval.high.item(), int(n.mean()), 0.95, _RESAMPLES)
+
+    name = (
+        f"{measure.upper()}, {people} people{' and a model' if model else ''}, accuracy {accuracy:g}, {stimuli} stimuli"
+    )
+    return Case(name, study, lambda: population_mean(measure, population, model=model))

@@ -253,4 +253,4 @@ def test_recognising_takes_no_time_on_hostile_text():
     start = time.perf_counter()
     for text in ('{"a": null, "' + "\\a" * 20_000 + '" "', '{"a": [' + "1," * 30_000 + "x", "{" + " " * 60_000 + "x"):
         assert not FORMAT.recognises(Path("x.json"), text.encode())
-    assert time.perf_counter() - start < 2
+    assert time.perf_counter() - start < 20  # milliseconds, unless an expression backtracks: then years

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
@@ -13,8 +14,6 @@ from cosight.scoring.groups import MODELS, PEOPLE, SIMULATED
 from cosight.scoring.rows import Row, Scores
 
 __all__ = ["console", "number_text", "print_comparison", "print_scores", "short_name"]
-
-_CEILING = "ceiling_split_half"
 
 
 def console() -> Console:
@@ -27,42 +26,38 @@ def print_comparison(scores: Scores, *, list_pairs: bool) -> None:
     columns = [name for name in scores.settings["measure"] if any(row.measure == name for row in scores.rows)]
     grouped = bool(scores.settings["by"])
     table = _table([*(["group"] if grouped else []), "observer", "against", *map(short_name, columns)])
-    lines = _pair_lines(scores) if list_pairs else _observer_lines(scores, grouped)
     index = {(row.group, row.observer, row.against, row.measure): number_text(row) for row in scores.rows}
-    last = None
-    for group, observer, against in lines:
-        section = (group, _section(observer))
-        if last is not None and section != last:
-            table.add_row()
-        last = section
-        alone = [index.get((group, observer, None, column), "") for column in columns]
-        cells = [
-            index.get((group, observer, against, column), other) for column, other in zip(columns, alone, strict=True)
-        ]
+    lines = []
+    for group, observer, against in _pair_lines(scores) if list_pairs else _observer_lines(scores, grouped):
+        found = [(index.get((group, observer, against, c)), index.get((group, observer, None, c))) for c in columns]
+        cells = [held or alone or "" for held, alone in found]
         if any(cells):
-            table.add_row(*([_group_name(group)] if grouped else []), observer, against or "", *cells)
+            name = [_group_name(group)] if grouped else []
+            lines.append(((group, _section(observer)), [*name, observer, against or "", *cells]))
+    _add_lines(table, lines)
     out = console()
     out.print(table)
-    _print_ceilings(out, scores, columns)
+    _print_ceilings(out, scores)
     _print_correlations(out, scores)
     out.print(_caption(scores), style="dim")
 
 
 def print_scores(scores: Scores) -> None:
     """Scores of single observers, an observer a row."""
-    rows = [row for row in scores.rows if "gamma=" not in row.group]
+    rows = [row for row in scores.rows if "gamma=" not in row.group and ".ceiling" not in row.measure]
     columns = list(dict.fromkeys(row.measure for row in rows))
-    table = _table([*(["group"] if scores.settings["by"] else []), "observer", *map(short_name, columns)])
+    grouped = bool(scores.settings["by"])
+    table = _table([*(["group"] if grouped else []), "observer", *map(short_name, columns)])
     index = {(row.group, row.observer, row.measure): number_text(row) for row in rows}
-    last = None
+    lines = []
     for group, observer in dict.fromkeys((row.group, row.observer) for row in rows):
-        if last is not None and (group, _section(observer)) != last:
-            table.add_row()
-        last = (group, _section(observer))
+        name = [_group_name(group)] if grouped else []
         cells = [index.get((group, observer, column), "") for column in columns]
-        table.add_row(*([_group_name(group)] if scores.settings["by"] else []), observer, *cells)
+        lines.append(((group, _section(observer)), [*name, observer, *cells]))
+    _add_lines(table, lines)
     out = console()
     out.print(table)
+    _print_ceilings(out, scores)
     out.print(_caption(scores), style="dim")
 
 
@@ -102,6 +97,17 @@ def _table(headers: Sequence[str]) -> Table:
     for header in headers:
         table.add_column(header, no_wrap=True)
     return table
+
+
+def _add_lines(table: Table, lines: Sequence[tuple[tuple[str, str], Sequence[str]]]) -> None:
+    """Add lines, with a gap between sections of more than one line."""
+    sizes = Counter(section for section, _ in lines)
+    last = None
+    for section, cells in lines:
+        if last is not None and section != last and max(sizes[section], sizes[last]) > 1:
+            table.add_row()
+        table.add_row(*cells)
+        last = section
 
 
 def _section(observer: str) -> str:
@@ -146,14 +152,21 @@ def _group_name(group: str) -> str:
     return " ".join([*values, *([f"mean over {' and '.join(over)}"] if over else [])])
 
 
-def _print_ceilings(out: Console, scores: Scores, columns: Sequence[str]) -> None:
-    """People's split-half ceilings of the last group: of everything, or of the means."""
-    found = [row for row in scores.rows if row.measure.endswith(f".{_CEILING}") and row.value is not None]
-    if not found:
-        return
-    last = found[-1].group
-    texts = [f"{short_name(r.measure.split('.')[0])} {number_text(r)}" for r in found if r.group == last]
-    out.print(f"split-half ceiling of people: {', '.join(texts)}")
+def _print_ceilings(out: Console, scores: Scores) -> None:
+    """People's ceilings of the last group: of everything, or of the means."""
+    found = [row for row in scores.rows if ".ceiling" in row.measure and row.value is not None]
+    for (who, kind), rows in _by_ceiling(found).items():
+        last = rows[-1].group
+        texts = [f"{short_name(r.measure.split('.')[0])} {number_text(r)}" for r in rows if r.group == last]
+        where = f", {_group_name(last)}" if last else ""
+        out.print(f"{kind.replace('_', '-')} ceiling of {who}{where}: {', '.join(texts)}")
+
+
+def _by_ceiling(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    out: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        out.setdefault((row.observer, row.measure.rsplit(".ceiling_", 1)[1]), []).append(row)
+    return out
 
 
 def _print_correlations(out: Console, scores: Scores) -> None:

@@ -35,7 +35,7 @@ def show(sources: Sources, labels: Labels = None, as_json: AsJson = False) -> No
     for title, frame in (("observers", summary.observers), ("experiments and conditions", summary.conditions)):
         table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
         for name in frame.columns:
-            table.add_column(name, no_wrap=True, justify="left" if frame[name].dtype == "String" else "right")
+            table.add_column(name, no_wrap=True, justify="right" if frame[name].dtype.is_numeric() else "left")
         for row in frame.iter_rows():
             table.add_row(*("" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in row))
         out.print(table)

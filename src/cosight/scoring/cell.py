@@ -21,6 +21,7 @@ from cosight.measures.uncertainty import Compressed, mean_over_pairs
 from cosight.scoring.blocks import Block, Key, empty, joined
 from cosight.scoring.crowd import ENOUGH_PEOPLE, Draw, Resampled, draw, stream
 from cosight.scoring.groups import MODELS, PEOPLE, SIMULATED, Group, groups_of, pairs_of
+from cosight.scoring.outputs import OUTPUT_MEASURES, Outputs, output_form
 from cosight.trials.join import Cell, Table
 
 __all__ = ["CEILING", "Options", "block_of", "solo_block"]
@@ -40,14 +41,24 @@ class Options:
     seed: int
 
 
-def block_of(table: Table, cell: Cell, options: Options, texture: CodeArray | None) -> Block:
-    """All numbers of a cell with their resamples. `texture` gives the second cue where shape bias is asked for."""
-    drawn = draw(table, cell, resamples=options.resamples, seed=options.seed, merge=texture is None)
+def block_of(table: Table, cell: Cell, options: Options, texture: CodeArray | None, outputs: Outputs | None) -> Block:
+    """All numbers of a cell with their resamples.
+
+    `texture` gives the second cue where shape bias is asked for, `outputs` the probabilities where they are.
+    """
+    only_answers = texture is None and outputs is None
+    drawn = draw(table, cell, resamples=options.resamples, seed=options.seed, merge=only_answers)
     cues = None if texture is None else texture[cell.columns]
     blocks = [solo_block(table, cell, drawn, name, cues) for name in options.solos]
     local = _Local.of(table, drawn, options.pairs)
     if len(local.pairs):
-        blocks += _duos(cell, drawn, local, options)
+        forms = {
+            name: pair_forms[name] if outputs is None or name in pair_forms
+            else output_form(name, outputs, drawn.observers, cell.columns)
+            for name in options.duos
+        }  # fmt: skip
+        blocks += _duos(cell, drawn, local, forms)
+        blocks += _ceilings(cell, drawn, local, forms, options)
     kept = [block for block in blocks if block is not None]
     return joined(kept) if kept else empty(cell.group, options.resamples)
 
@@ -122,22 +133,22 @@ def _solo_numbers(
 # ----------------------------------------------------------------------------------------------------- two observers
 
 
-def _duos(cell: Cell, drawn: Draw, local: _Local, options: Options) -> list[Block]:
-    """Measures of pairs, their means over groups and the split-half ceilings."""
-    functions = [_on_pairs(pair_forms[name], local.pairs) for name in options.duos]
+def _duos(cell: Cell, drawn: Draw, local: _Local, forms: dict[str, PairForm]) -> list[Block]:
+    """Measures of pairs and their means over groups."""
+    functions = [_on_pairs(form, local.pairs) for form in forms.values()]
     blocks = []
-    for name, sampled in zip(options.duos, drawn.sample(functions), strict=True):
-        pairs = _pair_block(cell, drawn, local, name, sampled)
+    for (name, form), sampled in zip(forms.items(), drawn.sample(functions), strict=True):
+        pairs = _pair_block(cell, drawn, local, name, form, sampled)
         blocks += [pairs, *_means(pairs, drawn, local, name)]
-    return blocks + _ceilings(cell, drawn, local, options)
+    return blocks
 
 
 def _on_pairs(form: PairForm, pairs: Pairs) -> Resampled:
     return lambda answers, weights: form.resampled(answers, weights, pairs)
 
 
-def _pair_block(cell: Cell, drawn: Draw, local: _Local, name: str, sampled: FloatArray) -> Block:
-    form, pairs = pair_forms[name], local.pairs
+def _pair_block(cell: Cell, drawn: Draw, local: _Local, name: str, form: PairForm, sampled: FloatArray) -> Block:
+    pairs = local.pairs
     values = form.matrix(drawn.answers)[pairs[:, 0], pairs[:, 1]]
     keys = tuple(Key(local.names[a], local.names[b], name) for a, b in pairs)
     notes = [""] * len(pairs)
@@ -161,6 +172,7 @@ def _undefined(name: str) -> str:
         "misclassification_agreement": "undefined: no joint errors, or all with the same answer",
         "class_level_error_similarity": "undefined: no errors",
         "class_level_error_similarity_pooled": "undefined: no errors",
+        **dict.fromkeys(OUTPUT_MEASURES, "undefined: no stimulus for which both gave probabilities"),
     }
     return reasons.get(name, "undefined: no common trials, or both always right or both always wrong")
 
@@ -221,7 +233,7 @@ def _few(group: Group) -> str:
     return f"; interval over stimuli only, {len(group.members)} {group.name} are too few to resample" if few else ""
 
 
-def _ceilings(cell: Cell, drawn: Draw, local: _Local, options: Options) -> list[Block]:
+def _ceilings(cell: Cell, drawn: Draw, local: _Local, forms: dict[str, PairForm], options: Options) -> list[Block]:
     """The split-half ceiling of each measure, for real and for simulated people; intervals over stimuli."""
     blocks = []
     for group in local.groups:
@@ -234,14 +246,13 @@ def _ceilings(cell: Cell, drawn: Draw, local: _Local, options: Options) -> list[
         rng = stream(options.seed, "halves", group.name, str(cell.group))
         crowds = split_half_crowds(drawn.answers.of(group.members), splits=_SPLITS, rng=rng)
         halves = half_pairs(_SPLITS)
-        for name in options.duos:
-            if measures[name].symmetric:
-                blocks.append(_ceiling(cell, drawn, crowds, halves, group, name))
+        for name, form in forms.items():
+            if measures[name].symmetric and name not in OUTPUT_MEASURES:
+                blocks.append(_ceiling(cell, drawn, crowds, halves, group, name, form))
     return blocks
 
 
-def _ceiling(cell: Cell, drawn: Draw, crowds: Answers, halves: Pairs, group: Group, name: str) -> Block:
-    form = pair_forms[name]
+def _ceiling(cell: Cell, drawn: Draw, crowds: Answers, halves: Pairs, group: Group, name: str, form: PairForm) -> Block:
     whole = form.matrix(crowds)[halves[:, 0], halves[:, 1]]
     defined = ~np.isnan(whole)
     value = whole[defined].mean() if defined.any() else float("nan")

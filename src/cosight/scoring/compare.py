@@ -14,6 +14,7 @@ from cosight.scoring.cell import Options, block_of
 from cosight.scoring.crowd import stream
 from cosight.scoring.derived import correlations, difference_rows, normalised, rank_rows
 from cosight.scoring.groups import PAIR_KINDS, pairs_of
+from cosight.scoring.outputs import OUTPUT_MEASURES, Outputs
 from cosight.scoring.presets import Preset, presets
 from cosight.scoring.rows import Row, Scores, settings_of
 from cosight.trials.cues import texture_codes
@@ -66,14 +67,20 @@ def compare(
     if missing not in MISSING:
         raise InvalidInput(f"--missing must be one of {', '.join(MISSING)}, got {missing!r}")
     grouping = tuple(by if by is not None else (chosen.by if chosen else ()))
-    table = _table(load(*sources, labels=labels), chosen, gamma)
+    trials = load(*sources, labels=labels)
+    table = _table(trials, chosen, gamma)
     if missing == "random":
         table = _guessed(table, seed)
     options = Options(
-        tuple(n for n in names if n in solo_forms), tuple(n for n in names if n in pair_forms), pairs, resamples, seed
+        tuple(n for n in names if n in solo_forms),
+        tuple(n for n in names if n not in solo_forms),
+        pairs,
+        resamples,
+        seed,
     )
+    outputs = Outputs.of(table, trials) if set(names) & set(OUTPUT_MEASURES) else None
     _check(table, options)
-    blocks = _blocks(table, cells(table, grouping), options, progress)
+    blocks = _blocks(table, cells(table, grouping), options, outputs, progress)
     rows = _rows(blocks, grouping, options, level, correlate)
     if preset is None and "shape_bias" in names and not any(row.measure == "shape_bias" for row in rows):
         raise InvalidInput(
@@ -99,9 +106,9 @@ def _names(asked: Sequence[str] | None, preset: Preset | None) -> tuple[str, ...
         dict.fromkeys(measures.name_of(n) for n in (asked or (preset.measures if preset else DEFAULT_MEASURES)))
     )
     for name in names:
-        if name not in pair_forms and name not in solo_forms:
-            able = ", ".join([*solo_forms, *pair_forms])
-            raise InvalidInput(f"compare takes measures of answers ({able}), got {name}; try `cosight score`")
+        if name not in pair_forms and name not in solo_forms and name not in OUTPUT_MEASURES:
+            able = ", ".join([*solo_forms, *pair_forms, *OUTPUT_MEASURES])
+            raise InvalidInput(f"compare takes measures of answers and outputs ({able}), got {name}")
     return names
 
 
@@ -143,7 +150,7 @@ def _check(table: Table, options: Options) -> None:
             f"--pairs {options.pairs} needs such a pair (all: two observers), got {people} people and {others} models; "
             f"choose among {', '.join(PAIR_KINDS)} or add trials"
         )
-    joint = [name for name in options.duos if not pair_forms[name].counts.startswith("errors")]
+    joint = [n for n in options.duos if n not in pair_forms or not pair_forms[n].counts.startswith("errors")]
     if joint and not common_trials(table.answers, pairs).any():
         one, two = (table.observers[i] for i in pairs[0])
         raise InvalidInput(
@@ -152,14 +159,16 @@ def _check(table: Table, options: Options) -> None:
         )
 
 
-def _blocks(table: Table, parts: Sequence[Cell], options: Options, progress: Progress | None) -> list[Block]:
+def _blocks(
+    table: Table, parts: Sequence[Cell], options: Options, outputs: Outputs | None, progress: Progress | None
+) -> list[Block]:
     texture = texture_codes(table.columns, table.labels) if "shape_bias" in options.solos else None
     blocks = []
     for index, cell in enumerate(parts):
         if progress:
             progress(index, len(parts), "; ".join(value for _, value in cell.group) or "all trials")
         cues = texture if texture is not None and (texture[cell.columns] >= 0).any() else None
-        blocks.append(block_of(table, cell, options, cues))
+        blocks.append(block_of(table, cell, options, cues, outputs))
     if progress:
         progress(len(parts), len(parts), "")
     return blocks

@@ -9,11 +9,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
+from cosight.measures.answers import Answers
+from cosight.measures.distance import distance_items
+from cosight.measures.facts import PairForm
+from cosight.measures.sums import Pairs, Weights, divide
 from cosight.trials.join import Table
 from cosight.trials.spaces import ABSTAIN
 from cosight.trials.table import Trials
 
-__all__ = ["Outputs"]
+__all__ = ["OUTPUT_MEASURES", "Outputs", "output_form"]
+
+OUTPUT_MEASURES = (*distance_items, "softmax_output_consistency", "softmax_output_consistency_on_errors")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,3 +78,41 @@ class Outputs:
             p = np.concatenate([p * (1 - a[:, None]), a[:, None]], axis=1)
         out[known] = p[known] / p[known].sum(axis=1, keepdims=True)  # stored as float32: sums are off by 1e-7
         return out
+
+
+def output_form(name: str, outputs: Outputs, observers: NDArray[np.int64], columns: NDArray[np.int64]) -> PairForm:
+    """A measure of two observers' label distributions on some columns of a table, for pairs of `observers`.
+
+    Both must have given probabilities; on-errors measures look only at stimuli that both got wrong.
+    """
+    distance = distance_items.get(name, distance_items["jensen_shannon"])
+    on_errors = name.endswith("_on_errors")
+    able = [outputs.has_probabilities(int(i)) for i in observers]
+
+    def items(answers: Answers, pair: NDArray[np.int64]) -> FloatArray:
+        """The distance of each column; nan where it is undefined."""
+        if not (able[pair[0]] and able[pair[1]]):
+            return np.full(len(columns), np.nan)
+        p, q = (outputs.distributions(int(observers[i]), columns) for i in pair)
+        wanted = answers.wrong[pair].all(axis=0) if on_errors else np.ones(len(columns), dtype=np.bool_)
+        apart = distance(np.nan_to_num(p), np.nan_to_num(q))
+        return np.where(wanted & ~np.isnan(p).any(axis=1) & ~np.isnan(q).any(axis=1), apart, np.nan)
+
+    def resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
+        out = np.empty((len(pairs), len(weights)))
+        for index, pair in enumerate(pairs):
+            each = items(answers, pair)
+            defined = ~np.isnan(each)
+            picked = weights[:, defined].astype(np.float64)
+            out[index] = divide(picked @ each[defined], picked.sum(axis=1))
+        return out
+
+    def matrix(answers: Answers) -> FloatArray:
+        m = answers.observers
+        pairs = np.stack(np.divmod(np.arange(m * m), m), axis=1)
+        return resampled(answers, np.ones((1, answers.stimuli), dtype=np.float32), pairs).reshape(m, m)
+
+    def count(answers: Answers, pairs: Pairs) -> FloatArray:
+        return np.array([np.count_nonzero(~np.isnan(items(answers, pair))) for pair in pairs], dtype=np.float64)
+
+    return PairForm(matrix, resampled, count, "jointly wrong trials" if on_errors else "common trials")

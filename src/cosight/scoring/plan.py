@@ -36,6 +36,7 @@ __all__ = ["Plan", "PlanRow", "plan"]
 
 _ACCURACY, _EC, _MA = "accuracy", "error_consistency", "misclassification_agreement"
 _INDEPENDENT = "as independent errors have it (consistent ones are jointly wrong more often, and need fewer)"
+_INCOMPLETE = "everybody must have met every stimulus of the pilot to tell people from images"
 _ASSUMPTIONS = ("accuracy", "value", "classes", "sd", "joint")
 _READ = {  # which assumptions a question about a measure reads, besides --sd
     (_ACCURACY, "width"): ("accuracy",),
@@ -95,6 +96,31 @@ class _Piloted:
         """Of one stimulus that was met; nan with fewer than two."""
         scale = self.met / len(self.items)
         return float(np.sum((self.items * scale) ** 2)) / (self.met - 1) if self.met > 1 else math.nan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairs:
+    """The pairs of a pilot for which a measure is defined."""
+
+    pairs: list[tuple[int, int]]
+    values: list[float]
+    variances: list[float]  # of one stimulus
+    wrong: list[float]  # shares of jointly wrong trials
+    sums: dict[int, FloatArray]  # by the first observer: values and influences (stimuli,), summed over the second
+
+    @property
+    def sd(self) -> float:
+        """Of one stimulus, for a typical pair."""
+        return math.sqrt(float(np.mean(self.variances)))
+
+    @property
+    def mean_sd(self) -> float:
+        """Of one stimulus, for the mean over the pairs."""
+        return float(np.std(sum(self.sums.values(), np.zeros(1)) / len(self.pairs), ddof=1))
+
+    def side(self, which: int) -> list[int]:
+        """The first or the second observers."""
+        return sorted({pair[which] for pair in self.pairs})
 
 
 def plan(
@@ -172,6 +198,8 @@ def _check(asked: _Asked, facts: Measure, *, piloted: bool) -> None:
     if not (0 < asked.size <= most and math.isfinite(asked.size)):
         limit = f" and at most {most:.4g}, the range of {facts.name}" if math.isfinite(most) else ""
         raise InvalidInput(f"--{asked.kind} must be above 0{limit}, got {asked.size:g}")
+    if not 0 < asked.power < 1:
+        raise InvalidInput(f"--power must lie between 0 and 1, got {asked.power:g}; .8 is usual")
     if piloted:
         _refuse(asked, _ASSUMPTIONS, "a pilot takes the place of assumptions")
     elif asked.sd is not None:
@@ -373,64 +401,70 @@ def _sides(pilot: Table) -> tuple[list[int], list[int]]:
 def _piloted_pairs(
     asked: _Asked, name: str, pilot: Table, pairs: list[tuple[int, int]], *, crossed: bool
 ) -> tuple[PlanRow, ...]:
-    if not pairs:
-        raise InvalidInput("a pilot has people and models, got one kind only; name two observers")
-    every = [_of_pair(name, pilot.answers, i, j) for i, j in pairs]
-    found = [(pair, part) for pair, part in zip(pairs, every, strict=True) if not math.isnan(part.variance)]
-    if not found:
-        raise InvalidInput(
-            f"a pilot must define {name} for some pair, got none; more trials, or --accuracy and --value"
-        )
-    kept, parts = [pair for pair, _ in found], [part for _, part in found]
-    wrong = float(np.mean([_wrong_together(pilot.answers, i, j) for i, j in kept]))
-    share = wrong if name == _MA else 1.0
-    sd = math.sqrt(float(np.mean([part.variance for part in parts])))
-    one = trials_for_mean(sd * math.sqrt(share), width=asked.size)
-    lost = f", {len(pairs) - len(kept)} undefined left out" if len(kept) < len(pairs) else ""
-    rows = [PlanRow("trials", math.ceil(round(one.used / share, 9)), _who(pilot, kept) + lost)]
+    found = _gathered(name, pilot.answers, pairs)
+    if not found.pairs:
+        raise InvalidInput(f"a pilot must define {name} for a person and a model, got none; name two observers")
+    share = float(np.mean(found.wrong)) if name == _MA else 1.0
+    one = trials_for_mean(found.sd * math.sqrt(share), width=asked.size)
+    lost = f", {len(pairs) - len(found.pairs)} undefined left out" if len(found.pairs) < len(pairs) else ""
+    rows = [PlanRow("trials", math.ceil(round(one.used / share, 9)), _who(pilot, found) + lost)]
     if name == _MA:
         rows.append(PlanRow("jointly wrong trials", one.used, "those the value rests on"))
-    if len(parts) > 1:
-        mean_sd = float(np.std(np.mean([part.items for part in parts], axis=0), ddof=1))
-        mean = trials_for_mean(mean_sd, width=asked.size)
-        rows.append(PlanRow("trials, mean over pairs", mean.trials, f"{len(kept)} pairs of these very observers"))
+    if len(found.pairs) > 1:
+        mean = trials_for_mean(found.mean_sd, width=asked.size)
+        rows.append(
+            PlanRow("trials, mean over pairs", mean.trials, f"{len(found.pairs)} pairs of these very observers")
+        )
     if crossed:
-        rows += _crossed_rows(asked.size, pilot, kept, parts)
-    return (*rows, *_facts(name, pilot, kept, parts, sd, wrong))
+        rows += _crossed_rows(asked.size, pilot, found)
+    return (*rows, *_facts(name, pilot, found))
 
 
-def _who(pilot: Table, pairs: list[tuple[int, int]]) -> str:
-    if len(pairs) == 1:
-        return "of the pilot's " + " and ".join(pilot.observers[i] for i in pairs[0])
-    made = ", people simulated" if pilot.simulated[pairs[0][0]] else ""
-    return f"for one person and one model, mean of the pilot's {len(pairs)} pairs{made}"
+def _gathered(name: str, answers: Answers, pairs: list[tuple[int, int]]) -> _Pairs:
+    """Sums rather than every pair's influences, which would not fit for many models and stimuli."""
+    out = _Pairs([], [], [], [], {})
+    for i, j in pairs:
+        part = _of_pair(name, answers, i, j)
+        if math.isnan(part.variance):
+            continue
+        out.pairs.append((i, j))
+        out.values.append(part.value)
+        out.variances.append(part.variance)
+        out.wrong.append(np.count_nonzero(answers.wrong[i] & answers.wrong[j]) / part.met)
+        out.sums[i] = out.sums.get(i, 0.0) + part.value + part.items
+    return out
 
 
-def _facts(
-    name: str, pilot: Table, pairs: list[tuple[int, int]], parts: list[_Piloted], sd: float, wrong: float
-) -> list[PlanRow]:
-    first, second = (sorted({pair[side] for pair in pairs}) for side in (0, 1))
-    names = [
-        pilot.observers[who[0]] if len(who) == 1 else which for who, which in ((first, "people"), (second, "models"))
-    ]
+def _who(pilot: Table, found: _Pairs) -> str:
+    if len(found.pairs) == 1:
+        return "of the pilot's " + " and ".join(_called(pilot, [i], "") for i in found.pairs[0])
+    people = _called(pilot, found.side(0), "people")
+    return f"for one person and one model, mean of the pilot's {len(found.pairs)} pairs with {people}"
+
+
+def _called(pilot: Table, who: list[int], many: str) -> str:
+    """A name for one observer, `many` for several; simulated people are always called so."""
+    name = pilot.observers[who[0]] if len(who) == 1 else many
+    return f"{name} (simulated)" if pilot.simulated[who].any() else name
+
+
+def _facts(name: str, pilot: Table, found: _Pairs) -> list[PlanRow]:
+    sides = [(found.side(0), "people"), (found.side(1), "models")]
     return [
-        PlanRow(name, float(np.mean([part.value for part in parts])), "in the pilot"),
-        PlanRow(f"accuracy, {names[0]}", _accuracy(pilot.answers, first), "in the pilot"),
-        PlanRow(f"accuracy, {names[1]}", _accuracy(pilot.answers, second), "in the pilot"),
-        PlanRow("jointly wrong", wrong, "share of the pilot's trials"),
-        PlanRow("standard deviation", sd, "of one trial's influence on one pair's value"),
+        PlanRow(name, float(np.mean(found.values)), "in the pilot"),
+        *(PlanRow(f"accuracy, {_called(pilot, *side)}", _accuracy(pilot, side[0]), "in the pilot") for side in sides),
+        PlanRow("jointly wrong", float(np.mean(found.wrong)), "share of the pilot's trials"),
+        PlanRow("standard deviation", found.sd, "of one trial's influence on one pair's value"),
     ]
 
 
-def _crossed_rows(width: float, pilot: Table, pairs: list[tuple[int, int]], parts: list[_Piloted]) -> list[PlanRow]:
+def _crossed_rows(width: float, pilot: Table, found: _Pairs) -> list[PlanRow]:
     """The cheapest people x images for the mean over pairs, from each person's values averaged over the models."""
-    people = sorted({i for i, _ in pairs})
-    rows = [i for i, _ in pairs]
-    if not pilot.answers.of(sorted({k for pair in pairs for k in pair})).shown.all():
-        return _no_design("everybody must have met every stimulus of the pilot to tell people from images")
-    pseudo = np.stack([part.value + part.items for part in parts])
-    table = np.stack([pseudo[np.array(rows) == person].mean(axis=0) for person in people])
-    return _design(width, table)
+    everybody = pilot.answers.of([*found.side(0), *found.side(1)])
+    if not everybody.shown.all():
+        return _no_design(_INCOMPLETE)
+    times = [sum(pair[0] == person for pair in found.pairs) for person in found.sums]
+    return _design(width, np.stack([total / n for total, n in zip(found.sums.values(), times, strict=True)]))
 
 
 def _design(width: float, table: FloatArray) -> list[PlanRow]:
@@ -451,16 +485,16 @@ def _no_design(reason: str) -> list[PlanRow]:
 
 
 def _piloted_accuracy(asked: _Asked, pilot: Table, who: list[int]) -> tuple[PlanRow, ...]:
-    share = _accuracy(pilot.answers, who)
-    if math.isnan(share):
-        raise InvalidInput("a pilot must have trials with a known truth, got none; give --accuracy")
-    rows = _width_rows(trials_for_accuracy(share, width=asked.size), note=f"mean of {len(who)} of the pilot")
+    share = _accuracy(pilot, who)
+    note = f"of {_called(pilot, who, f'{len(who)} observers')} in the pilot"
+    rows = _width_rows(trials_for_accuracy(share, width=asked.size), note=note)
     if len(who) < 2 or not pilot.people[who].all():
         return rows
-    right = pilot.answers.of(who)
-    if not right.shown.all():
-        return (*rows, *_no_design("everybody must have met every stimulus of the pilot to tell people from images"))
-    return (*rows, *_design(asked.size, right.correct.astype(np.float64)))
+    answers = pilot.answers.of(who)
+    crossed = (
+        _design(asked.size, answers.correct.astype(np.float64)) if answers.shown.all() else _no_design(_INCOMPLETE)
+    )
+    return (*rows, *crossed)
 
 
 def _piloted_difference(
@@ -468,30 +502,30 @@ def _piloted_difference(
 ) -> tuple[PlanRow, ...]:
     if len(models) < 2:
         raise InvalidInput(f"a difference is between two models, got {len(models)}; name two observers of the pilot")
-    if name != _ACCURACY and not people:
-        raise InvalidInput("two models are compared with the same people, got a pilot without people; add theirs")
-    found = [
-        _difference_variance(name, pilot.answers, people, a, b) for n, a in enumerate(models) for b in models[n + 1 :]
-    ]
-    defined = [variance for variance in found if not math.isnan(variance)]
-    if not defined:
-        raise InvalidInput(f"a pilot must define {name} for two models, got none; give --sd of one trial's difference")
-    sd = math.sqrt(float(np.mean(defined)))
-    against = "" if name == _ACCURACY else f" against the mean of {len(people)} people"
-    made = ", simulated" if name != _ACCURACY and pilot.simulated[people[0]] else ""
-    note = f"the pilot's, mean of {len(defined)} pairs of models{against}{made}"
-    return _power_rows(trials_to_tell_apart(asked.size, sd=sd, power=asked.power), sd, note)
+    pulls, against = _pulls(name, pilot, [person for person in people if person not in models], models)
+    spread = np.cov(pulls)  # over stimuli
+    gaps = np.diag(spread)[:, None] + np.diag(spread) - 2 * spread
+    sd = math.sqrt(max(float(gaps[np.triu_indices(len(models), 1)].mean()), 0.0))  # of equal models, rounding
+    note = f"the pilot's, between {' and '.join(pilot.observers[i] for i in models)}"
+    if len(models) > 2:
+        note = f"the pilot's, mean over the pairs of {len(models)} models"
+    return _power_rows(trials_to_tell_apart(asked.size, sd=sd, power=asked.power), sd, note + against)
 
 
-def _difference_variance(name: str, answers: Answers, people: list[int], a: int, b: int) -> float:
-    """Variance over stimuli of the two models' difference in influence, mean over the people who define both."""
+def _pulls(name: str, pilot: Table, people: list[int], models: list[int]) -> tuple[FloatArray, str]:
+    """Each stimulus' influence on each model's value (models, stimuli), mean over people; and against whom."""
     if name == _ACCURACY:
-        gaps = [_of_one(answers, a).items - _of_one(answers, b).items]
-    else:
-        others = [person for person in people if person not in (a, b)]
-        gaps = [_of_pair(name, answers, i, a).items - _of_pair(name, answers, i, b).items for i in others]
-    kept = [gap for gap in gaps if not np.isnan(gap).any()]
-    return float(np.var(np.mean(kept, axis=0), ddof=1)) if kept and answers.stimuli > 1 else math.nan
+        return np.stack([_of_one(pilot.answers, i).items for i in models]), ""
+    total, used = np.zeros((len(models), pilot.answers.stimuli)), []
+    for person in people:
+        mine = np.stack([_of_pair(name, pilot.answers, person, model).items for model in models])
+        if not np.isnan(mine).any():
+            total += mine
+            used.append(person)
+    if not used:
+        raise InvalidInput(f"a pilot must define {name} of each model with some person, got none; give --sd instead")
+    lost = f", {len(people) - len(used)} undefined left out" if len(used) < len(people) else ""
+    return total / len(used), f", against {_called(pilot, used, f'the mean of {len(used)} people')}{lost}"
 
 
 def _of_pair(name: str, answers: Answers, i: int, j: int) -> _Piloted:
@@ -514,13 +548,11 @@ def _spread(value: float, items: FloatArray, met: BoolArray) -> _Piloted:
     return _Piloted(value, every, int(met.sum()))
 
 
-def _accuracy(answers: Answers, who: list[int]) -> float:
-    """Mean over observers of their accuracy; those without trials are left out."""
-    shares = [_of_one(answers, i).value for i in who]
-    kept = [share for share in shares if not math.isnan(share)]
-    return float(np.mean(kept)) if kept else math.nan
-
-
-def _wrong_together(answers: Answers, i: int, j: int) -> float:
-    two = answers.of([i, j])
-    return float(np.count_nonzero(two.wrong.all(axis=0)) / np.count_nonzero(two.shown.all(axis=0)))
+def _accuracy(pilot: Table, who: list[int]) -> float:
+    """Mean over observers of their accuracy."""
+    if pilot.simulated[who].any() and (pilot.people & ~pilot.simulated)[who].any():
+        raise InvalidInput("simulated and real people must not share a mean, got both; name only one kind")
+    shares = [_of_one(pilot.answers, i).value for i in who]
+    if not shares or np.isnan(shares).any():
+        raise InvalidInput("a pilot must have trials with a known truth for each observer, got none; give --accuracy")
+    return float(np.mean(shares))

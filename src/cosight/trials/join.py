@@ -20,7 +20,17 @@ from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, CodeArray
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 from cosight.trials.table import KINDS, PEOPLE, Trials
 
-__all__ = ["GROUPS", "Cell", "Table", "align", "canonical_condition", "canonical_experiment", "cells"]
+__all__ = [
+    "GROUPS",
+    "Cell",
+    "Table",
+    "align",
+    "canonical_condition",
+    "canonical_experiment",
+    "cells",
+    "natural",
+    "people_first",
+]
 
 GROUPS = ("experiment", "condition", "level", "truth")  # the columns one may group by
 
@@ -88,7 +98,7 @@ def align(trials: Trials, *, gamma: float = 0.5) -> Table:
     frame = _numbered(frame)
     labels = _labels(frame, trials.space)
     columns = _columns(frame)
-    order = sorted(trials.observers.select("kind", "observer").rows(), key=_people_first)
+    order = sorted(trials.observers.select("kind", "observer").rows(), key=people_first)
     names = [name for _, name in order]
     table = _fill(frame, columns, names, [kind for kind, _ in order], labels, trials.space, gamma)
     alone = int((table.answers.shown.sum(axis=0) == 1).sum()) if len(names) > 1 else 0
@@ -109,16 +119,17 @@ def cells(table: Table, by: Sequence[str]) -> list[Cell]:
         (tuple((name, "" if v is None else str(v)) for name, v in zip(by, values, strict=True)), part["column"])
         for values, part in indexed.group_by(list(by), maintain_order=True)
     ]
-    parts.sort(key=lambda part: [_natural(value) for _, value in part[0]])
+    parts.sort(key=lambda part: [natural(value) for _, value in part[0]])
     return [Cell(group, index.to_numpy().astype(np.int64)) for group, index in parts]
 
 
-def _people_first(observer: tuple[str, str]) -> tuple[int, list[tuple[int, float, str]]]:
+def people_first(observer: tuple[str, str]) -> tuple[int, list[tuple[int, float, str]]]:
+    """Sort key of (kind, name): people, simulated people, models."""
     kind, name = observer
-    return ["human", "simulated", *KINDS].index(kind), _natural(name)
+    return ["human", "simulated", *KINDS].index(kind), natural(name)
 
 
-def _natural(text: str) -> list[tuple[int, float, str]]:
+def natural(text: str) -> list[tuple[int, float, str]]:
     """Sort key in which c5 comes before c10 and .9 before 1."""
     pieces = re.findall(r"\d+(?:\.\d+)?|\D+", text)
     return [(0, float(p), "") if p[0].isdigit() else (1, 0.0, p) for p in pieces]

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from cosight.trials.join import align
+from cosight.trials.join import align, natural, people_first
 from cosight.trials.table import Trials
 
 __all__ = ["Summary", "summarise"]
@@ -52,7 +52,13 @@ def summarise(trials: Trials) -> Summary:
     by_condition = frame.group_by("experiment", "condition").agg(
         pl.col("observer").n_unique().alias("observers"), *numbers
     )
+    order = sorted(by_observer.select("kind", "observer").rows(), key=people_first)
+    by_observer = pl.DataFrame(order, schema=["kind", "observer"], orient="row").join(
+        by_observer, on=["kind", "observer"]
+    )
+    conditions = by_condition.rows(named=True)
+    conditions.sort(key=lambda row: (row["experiment"] or "", natural(row["condition"] or "")))
     counts = frame["experiment"].n_unique()
     space = trials.space.name if trials.space else "not declared"
     headline = f"{len(trials)} trials, {by_observer.height} observers, {counts} experiments; label space {space}"
-    return Summary(headline, by_observer, by_condition.sort("experiment", "condition"), notices)
+    return Summary(headline, by_observer, pl.DataFrame(conditions, schema=by_condition.schema), notices)
