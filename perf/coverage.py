@@ -1,10 +1,12 @@
-"""Measured coverage of 95 % intervals, as the tables of docs/uncertainty.md: `python perf/coverage.py [--studies N]`."""
+"""Measured coverage of 95 % intervals, the tables of docs/uncertainty.md: `python perf/coverage.py [TABLE...]`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -20,82 +22,75 @@ from tests.measures.simulated import (
     ma_case,
 )
 
-_HEAD = "| studies of | truth | n | holds the truth | lies below | lies above | width, 1 = normal |"
-_PEOPLE = (4, 6, 10, 20, 40)
-_STUDIES_OF_PEOPLE = (("ec", 0.75, 200), ("ec", 0.75, 1000), ("ma", 0.6, 200), ("ma", 0.75, 1000))
-
 
 def main() -> None:
     """Print one table after the other, as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(_TABLES)} (default: all)")
     parser.add_argument("--studies", type=int, default=1000, help="simulated studies for each number")
-    studies = parser.parse_args().studies
-    _table("Two observers", _pairs(), studies)
-    _table("Mean Hellinger distance", (hellinger_case(kind, n) for kind in DISTANCES for n in (200, 1000)), studies)
-    _table("Class-level error similarity", _cles(), studies)
-    _people(studies)
-    _few(studies)
+    options = parser.parse_args()
+    for name in options.tables or _TABLES:
+        print(f"\n{name}, {options.studies} studies for each number\n")
+        _TABLES[name](options.studies)
 
 
-def _pairs() -> Iterator[Case]:
+def _pairs(studies: int) -> None:
+    """Two observers, resampled stimuli."""
+    _print_head()
     for accuracy in ((0.8, 0.7), (0.9, 0.6), (0.55, 0.5), (0.95, 0.9)):
-        for shared in (0.2, 0.8):
-            yield from (ec_case(accuracy, shared, stimuli) for stimuli in (200, 1000))
+        for shared, stimuli in product((0.2, 0.8), (200, 1000)):
+            _print(ec_case(accuracy, shared, stimuli), studies)
     for accuracy, stimuli in (((0.8, 0.7), 300), ((0.5, 0.4), 200), ((0.8, 0.7), 1000)):
-        yield from (ma_case(accuracy, follow, stimuli) for follow in (0.0, 0.3, 0.9))
+        for follow in (0.0, 0.3, 0.9):
+            _print(ma_case(accuracy, follow, stimuli), studies)
 
 
-def _cles() -> Iterator[Case]:
+def _hellinger(studies: int) -> None:
+    """The mean of a distance an image, resampled images."""
+    _print_head()
+    for kind, stimuli in product(DISTANCES, (200, 1000)):
+        _print(hellinger_case(kind, stimuli), studies)
+
+
+def _cles(studies: int) -> None:
+    """Class-level error similarity, beside the value expected at this size."""
+    _print_head()
     for accuracy, stimuli in (((0.8, 0.7), 200), ((0.8, 0.7), 1000), ((0.5, 0.4), 1000)):
-        yield from (cles_case(accuracy, follow, stimuli) for follow in (0.1, 0.6))
+        for follow in (0.1, 0.6):
+            _print(cles_case(accuracy, follow, stimuli), studies)
 
 
-def _table(title: str, cases: Iterator[Case], studies: int) -> None:
-    print(f"\n{title}, {studies} studies a line\n\n{_HEAD}\n|---|---|---|---|---|---|---|")
-    for case in cases:
-        found = coverage(case, studies=studies)
-        shares = " | ".join(f"{share:.3f}" for share in (found.share, found.below, found.above))
-        print(f"| {case.name} | {found.truth:.3f} | {found.n:.0f} | {shares} | {found.wideness:.2f} |", flush=True)
-
-
-def _people(studies: int) -> None:
-    """Share of intervals that hold the population's value, by how many people took part."""
+def _print_head() -> None:
     print(
-        f"\nCrossed over people and stimuli, {studies} studies a cell; in brackets with the percentiles widened for few"
+        "| studies of | truth | n | holds the truth | lies below | lies above | width |\n|---|---|---|---|---|---|---|"
     )
-    print(
-        f"people\n\n| mean over pairs | {' | '.join(f'{m} people' for m in _PEOPLE)} |\n|{'---|' * (len(_PEOPLE) + 1)}"
-    )
-    for with_model in (False, True):
-        for measure, accuracy, stimuli in _STUDIES_OF_PEOPLE:
-            cells = []
-            for people in _PEOPLE:
-                plain, widened = (
-                    coverage(
-                        crossed_case(measure, accuracy, people, stimuli, with_model=with_model, widened=w),
-                        studies=studies,
-                    )
-                    for w in (False, True)
-                )
-                cells.append(f"{plain.share:.3f} ({widened.share:.3f})")
-            who = "people and a model" if with_model else "people"
-            print(
-                f"| {measure.upper()}, {who}, accuracy {accuracy:g}, {stimuli} stimuli | {' | '.join(cells)} |",
-                flush=True,
-            )
 
 
-def _few(studies: int) -> None:
-    """What an interval over stimuli alone says about the population when only few people took part."""
-    print(f"\nStimuli only resampled, {studies} studies a cell\n\n| mean over pairs | 2 people | 3 people | 4 people |")
-    print("|---|---|---|---|")
-    for measure, accuracy, stimuli in _STUDIES_OF_PEOPLE:
-        found = [
-            coverage(crossed_case(measure, accuracy, people, stimuli, draw_again=False), studies=studies).share
-            for people in (2, 3, 4)
-        ]
-        cells = " | ".join(f"{share:.3f}" for share in found)
-        print(f"| {measure.upper()}, people, accuracy {accuracy:g}, {stimuli} stimuli | {cells} |", flush=True)
+def _print(case: Case, studies: int) -> None:
+    found = coverage(case, studies=studies)
+    shares = " | ".join(f"{share:.3f}" for share in (found.share, found.below, found.above))
+    print(f"| {case.name} | {found.truth:.3f} | {found.n:.0f} | {shares} | {found.wideness:.2f} |", flush=True)
+
+
+def _people(studies: int, **options: bool) -> None:
+    """The share of intervals that hold the population's mean over pairs, by how many people took part."""
+    people = (2, 3, 4) if options.get("draw_again") is False else (4, 6, 10, 20, 40)
+    print(f"| mean over pairs | {' | '.join(f'{m} people' for m in people)} |\n|{'---|' * (len(people) + 1)}")
+    for measure, accuracy, stimuli in (("ec", 0.75, 200), ("ec", 0.75, 1000), ("ma", 0.6, 200), ("ma", 0.75, 1000)):
+        cases = (crossed_case(measure, accuracy, m, stimuli, **options) for m in people)
+        shares = " | ".join(f"{coverage(case, studies=studies).share:.3f}" for case in cases)
+        print(f"| {measure.upper()}, accuracy {accuracy:g}, {stimuli} stimuli | {shares} |", flush=True)
+
+
+_TABLES: dict[str, Callable[[int], None]] = {
+    "pairs": _pairs,
+    "hellinger": _hellinger,
+    "cles": _cles,
+    "people": _people,
+    "people-and-model": partial(_people, with_model=True),
+    "people-widened": partial(_people, widened=True),  # percentiles widened for few people, as t does for a mean
+    "stimuli-only": partial(_people, draw_again=False),
+}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ surprise at .98, too wide an interval is seen by its width, beside the spread of
 
 import numpy as np
 import pytest
-from scipy.stats import binom, multivariate_normal
+from scipy.stats import binom, multivariate_normal, norm
 
 from cosight.measures.answers import Answers
 from cosight.measures.facts import pair_forms
@@ -54,9 +54,7 @@ few_agreements = pytest.mark.xfail(
 def test_intervals_hold_the_truth(case):
     found = coverage(case, studies=100)
     assert found.share * 100 >= binom.ppf(1e-4, 100, LOW)
-    assert (
-        0.8 <= found.wideness <= 1.4
-    )  # the spread of 100 values is known to 7 %; drawing people again widens a little
+    assert 0.8 <= found.wideness <= 1.5  # the spread of 100 values is known to 7 %; people drawn again add some 20 %
 
 
 @pytest.mark.slow
@@ -131,8 +129,7 @@ def test_coverage_counts_what_it_says():
 
 def test_true_consistency_is_that_of_two_correlated_normals():
     crowd = observers((0.8, 0.65), shared=0.6, follow=0.3)
-    cut = -multivariate_normal(0, 1).ppf(0) if False else np.array([0.8416212335729143, 0.3853204664075676])  # probits
-    both = multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]]).cdf(cut)
+    both = multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]]).cdf(norm.ppf([0.8, 0.65]))
     expected = 0.8 * 0.65 + 0.2 * 0.35
     kappa = (1 - 0.8 - 0.65 + 2 * both - expected) / (1 - expected)
     assert true_consistency(crowd)[0, 1] == pytest.approx(kappa, abs=1e-6)

@@ -37,6 +37,7 @@ __all__ = ["Plan", "PlanRow", "plan"]
 _ACCURACY, _EC, _MA = "accuracy", "error_consistency", "misclassification_agreement"
 _INDEPENDENT = "as independent errors have it (consistent ones are jointly wrong more often, and need fewer)"
 _INCOMPLETE = "everybody must have met every stimulus of the pilot to tell people from images"
+_FEW_PEOPLE = 10  # below, t of people - 1 degrees of freedom exceeds the normal's 1.96 by more than 15 %
 _ASSUMPTIONS = ("accuracy", "value", "classes", "sd", "joint")
 _READ = {  # which assumptions a question about a measure reads, besides --sd
     (_ACCURACY, "width"): ("accuracy",),
@@ -475,8 +476,9 @@ def _design(width: float, table: FloatArray) -> list[PlanRow]:
     except InvalidInput as reason:
         return _no_design(str(reason))
     zero = f"; estimated below zero and taken as none: {', '.join(parts.negative)}" if parts.negative else ""
-    note = f"fewest answers in all, other people and other images; 2 to 200 people tried{zero}"
     people, images = int(found.people[found.cheapest]), int(found.images[found.cheapest])
+    few = "; with so few people a real interval is wider" if people < _FEW_PEOPLE else ""
+    note = f"fewest answers in all, other people and other images; 2 to 200 people tried{few}{zero}"
     return [PlanRow("people", people, note), PlanRow("images", images, f"for {people} people, each answering all")]
 
 
