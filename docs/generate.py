@@ -25,8 +25,12 @@ def pages() -> dict[str, str]:
 
 
 def cli_page() -> str:
-    parts = [NOTICE, "# Command line\n", "Exit 0 done, 2 a mistake in one line, 1 anything else. Tables go to standard",
-             "output, notes and progress to standard error; `--json` and `--csv` are stable for scripts.\n"]  # fmt: skip
+    parts = [
+        NOTICE,
+        "# Command line\n",
+        "Exit 0 done, 2 a mistake in one line, 1 anything else. Tables go to standard output, notes and progress to",
+        "standard error; `--json` and `--csv` are stable for scripts.\n",
+    ]
     for name, command in _commands("cosight", get_command(app)):
         parts += [f"## {name}\n", " ".join((command.help or "").split()) + "\n", *_parameters(command)]
     return "\n".join(parts)

@@ -24,7 +24,7 @@ from cosight.trials.reading import read, write
 from cosight.trials.spaces import label_spaces
 from perf.lines import Line, study
 
-__all__ = ["FULL", "Size", "as_files", "lines", "peak"]
+__all__ = ["FULL", "Size", "as_files", "lines", "peak", "peers"]
 
 MOST_MEMORY = 6  # times the table's own size
 
@@ -83,13 +83,13 @@ def _lines(kind: str, path: Path, size: Size) -> list[Line]:
     ours = _best(partial(read, path), size.repeats)
     bare = [
         Line(name, f"bare read by {peer}", ours, _best(call, size.repeats), None, faster=False)
-        for peer, call in _peers(path).items()
+        for peer, call in peers(path).items()
     ]
     memory = peak(path)
     return [*bare, Line(f"{name}: peak memory", "the table's own size", *memory, MOST_MEMORY, faster=False, unit="MB")]
 
 
-def _peers(path: Path) -> dict[str, Callable[[], Any]]:
+def peers(path: Path) -> dict[str, Callable[[], Any]]:
     if path.is_file():
         return {"polars": lambda: pl.read_parquet(path)}
     files = sorted(path.rglob("*.csv"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,3 +19,26 @@ def mirror() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no mirror of the public data at {folder}; set COSIGHT_MIRROR")
     return folder
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cosight(capsys, monkeypatch):
+    """The command line in this process: `cosight("compare", path)` gives its exit code and what it printed."""
+    from cosight.cli.app import main
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["cosight", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), printed.out, printed.err)
+
+    return run

@@ -1,2 +1,128 @@
-from perf import lines
-def test_x(): pass
+"""The benchmarks still run, and what they time gives the same numbers as the peers. No time is asserted here."""
+
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cosight.measures.answers import Answers
+from cosight.measures.consistency import error_consistency, error_consistency_matrix
+from cosight.measures.misclassification import misclassification_agreement_matrix
+from cosight.measures.uncertainty import pair_estimate
+from cosight.trials.reading import read
+
+
+@pytest.fixture(scope="module")
+def perf():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parents[1])  # scripts beside the package, not part of it
+        from perf import coverage, lines, reading, run
+
+        yield SimpleNamespace(lines=lines, reading=reading, run=run, coverage=coverage)
+
+
+@pytest.fixture(scope="module")
+def small(perf):
+    return perf.lines.Size(5, 400, 3, 200, 20, 100, 1)
+
+
+def test_every_line_is_measured(perf, small):
+    found = perf.lines.lines(small)
+    assert len(found) == 6
+    assert all(line.ours > 0 and line.theirs > 0 and math.isfinite(line.ratio) for line in found)
+    assert sum(line.limit is not None for line in found) == 5
+    text = perf.run.table(found)
+    assert len(text.splitlines()) == 2 + len(found)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "limit", "faster", "ok"),
+    [(2, 1, 3, False, True), (4, 1, 3, False, False), (1, 100, 100, True, True), (1, 99, 100, True, False)],
+)
+def test_limits_are_most_for_a_share_and_least_for_a_gain(perf, ours, theirs, limit, faster, ok):
+    line = perf.lines.Line("x", "y", ours, theirs, limit, faster)
+    assert line.ok is ok
+    assert ("NO" in perf.run.table([line])) is not ok
+    assert perf.lines.Line("x", "y", ours, theirs, None, faster).ok
+
+
+def test_misclassification_agreement_is_the_kappa_that_is_timed(perf):
+    table = perf.lines.study(6, 2000)
+    pairs = perf.lines.pairs_of(6)
+    kappa = perf.lines.kappa_loop(table, pairs, jointly_wrong=True)
+    assert misclassification_agreement_matrix(table)[tuple(pairs.T)] == pytest.approx(kappa, abs=1e-12)
+
+
+def test_the_study_is_as_hard_as_said_and_confuses_alike(perf):
+    table = perf.lines.study(100, 1000)
+    accuracy = table.correct.mean(axis=1)
+    assert np.percentile(accuracy, [16, 84]) == pytest.approx([0.45, 0.74], abs=0.06)
+    assert np.median(misclassification_agreement_matrix(table)[tuple(perf.lines.pairs_of(100).T)]) > 0.05
+
+
+def test_all_pairs_and_one_pair_agree_on_the_timed_table(perf):
+    correct = perf.lines.study(3, 500).correct
+    assert error_consistency_matrix(correct)[0, 2] == pytest.approx(error_consistency(correct[0], correct[2]).value)
+
+
+def test_both_ways_of_resampling_spread_alike(perf):
+    a, b = perf.lines.study(2, 400).correct
+    loop = perf.lines.resampling_loop(a, b, 2000, np.random.default_rng(0))
+    ours = pair_estimate("ec", Answers.of_correctness(a, b), resamples=2000, rng=np.random.default_rng(1))
+    low, high = np.quantile(loop, [0.025, 0.975])
+    assert ours.value == pytest.approx(loop.mean(), abs=0.01)
+    assert ours.high - ours.low == pytest.approx(high - low, rel=0.1)
+
+
+@pytest.fixture(scope="module")
+def files(perf, tmp_path_factory):
+    return perf.reading.as_files(perf.reading.Size(3, 200, 1), tmp_path_factory.mktemp("perf"))
+
+
+def test_both_files_hold_the_same_trials_as_the_peers_read(perf, files):
+    parquet, csv = (read(files[kind]).frame for kind in ("Parquet", "model-vs-human CSV"))
+    assert parquet.equals(csv)
+    for path in files.values():
+        for peer in perf.reading.peers(path).values():
+            assert len(peer()) == len(csv) == 600
+    bare = perf.reading.peers(files["model-vs-human CSV"])["polars"]()
+    right = (pl.col("truth") == pl.col("response")).sum()
+    assert csv.select(right).item() == (bare["category"] == bare["object_response"]).sum()
+
+
+def test_memory_is_that_of_a_process_of_its_own(perf, files):
+    used, table = perf.reading.peak(files["Parquet"])
+    assert 0 < used < 500
+    assert table == pytest.approx(read(files["Parquet"]).frame.estimated_size() / 1e6)
+
+
+def test_the_command_prints_json_and_fails_on_a_missed_limit(perf, monkeypatch, capsys):
+    line = perf.lines.Line("slow", "peer", 4.0, 1.0, 3, faster=False)
+    monkeypatch.setattr(perf.lines, "lines", lambda size: [line])
+    monkeypatch.setattr(perf.reading, "lines", lambda size: [])
+    monkeypatch.setattr("os.environ", {})
+    monkeypatch.setattr("sys.path", [])
+    assert perf.run.main(["--json"]) == 1
+    [found] = json.loads(capsys.readouterr().out)
+    assert (found["name"], found["ratio"], found["limit"], found["ok"]) == ("slow", 4, 3, False)
+
+
+def test_coverage_prints_every_table(perf, monkeypatch, capsys):
+    asked = []
+
+    def instead(case, *, studies):
+        asked.append((case.name, studies))
+        return SimpleNamespace(truth=0.5, n=200, share=0.95, below=0.02, above=0.03, wideness=1.0)
+
+    monkeypatch.setattr(perf.coverage, "coverage", instead)
+    monkeypatch.setattr("sys.argv", ["coverage.py", "--studies", "7"])
+    perf.coverage.main()
+    tables = capsys.readouterr().out.split("studies for each number")
+    assert len(tables) == 1 + 7
+    for table in tables[1:]:
+        assert len({row.count("|") for row in table.splitlines() if row.startswith("|")}) == 1
+    assert {studies for _, studies in asked} == {7}

@@ -15,11 +15,13 @@ from cosight.measures.misclassification import misclassification_agreement
 from cosight.measures.power import (
     joint_shares,
     kappa_influence,
+    people_and_images_for_width,
     trials_for_accuracy,
     trials_for_consistency,
     trials_for_mean,
     trials_for_misclassification,
     trials_to_tell_apart,
+    variance_parts,
 )
 from cosight.measures.uncertainty import draw_people, draw_stimuli, mean_over_pairs
 from cosight.scoring.plan import Plan, plan
@@ -175,6 +177,16 @@ def test_the_mean_over_pairs_of_people_and_models(pilot):
     assert rows(found)["accuracy, people"] == pytest.approx(right[:3].mean())
 
 
+def test_people_and_images_of_a_pilot_are_those_of_its_values_averaged_over_models():
+    table = study(["human"] * 6 + ["model"] * 2, spread=1)
+    right, found = table.answers.correct, plan(measure="ec", width=0.2, pilot=table)
+    parts = [[kappa_influence(right[i], right[j]) for j in (6, 7)] for i in range(6)]
+    values = [np.mean([part.value + part.items for part in person], axis=0) for person in parts]
+    design = people_and_images_for_width(variance_parts(values), width=0.2)
+    assert rows(found)["people"] == design.people[design.cheapest]
+    assert rows(found)["images"] == design.images[design.cheapest]
+
+
 def test_people_and_images_of_a_pilot_reach_the_width_in_other_studies():
     pilot = study(["human"] * 30 + ["model"], n=3000, seed=1, spread=1)
     found = plan(measure="ec", width=0.12, pilot=pilot)
@@ -312,7 +324,7 @@ def test_a_part_of_variance_below_zero_is_said():
         ({"measure": "accuracy", "width": 0.1}, "give --accuracy"),
         ({"measure": "ma", "width": 0.1}, "give --value"),
         ({"measure": "ma", "width": 0.1, "value": 0.2}, "give --classes"),
-        ({"measure": "ma", "width": 0.1, "value": 0.2, "classes": 5}, "give --accuracy"),
+        ({"measure": "ma", "width": 0.1, "value": 0.2, "classes": 5}, "give --accuracy or --joint"),
         ({"measure": "ma", "difference": 0.1, "value": 0.2, "accuracy": 0.8}, "give --classes"),
         ({"measure": "hellinger", "width": 0.1}, "give --sd"),
         ({"measure": "hellinger", "difference": 0.1}, "give --sd"),

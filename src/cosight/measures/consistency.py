@@ -234,7 +234,8 @@ def _resampled_consistency_sums(answers: Answers, weights: Weights, pairs: Pairs
     both = _weighted(right[i] & right[j], weights)
     if seen.all():
         alone = _weighted(right, weights)
-        return np.broadcast_to(weights.sum(axis=1, dtype=np.float64), both.shape), alone[i], alone[j], both
+        drawn = _weighted(np.ones((1, answers.stimuli), dtype=np.bool_), weights)
+        return np.broadcast_to(drawn, both.shape), alone[i], alone[j], both
     return (
         _weighted(seen[i] & seen[j], weights),
         _weighted(right[i] & seen[j], weights),

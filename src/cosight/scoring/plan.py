@@ -234,7 +234,8 @@ def _classes(asked: _Asked) -> int:
 def _accuracies(asked: _Asked, name: str, most: int) -> tuple[float, ...]:
     """The accuracies given, one or `most`."""
     if asked.accuracy is None:
-        raise InvalidInput(f"a plan for {name} needs the accuracies expected, got none; give --accuracy")
+        options = "--accuracy or --joint" if name == _MA else "--accuracy"
+        raise InvalidInput(f"a plan for {name} needs the accuracies expected, got none; give {options}")
     if len(asked.accuracy) not in (1, most):
         many = "one number" if most == 1 else "one number or two"
         raise InvalidInput(f"--accuracy takes {many} here, got {len(asked.accuracy)}")

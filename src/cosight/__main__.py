@@ -1,0 +1,5 @@
+"""`python -m cosight`: the same as `cosight`."""
+
+from cosight.cli import main
+
+main()

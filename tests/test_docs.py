@@ -1,0 +1,96 @@
+"""Every command and every registry entry is documented, and what the docs show runs."""
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cosight.measures import measures
+from cosight.scoring.presets import presets
+from cosight.trials import formats, label_spaces
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+
+
+def generator():
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", sorted(generator().pages()))
+def test_generated_pages_are_up_to_date(name):
+    assert (DOCS / name).read_text(encoding="utf-8") == generator().pages()[name], "run `make docs`"
+
+
+@pytest.mark.parametrize("registry", [measures, label_spaces, formats, presets], ids=lambda r: r.kind)
+def test_every_registry_entry_is_documented(registry):
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert [name for name in registry if f"`{name}`" not in text] == []
+
+
+def test_every_command_is_documented():
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    from typer.main import get_command
+
+    from cosight.cli.app import app
+
+    names = [name for name, _ in generator()._commands("cosight", get_command(app))]
+    assert len(names) >= 7
+    assert [name for name in names if f"## {name}\n" not in text] == []
+
+
+def links():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                yield pytest.param(page, target, id=f"{page.name}:{target}")
+
+
+@pytest.mark.parametrize(("page", "target"), list(links()))
+def test_links_lead_somewhere(page, target):
+    assert (page.parent / target).exists()
+
+
+def shown_commands():
+    """Lines that start with `$ cosight` in the pages' code blocks, in order, a page at a time."""
+    for page in PAGES:
+        lines = re.findall(r"^\$ (cosight .*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        if lines:
+            yield pytest.param(lines, id=page.name)
+
+
+@pytest.mark.parametrize("lines", list(shown_commands()))
+def test_commands_in_the_docs_run_as_they_stand(lines, tmp_path, monkeypatch, mirror, cosight):
+    """In a folder that has `demo-run/` and the real trials under the names the docs use."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("model-vs-human", "error-consistency"):
+        (tmp_path / name).symlink_to(Path(os.path.realpath(mirror / name)))
+    assert cosight("demo").code == 0
+    for line in lines:
+        done = cosight(*shlex.split(line, comments=True)[1:])
+        assert done.code == 0, f"{line}\n{done.err}"
+        if "--json" in line:
+            json.loads(done.out)
+
+
+def python_blocks():
+    for page in PAGES:
+        for index, block in enumerate(
+            re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        ):
+            yield pytest.param(block, id=f"{page.name}-{index}")
+
+
+@pytest.mark.parametrize("block", list(python_blocks()))
+def test_python_in_the_docs_runs(block, tmp_path, monkeypatch, cosight):
+    monkeypatch.chdir(tmp_path)
+    assert cosight("demo").code == 0
+    exec(compile(block, "docs", "exec"), {})

@@ -1,0 +1,75 @@
+"""Imports run only downwards, and the core stays light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "cosight"
+FLOORS = [
+    {"errors", "registry", "arrays", "data"},
+    {"measures"},
+    {"trials"},
+    {"stimuli"},
+    {"models", "humans"},
+    {"training"},
+    {"benchmarks"},
+    {"scoring"},
+    {"runs"},
+    {"reports"},
+    {"demo"},
+    {"cli"},
+    {"__main__"},
+]
+FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+GROUND_ORDER = ["errors", "registry", "arrays", "data"]  # the ground floor has an order of its own
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{a.name}" for a in node.names} if node.module == "cosight" else {node.module}
+    return {name.split(".")[1] for name in names if name.startswith("cosight.")}
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(p for p in SOURCE.rglob("*.py") if p != SOURCE / "__init__.py"),
+    ids=lambda p: str(p.relative_to(SOURCE)),
+)
+def test_imports_run_downwards(path):
+    room = room_of(path)
+    for other in imported_rooms(path) - {room}:
+        if FLOOR[room] == FLOOR[other] == 0:
+            assert GROUND_ORDER.index(other) < GROUND_ORDER.index(room), f"{room} imports {other}"
+        else:
+            assert FLOOR[other] < FLOOR[room], f"{room} imports {other}, which stands above or beside it"
+
+
+def test_every_room_has_a_floor():
+    assert {room_of(p) for p in SOURCE.rglob("*.py")} - {"__init__"} <= set(FLOOR)
+
+
+@pytest.mark.parametrize(
+    "code", ["import cosight", "import cosight.cli", "import cosight; cosight.measures; cosight.compare"]
+)
+def test_heavy_libraries_stay_out(code):
+    heavy = ["torch", "torchvision", "sklearn", "pandas", "statsmodels", "matplotlib", "scipy.stats"]
+    check = f"{code}; import sys; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_import_cosight_alone_imports_no_numpy():
+    check = "import cosight, sys; print('numpy' in sys.modules, 'polars' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False False"
