@@ -103,6 +103,7 @@ from cosight.measures.correlation import (
     rank_correlation_resampled,
     z_scores,
 )
+from cosight.measures.crossed import CrossedPlan, VarianceParts, people_and_images_for_width, variance_parts
 from cosight.measures.distance import (
     Distance,
     LabelEntropy,
@@ -143,12 +144,10 @@ from cosight.measures.misclassification import (
     misclassification_agreement_resampled,
 )
 from cosight.measures.power import (
-    CrossedPlan,
     Influence,
     JointShares,
     PowerPlan,
     TrialPlan,
-    VarianceParts,
     accuracy_difference_sd,
     consistency_difference_sd,
     joint_shares,
@@ -156,13 +155,11 @@ from cosight.measures.power import (
     kappa_standard_error,
     misclassification_difference_sd,
     misclassification_influence,
-    people_and_images_for_width,
     trials_for_accuracy,
     trials_for_consistency,
     trials_for_mean,
     trials_for_misclassification,
     trials_to_tell_apart,
-    variance_parts,
 )
 from cosight.measures.reliability import (
     Action,
@@ -185,15 +182,6 @@ from cosight.measures.representation import (
 from cosight.measures.risk import (
     RiskCoverage,
     risk_coverage,
-)
-from cosight.measures.sums import (
-    BLOCK,
-    Pairs,
-    Weights,
-    blocks,
-    centred,
-    divide,
-    summed,
 )
 from cosight.measures.survey import (
     CronbachAlpha,
@@ -218,7 +206,6 @@ from cosight.measures.uncertainty import (
 )
 
 __all__ = [
-    "BLOCK",
     "CKA",
     "NOT_SHOWN",
     "NO_ANSWER",
@@ -263,7 +250,6 @@ __all__ = [
     "OutputConsistency",
     "PairForm",
     "PairedDifference",
-    "Pairs",
     "PowerPlan",
     "RankCorrelation",
     "RaterPlan",
@@ -274,12 +260,9 @@ __all__ = [
     "SoloForm",
     "TrialPlan",
     "VarianceParts",
-    "Weights",
     "accuracy",
     "accuracy_difference",
     "accuracy_difference_sd",
-    "blocks",
-    "centred",
     "choice_share",
     "class_level_error_distance_printed",
     "class_level_error_similarity",
@@ -296,7 +279,6 @@ __all__ = [
     "cronbach_alpha_resampled",
     "declare",
     "distance_items",
-    "divide",
     "domain_correlations",
     "draw_people",
     "draw_stimuli",
@@ -363,7 +345,6 @@ __all__ = [
     "softmax_output_consistency_on_errors",
     "solo_forms",
     "split_half_crowds",
-    "summed",
     "total_variation",
     "trials_for_accuracy",
     "trials_for_consistency",

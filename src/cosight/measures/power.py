@@ -9,9 +9,8 @@ trials spans 2 t standard errors, t of n - 1 degrees of freedom, as the bootstra
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,15 +20,14 @@ from cosight.arrays import FloatArray, IntArray, correctness, distributions, fin
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
 from cosight.measures.consistency import reachable_kappa
+from cosight.measures.limits import MOST_TRIALS, ROUNDING, check_width, normal_z
 from cosight.measures.sums import divide
 
 __all__ = [
-    "CrossedPlan",
     "Influence",
     "JointShares",
     "PowerPlan",
     "TrialPlan",
-    "VarianceParts",
     "accuracy_difference_sd",
     "consistency_difference_sd",
     "joint_shares",
@@ -37,17 +35,12 @@ __all__ = [
     "kappa_standard_error",
     "misclassification_difference_sd",
     "misclassification_influence",
-    "people_and_images_for_width",
     "trials_for_accuracy",
     "trials_for_consistency",
     "trials_for_mean",
     "trials_for_misclassification",
     "trials_to_tell_apart",
-    "variance_parts",
 ]
-
-_MOST = 1 << 53  # whole numbers beyond have gaps in float64
-_ROUNDING = 1e-9  # a cell or an end of a range that is off by less is off by rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +115,7 @@ def joint_shares(accuracy_a: float, accuracy_b: float, kappa: float) -> JointSha
     (0.535, 0.135)
     """
     reach = reachable_kappa(accuracy_a, accuracy_b)
-    if not reach.lowest - _ROUNDING <= kappa <= reach.highest + _ROUNDING:
+    if not reach.lowest - ROUNDING <= kappa <= reach.highest + ROUNDING:
         raise InvalidInput(
             f"error consistency of accuracies {accuracy_a:g} and {accuracy_b:g} must be {reach.lowest:.4f} to "
             f"{reach.highest:.4f}, got {kappa:g}; nothing else can be reached"
@@ -193,8 +186,8 @@ def trials_for_accuracy(accuracy: float, *, width: float, level: float = 0.95) -
     320
     """
     _check_share(accuracy, "accuracy")
-    _check_width(width, 1.0)
-    z, spread = _z(level), accuracy * (1 - accuracy)
+    check_width(width, 1.0)
+    z, spread = normal_z(level), accuracy * (1 - accuracy)
 
     def reached(n: int) -> float:
         return 2 * z * math.sqrt(n * spread + z**2 / 4) / (n + z**2)
@@ -224,7 +217,7 @@ def trials_for_consistency(
     >>> trials_for_consistency(0.8, 0.7, 0.4, width=0.2).trials
     396
     """
-    _check_width(width, 2.0)
+    check_width(width, 2.0)
     sd = kappa_standard_error(joint_shares(accuracy_a, accuracy_b, kappa).table, n=1)
     return _for_mean(sd, width, level, f"accuracies {accuracy_a:g} and {accuracy_b:g}, error consistency {kappa:g}")
 
@@ -241,7 +234,7 @@ def trials_for_misclassification(
     >>> plan.used, plan.trials
     (85, 850)
     """
-    _check_width(width, 2.0)
+    check_width(width, 2.0)
     _check_joint(joint)
     text = f"agreement {agreement:g}, {classes} classes used evenly, {joint:.4g} of the trials jointly wrong"
     found = _for_mean(_even_sd(agreement, classes), width, level, text)
@@ -294,7 +287,7 @@ def consistency_difference_sd(first: JointShares, second: JointShares) -> float:
     1.392
     """
     people = [shares.table.sum(axis=1) for shares in (first, second)]
-    if abs(people[0][1] - people[1][1]) > _ROUNDING:
+    if abs(people[0][1] - people[1][1]) > ROUNDING:
         right = f"{people[0][1]:g} and {people[1][1]:g}"
         raise InvalidInput(f"both tables must be about one person's accuracy, got {right}; put the person first")
     pulls = [shares.table * _cells(shares.table) for shares in (first, second)]
@@ -340,8 +333,8 @@ def _cells(shares: FloatArray) -> FloatArray:
 
 def _for_mean(sd: float, width: float, level: float, assumptions: str) -> TrialPlan:
     _check_sd(sd)
-    _check_width(width, math.inf)
-    _z(level)
+    check_width(width, math.inf)
+    normal_z(level)
 
     def reached(n: int) -> float:
         return 2 * float(stdtrit(n - 1, (1 + level) / 2)) * sd / math.sqrt(n)
@@ -355,7 +348,7 @@ def _fewest(reached: Callable[[int], float], width: float, *, least: int) -> int
     low, high = least - 1, least  # reached(low) is too wide, or not a number of trials
     while reached(high) > width:
         low, high = high, 2 * high
-        if high > _MOST:
+        if high > MOST_TRIALS:
             raise InvalidInput(f"an interval must be wide enough for some number of trials, got {width:g}; widen it")
     while high - low > 1:
         middle = (low + high) // 2
@@ -365,10 +358,10 @@ def _fewest(reached: Callable[[int], float], width: float, *, least: int) -> int
 
 def _even_sd(agreement: float, classes: int) -> float:
     """Standard deviation of a jointly wrong trial's influence when both use all classes evenly."""
-    if not (2 <= classes < _MOST and classes == int(classes)):
+    if not (2 <= classes < MOST_TRIALS and classes == int(classes)):
         raise InvalidInput(f"classes must be a whole number of 2 or more, got {classes}")
     observed = 1 / classes + agreement * (1 - 1 / classes)
-    if not -_ROUNDING <= observed <= 1:
+    if not -ROUNDING <= observed <= 1:
         lowest = -1 / (classes - 1)
         raise InvalidInput(f"agreement on {classes} even classes must be {lowest:.4f} to 1, got {agreement:g}")
     return math.sqrt(max(observed * (1 - observed), 0.0)) / (1 - 1 / classes)
@@ -381,16 +374,10 @@ def _square(shares: ArrayLike) -> FloatArray:
     return distributions(table.ravel(), name="shares").reshape(table.shape)
 
 
-def _z(level: float) -> float:
-    if not 0 < level < 1:
-        raise InvalidInput(f"level must lie between 0 and 1, got {level}; .95 is usual")
-    return float(ndtri((1 + level) / 2))
-
-
 def _up(value: float) -> int:
     """Rounded up to a whole number, at least 1; rounded first, lest 400.00000000000006 ask for 401."""
-    if not value <= _MOST:
-        raise InvalidInput(f"a plan must stay within {_MOST:.3g} trials, got {value:.3g}; ask for less")
+    if not value <= MOST_TRIALS:
+        raise InvalidInput(f"a plan must stay within {MOST_TRIALS:.3g} trials, got {value:.3g}; ask for less")
     return max(math.ceil(round(value, 9)), 1)
 
 
@@ -404,139 +391,9 @@ def _check_joint(joint: float) -> None:
         raise InvalidInput(f"the share of jointly wrong trials must be above 0 and at most 1, got {joint}")
 
 
-def _check_width(width: float, most: float) -> None:
-    if not (0 < width <= most and math.isfinite(width)):
-        limit = f" and at most {most:g}, the range" if math.isfinite(most) else ""
-        raise InvalidInput(f"width must be above 0{limit}, got {width}; it runs from end to end of the interval")
-
-
 def _check_sd(sd: float) -> None:
     if not (sd > 0 and math.isfinite(sd)):
         raise InvalidInput(
             f"the standard deviation of a trial must be above 0, got {sd}; without spread (a perfect observer, "
             "agreement of exactly 1) no number of trials can be planned"
         )
-
-
-# --- people crossed with images ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class VarianceParts:
-    """Where the variance of a people x items table comes from; `value` is its mean.
-
-    The parts are as estimated. One below zero (`negative` names it) means that the pilot cannot tell it from none.
-    """
-
-    value: float
-    people: float  # variance between people's true means
-    stimuli: float  # variance between the images' true means
-    rest: float  # what is left: person by image, and noise
-
-    @property
-    def negative(self) -> tuple[str, ...]:
-        """The names of the parts estimated below zero, by more than rounding."""
-        parts = {"people": self.people, "stimuli": self.stimuli, "rest": self.rest}
-        return tuple(name for name, part in parts.items() if part < -_ROUNDING * max(parts.values()))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CrossedPlan:
-    """For each number of people the fewest images that reach the width; `value` is the answers of the cheapest."""
-
-    people: IntArray  # (designs,), ascending
-    images: IntArray  # (designs,)
-    width: FloatArray  # (designs,), reached
-    cheapest: int  # index of the design with the fewest answers in all
-
-    @property
-    def value(self) -> float:
-        """people * images of the cheapest design."""
-        return float(self.people[self.cheapest] * self.images[self.cheapest])
-
-
-def variance_parts(table: ArrayLike) -> VarianceParts:
-    """Variance between people, between images, and the rest, from complete values (people, items).
-
-    Two-way random effects without replication: rest = MS_rest, people = (MS_people - MS_rest) / items, stimuli =
-    (MS_stimuli - MS_rest) / people, left negative where they come out so. Source: Searle, Casella & McCulloch 1992,
-    Variance Components, ch. 4. Raises with fewer than two people or items: nothing can be told apart.
-
-    >>> variance_parts([[1, 2, 3], [3, 4, 5]])
-    VarianceParts(value=3.0, people=2.0, stimuli=1.0, rest=0.0)
-    """
-    values = finite(table, name="table", ndim=2)
-    p, i = values.shape
-    if p < 2 or i < 2:
-        raise InvalidInput(f"parts of variance need two people and two items or more, got {p} and {i}")
-    mean, rows, columns = values.mean(), values.mean(axis=1), values.mean(axis=0)
-    residual = values - rows[:, None] - columns + mean
-    rest = float((residual**2).sum() / ((p - 1) * (i - 1)))
-    between = float(rows.var(ddof=1)), float(columns.var(ddof=1))
-    return VarianceParts(float(mean), between[0] - rest / i, between[1] - rest / p, rest)
-
-
-def people_and_images_for_width(
-    parts: VarianceParts,
-    *,
-    width: float,
-    level: float = 0.95,
-    people: Sequence[int] = range(2, 201),
-    most_images: int | None = None,
-    negative: Literal["raise", "zero"] = "raise",
-) -> CrossedPlan:
-    """For each number of people, the fewest images that give the mean an interval no wider than `width`.
-
-    Everybody answers every image: Var = v_people / P + v_stimuli / I + v_rest / (P I), width = 2 z sqrt(Var); with
-    fewer than some ten people a real interval is wider. `most_images` is what one person can be asked. A negative part
-    raises unless `negative="zero"` counts it as none. Source: Searle, Casella & McCulloch 1992, ch. 4.
-
-    >>> plan = people_and_images_for_width(VarianceParts(0.5, 0.01, 0.02, 0.2), width=0.1)
-    >>> plan.people[plan.cheapest].item(), plan.images[plan.cheapest].item()
-    (33, 75)
-    """
-    v_people, v_stimuli, v_rest = _usable(parts, negative)
-    _check_width(width, math.inf)
-    target, p = (width / (2 * _z(level))) ** 2, _head_counts(people)
-    spare = target - v_people / p
-    images = np.full(len(p), math.inf)
-    np.divide(v_stimuli + v_rest / p, spare, out=images, where=spare > 0)
-    images = np.maximum(np.ceil(np.round(images, 9)), 1.0)
-    kept = images <= (_MOST if most_images is None else most_images)
-    if not kept.any():
-        raise InvalidInput(_out_of_reach(width, level, v_people, v_stimuli, v_rest, int(p.max()), most_images))
-    p, images = p[kept], images[kept]
-    reached = 2 * _z(level) * np.sqrt(v_people / p + v_stimuli / images + v_rest / (p * images))
-    return CrossedPlan(p.astype(np.int64), images.astype(np.int64), reached, int(np.argmin(p * images)))
-
-
-def _usable(parts: VarianceParts, negative: Literal["raise", "zero"]) -> tuple[float, float, float]:
-    found = parts.people, parts.stimuli, parts.rest
-    if negative not in ("raise", "zero"):
-        raise InvalidInput(f"negative must be 'raise' or 'zero', got {negative!r}")
-    if negative == "raise" and parts.negative:
-        name = parts.negative[0]
-        raise InvalidInput(
-            f"parts of variance must not be negative, got {getattr(parts, name):.4g} for {name}; take a larger pilot, "
-            "or count it as none with negative='zero'"
-        )
-    if not np.isfinite(found).all():
-        raise InvalidInput(f"parts of variance must be finite, got {found}")
-    if max(found) <= 0:
-        raise InvalidInput("parts of variance must not all be 0, got no variance; take a larger pilot")
-    return max(found[0], 0.0), max(found[1], 0.0), max(found[2], 0.0)
-
-
-def _head_counts(people: Sequence[int]) -> FloatArray:
-    counts = np.unique(finite(list(people), name="people", ndim=1))
-    if not len(counts) or counts[0] < 1 or (counts != np.floor(counts)).any():
-        raise InvalidInput(f"people must be whole numbers of 1 or more, got {list(people)[:5]}")
-    return counts
-
-
-def _out_of_reach(
-    width: float, level: float, v_people: float, v_stimuli: float, v_rest: float, people: int, images: int | None
-) -> str:
-    least = v_people / people + ((v_stimuli + v_rest / people) / images if images else 0.0)
-    limit = f"{people} people and {images or 'endless'} images"
-    return f"the width must be {2 * _z(level) * math.sqrt(least):.4g} or more for {limit}, got {width:g}; allow more"

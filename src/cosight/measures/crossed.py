@@ -1,0 +1,140 @@
+"""How many people and how many images, when everybody answers every image?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cosight.arrays import FloatArray, IntArray, finite
+from cosight.errors import InvalidInput
+from cosight.measures.limits import MOST_TRIALS, ROUNDING, check_width, normal_z
+
+__all__ = ["CrossedPlan", "VarianceParts", "people_and_images_for_width", "variance_parts"]
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceParts:
+    """Where the variance of a people x items table comes from; `value` is its mean.
+
+    The parts are as estimated. One below zero (`negative` names it) means that the pilot cannot tell it from none.
+    """
+
+    value: float
+    people: float  # variance between people's true means
+    stimuli: float  # variance between the images' true means
+    rest: float  # what is left: person by image, and noise
+
+    @property
+    def negative(self) -> tuple[str, ...]:
+        """The names of the parts estimated below zero, by more than rounding."""
+        parts = {"people": self.people, "stimuli": self.stimuli, "rest": self.rest}
+        return tuple(name for name, part in parts.items() if part < -ROUNDING * max(parts.values()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CrossedPlan:
+    """For each number of people the fewest images that reach the width; `value` is the answers of the cheapest."""
+
+    people: IntArray  # (designs,), ascending
+    images: IntArray  # (designs,)
+    width: FloatArray  # (designs,), reached
+    cheapest: int  # index of the design with the fewest answers in all
+
+    @property
+    def value(self) -> float:
+        """people * images of the cheapest design."""
+        return float(self.people[self.cheapest] * self.images[self.cheapest])
+
+
+def variance_parts(table: ArrayLike) -> VarianceParts:
+    """Variance between people, between images, and the rest, from complete values (people, items).
+
+    Two-way random effects without replication: rest = MS_rest, people = (MS_people - MS_rest) / items, stimuli =
+    (MS_stimuli - MS_rest) / people, left negative where they come out so. Source: Searle, Casella & McCulloch 1992,
+    Variance Components, ch. 4. Raises with fewer than two people or items: nothing can be told apart.
+
+    >>> variance_parts([[1, 2, 3], [3, 4, 5]])
+    VarianceParts(value=3.0, people=2.0, stimuli=1.0, rest=0.0)
+    """
+    values = finite(table, name="table", ndim=2)
+    p, i = values.shape
+    if p < 2 or i < 2:
+        raise InvalidInput(f"parts of variance need two people and two items or more, got {p} and {i}")
+    mean, rows, columns = values.mean(), values.mean(axis=1), values.mean(axis=0)
+    residual = values - rows[:, None] - columns + mean
+    rest = float((residual**2).sum() / ((p - 1) * (i - 1)))
+    between = float(rows.var(ddof=1)), float(columns.var(ddof=1))
+    return VarianceParts(float(mean), between[0] - rest / i, between[1] - rest / p, rest)
+
+
+def people_and_images_for_width(
+    parts: VarianceParts,
+    *,
+    width: float,
+    level: float = 0.95,
+    people: Sequence[int] = range(2, 201),
+    most_images: int | None = None,
+    negative: Literal["raise", "zero"] = "raise",
+) -> CrossedPlan:
+    """For each number of people, the fewest images that give the mean an interval no wider than `width`.
+
+    Everybody answers every image: Var = v_people / P + v_stimuli / I + v_rest / (P I), width = 2 z sqrt(Var); with
+    fewer than some ten people a real interval is wider. `most_images` is what one person can be asked. A negative part
+    raises unless `negative="zero"` counts it as none. Source: Searle, Casella & McCulloch 1992, ch. 4.
+
+    >>> plan = people_and_images_for_width(VarianceParts(0.5, 0.01, 0.02, 0.2), width=0.1)
+    >>> plan.people[plan.cheapest].item(), plan.images[plan.cheapest].item()
+    (33, 75)
+    """
+    v_people, v_stimuli, v_rest = _usable(parts, negative)
+    check_width(width, math.inf)
+    target, p = (width / (2 * normal_z(level))) ** 2, _head_counts(people)
+    spare = target - v_people / p
+    images = np.full(len(p), math.inf)
+    np.divide(v_stimuli + v_rest / p, spare, out=images, where=spare > 0)
+    images = np.maximum(np.ceil(np.round(images, 9)), 1.0)
+    kept = images <= (MOST_TRIALS if most_images is None else most_images)
+    if not kept.any():
+        raise InvalidInput(_out_of_reach(width, level, v_people, v_stimuli, v_rest, int(p.max()), most_images))
+    p, images = p[kept], images[kept]
+    reached = 2 * normal_z(level) * np.sqrt(v_people / p + v_stimuli / images + v_rest / (p * images))
+    return CrossedPlan(p.astype(np.int64), images.astype(np.int64), reached, int(np.argmin(p * images)))
+
+
+def _usable(parts: VarianceParts, negative: Literal["raise", "zero"]) -> tuple[float, float, float]:
+    found = parts.people, parts.stimuli, parts.rest
+    if negative not in ("raise", "zero"):
+        raise InvalidInput(f"negative must be 'raise' or 'zero', got {negative!r}")
+    if negative == "raise" and parts.negative:
+        name = parts.negative[0]
+        raise InvalidInput(
+            f"parts of variance must not be negative, got {getattr(parts, name):.4g} for {name}; take a larger pilot, "
+            "or count it as none with negative='zero'"
+        )
+    if not np.isfinite(found).all():
+        raise InvalidInput(f"parts of variance must be finite, got {found}")
+    if max(found) <= 0:
+        raise InvalidInput("parts of variance must not all be 0, got no variance; take a larger pilot")
+    return max(found[0], 0.0), max(found[1], 0.0), max(found[2], 0.0)
+
+
+def _head_counts(people: Sequence[int]) -> FloatArray:
+    counts = np.unique(finite(list(people), name="people", ndim=1))
+    if not len(counts) or counts[0] < 1 or (counts != np.floor(counts)).any():
+        raise InvalidInput(f"people must be whole numbers of 1 or more, got {list(people)[:5]}")
+    return counts
+
+
+def _out_of_reach(
+    width: float, level: float, v_people: float, v_stimuli: float, v_rest: float, people: int, images: int | None
+) -> str:
+    least = v_people / people + ((v_stimuli + v_rest / people) / images if images else 0.0)
+    limit = f"{people} people and {images or 'endless'} images"
+    return (
+        f"the width must be {2 * normal_z(level) * math.sqrt(least):.4g} or more for {limit}, got {width:g}; allow more"
+    )
