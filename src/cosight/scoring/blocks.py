@@ -18,7 +18,17 @@ from cosight.measures.sums import divide
 from cosight.measures.uncertainty import percentile_interval
 from cosight.scoring.rows import Row, group_text, number
 
-__all__ = ["Block", "Key", "combine", "empty", "joined", "mean_over_groups", "nested_means", "rows_of"]
+__all__ = [
+    "Block",
+    "Key",
+    "combine",
+    "empty",
+    "finite_samples",
+    "joined",
+    "mean_over_groups",
+    "nested_means",
+    "rows_of",
+]
 
 
 class Key(NamedTuple):
@@ -72,6 +82,11 @@ def joined(blocks: Sequence[Block]) -> Block:
         np.concatenate([block.n for block in blocks]),
         tuple(note for block in blocks for note in block.notes),
     )
+
+
+def finite_samples(values: FloatArray, samples: FloatArray) -> FloatArray:
+    """The resamples (keys, resamples), nan for a number that is infinite: it has no interval."""
+    return np.where(np.isinf(values)[:, None] | np.isinf(samples), np.nan, samples)
 
 
 def mean_over_groups(blocks: Sequence[Block], group: tuple[tuple[str, str], ...], over: str) -> Block:
@@ -135,12 +150,12 @@ def combine(block: Block, key: Key, value: float, samples: FloatArray, n: float,
 
 def rows_of(block: Block, *, level: float, seed: int) -> list[Row]:
     """Score rows: values with their intervals."""
-    interval = percentile_interval(block.samples, block.values, n=block.n, level=level)
+    usable = np.where(np.isinf(block.values), np.nan, block.values)
+    interval = percentile_interval(block.samples, usable, n=block.n, level=level)
     resamples = block.samples.shape[1]
     rows = []
     for i, key in enumerate(block.keys):
-        lost = int(interval.undefined[i])
-        notes = [block.notes[i], f"{lost} of {resamples} resamples undefined" if lost else ""]
+        notes = [block.notes[i], _shortcoming(block.values[i], int(interval.undefined[i]), resamples, block.notes[i])]
         rows.append(
             Row(
                 *key,
@@ -154,3 +169,12 @@ def rows_of(block: Block, *, level: float, seed: int) -> list[Row]:
             )
         )
     return rows
+
+
+def _shortcoming(value: float, lost: int, resamples: int, note: str) -> str:
+    """Why a row lacks its value, or how many resamples its interval lacks."""
+    if np.isinf(value):
+        return "infinite"
+    if np.isnan(value):
+        return "" if "undefined" in note else "undefined"
+    return f"{lost} of {resamples} resamples undefined" if lost else ""

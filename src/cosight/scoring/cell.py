@@ -18,7 +18,7 @@ from cosight.measures.consistency import reachable_kappa
 from cosight.measures.facts import PairForm, SoloForm
 from cosight.measures.sums import Pairs, Weights
 from cosight.measures.uncertainty import Compressed, mean_over_pairs
-from cosight.scoring.blocks import Block, Key, empty, joined
+from cosight.scoring.blocks import Block, Key, empty, finite_samples, joined
 from cosight.scoring.crowd import ENOUGH_PEOPLE, Draw, Resampled, draw, stream
 from cosight.scoring.groups import MODELS, PEOPLE, SIMULATED, Group, groups_of, pairs_of
 from cosight.scoring.outputs import OUTPUT_MEASURES, Outputs, output_form
@@ -85,6 +85,8 @@ class _Local:
 
 def solo_block(table: Table, cell: Cell, drawn: Draw, name: str, texture: CodeArray | None) -> Block | None:
     """A measure of each observer, and of each group of people pooled; None where it does not apply."""
+    if not len(drawn.observers):
+        return None
     form = solo_forms[name]
     as_choice = name == "shape_bias"
     if as_choice and (texture is None or not shape_choices(drawn.answers, texture).shown.any()):
@@ -154,6 +156,7 @@ def _pair_block(cell: Cell, drawn: Draw, local: _Local, name: str, form: PairFor
     notes = [""] * len(pairs)
     if name == "error_consistency":
         notes = [_reachable(drawn.answers, a, b) for a, b in pairs]
+    sampled = finite_samples(values, sampled)
     notes = [note if not np.isnan(v) else _undefined(name) for note, v in zip(notes, values, strict=True)]
     return Block(cell.group, keys, values, sampled, form.count(drawn.answers, pairs), tuple(notes))
 
@@ -257,10 +260,11 @@ def _ceiling(cell: Cell, drawn: Draw, crowds: Answers, halves: Pairs, group: Gro
     defined = ~np.isnan(whole)
     value = whole[defined].mean() if defined.any() else float("nan")
     patterns = Compressed(crowds, np.ones(crowds.stimuli, dtype=np.int64))
-    again = Draw(crowds, patterns, drawn.clusters, drawn.observers, drawn.times, drawn.rng)
+    again = Draw(crowds, patterns, drawn.clusters, drawn.observers, drawn.times, drawn.seed, drawn.group)
     sampled = again.sample([_on_pairs(form, halves)])[0]
     everyone = mean_over_pairs(sampled, halves, np.ones((sampled.shape[1], 2 * _SPLITS)), np.zeros(2 * _SPLITS, bool))
     key = Key(group.name, group.name, f"{name}.{CEILING}")
-    note = f"majority answers of two halves of {len(group.members)}, mean of {_SPLITS} splits; interval over stimuli"
+    crowd = f"two halves of {len(group.members)} {group.name}"
+    note = f"majority answers of {crowd}, mean of {_SPLITS} splits; interval over stimuli"
     n = form.count(crowds, halves).mean()
     return Block(cell.group, (key,), np.array([value]), everyone[None], np.array([n]), (note,))

@@ -23,7 +23,7 @@ from cosight.trials.reading import read
 from cosight.trials.spaces import LabelSpace, label_space
 from cosight.trials.table import Trials, concat
 
-__all__ = ["DEFAULT_MEASURES", "MISSING", "Progress", "compare", "load"]
+__all__ = ["DEFAULT_MEASURES", "MISSING", "Progress", "check_truth", "compare", "load"]
 
 DEFAULT_MEASURES = (
     "accuracy",
@@ -69,6 +69,7 @@ def compare(
     grouping = tuple(by if by is not None else (chosen.by if chosen else ()))
     trials = load(*sources, labels=labels)
     table = _table(trials, chosen, gamma)
+    check_truth(table)
     if missing == "random":
         table = _guessed(table, seed)
     options = Options(
@@ -81,7 +82,8 @@ def compare(
     outputs = Outputs.of(table, trials) if set(names) & set(OUTPUT_MEASURES) else None
     _check(table, options)
     blocks = _blocks(table, cells(table, grouping), options, outputs, progress)
-    rows = _rows(blocks, grouping, options, level, correlate)
+    models = {name for name, person in zip(table.observers, table.people, strict=True) if not person}
+    rows = _rows(blocks, grouping, options, models, level, correlate)
     if preset is None and "shape_bias" in names and not any(row.measure == "shape_bias" for row in rows):
         raise InvalidInput(
             "shape_bias needs trials of the cue-conflict experiment with images named SHAPEn-TEXTUREm.png"
@@ -99,6 +101,12 @@ def load(*sources: str | Path | Trials, labels: str | LabelSpace | None = None) 
     parts = [s if isinstance(s, Trials) else read(s) for s in sources]
     table = concat(parts)
     return table if space is None else table.with_space(space)
+
+
+def check_truth(table: Table) -> None:
+    """Refuse a table in which no stimulus has a known truth."""
+    if not table.answers.shown.any():
+        raise InvalidInput("scoring needs the truth of some stimulus, got none; add trials that tell it")
 
 
 def _names(asked: Sequence[str] | None, preset: Preset | None) -> tuple[str, ...]:
@@ -133,8 +141,9 @@ def _guessed(table: Table, seed: int) -> Table:
     """Missing answers replaced by classes drawn at random."""
     response = table.answers.response.copy()
     blank = response == NO_ANSWER
-    rng = stream(seed, "missing answers")
-    response[blank] = rng.integers(0, table.answers.classes, int(blank.sum()))
+    for row, name in enumerate(table.observers):  # a stream each: one observer more changes no other's answers
+        rng = stream(seed, "missing answers", name)
+        response[row, blank[row]] = rng.integers(0, table.answers.classes, int(blank[row].sum()))
     notice = f"{int(blank.sum())} missing answers were drawn at random"
     return replace(table, answers=replace(table.answers, response=response), notices=(*table.notices, notice))
 
@@ -174,14 +183,16 @@ def _blocks(
     return blocks
 
 
-def _rows(blocks: list[Block], by: tuple[str, ...], options: Options, level: float, correlate: bool) -> list[Row]:
+def _rows(
+    blocks: list[Block], by: tuple[str, ...], options: Options, models: set[str], level: float, correlate: bool
+) -> list[Row]:
     means = nested_means(blocks, by)
     rows: list[Row] = []
     for block in [*blocks, *means]:
-        rows += rows_of(joined([block, *normalised(block)]), level=level, seed=options.seed)
-        rows += rank_rows(block, options.duos, level=level, seed=options.seed)
+        rows += rows_of(joined([block, *normalised(block, models)]), level=level, seed=options.seed)
+        rows += rank_rows(block, options.duos, models, level=level, seed=options.seed)
     top = means[-1] if means else blocks[0]
-    rows += difference_rows(top, options.duos, level=level, seed=options.seed)
+    rows += difference_rows(top, options.duos, models, level=level, seed=options.seed)
     if correlate:
         domains = _domains(blocks, means, by)
         for block in correlations(domains, options.duos):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
+from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
 from cosight.measures.sums import BLOCK, Weights
 from cosight.measures.uncertainty import Compressed, compress, draw_people, draw_stimuli
@@ -33,7 +34,13 @@ class Draw:
     clusters: NDArray[np.object_] | None  # the stimulus of each column, when some were presented more than once
     observers: NDArray[np.int64]  # of the table, for each row of `answers`
     times: FloatArray  # (resamples, rows of `answers`): how often each observer counts
-    rng: np.random.Generator
+    seed: int
+    group: str  # of the cell
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Random numbers for the stimuli, always from their start: every number of a cell sees the same resamples."""
+        return stream(self.seed, "stimuli", self.group)
 
     def sample(self, functions: Sequence[Resampled]) -> list[FloatArray]:
         """The values of each function on every resample of the stimuli, resamples along the last axis.
@@ -41,11 +48,11 @@ class Draw:
         All functions see the same resamples, drawn a block at a time, so that memory does not grow with them.
         """
         resamples, width = len(self.times), max(1, len(self.patterns.counts))
-        step = max(1, BLOCK // width)
+        step, rng = max(1, BLOCK // width), self.rng
         parts: list[list[FloatArray]] = [[] for _ in functions]
         for start in range(0, resamples, step):
             size = min(step, resamples - start)
-            weights = draw_stimuli(self.patterns.counts, size, self.rng, clusters=self.clusters)
+            weights = draw_stimuli(self.patterns.counts, size, rng, clusters=self.clusters)
             for part, function in zip(parts, functions, strict=True):
                 part.append(function(self.patterns.answers, weights))
         return [np.concatenate(part, axis=-1) for part in parts]
@@ -53,6 +60,8 @@ class Draw:
 
 def stream(seed: int, *words: str) -> np.random.Generator:
     """Random numbers that depend on the seed and these words alone, not on what else is computed."""
+    if seed < 0:
+        raise InvalidInput(f"--seed must be 0 or more, got {seed}")
     return np.random.default_rng([seed, *(crc32(word.encode()) for word in words)])
 
 
@@ -72,7 +81,7 @@ def draw(table: Table, cell: Cell, *, resamples: int, seed: int, merge: bool = T
     elif merge and answers.observers <= _MERGE_UP_TO:
         patterns = compress(answers)
     times = _times(table, cell, resamples, seed)[:, present]
-    return Draw(answers, patterns, clusters, present, times, stream(seed, "stimuli", str(cell.group)))
+    return Draw(answers, patterns, clusters, present, times, seed, str(cell.group))
 
 
 def _times(table: Table, cell: Cell, resamples: int, seed: int) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -30,8 +30,8 @@ __all__ = [
 NORMALISED, RANK, DIFFERENCE, CORRELATION = "normalised", "rank", "difference", "rank_correlation"
 
 
-def normalised(block: Block) -> list[Block]:
-    """Each model's mean with people as a share of people's mean with each other; never clipped.
+def normalised(block: Block, models: Collection[str]) -> list[Block]:
+    """The mean of each of `models`, and of all, with people as a share of people's mean with each other; never clipped.
 
     For a distance (lower is more alike) it is the other way round, so that 1 always means as alike as people are.
     """
@@ -39,12 +39,16 @@ def normalised(block: Block) -> list[Block]:
     out = []
     for key, index in place.items():
         ceiling = place.get(Key(PEOPLE, PEOPLE, key.measure))
-        if ceiling is None or key.against != PEOPLE or key.observer in (PEOPLE, SIMULATED) or not _scaled(key.measure):
-            continue
-        if block.keys[index].observer.startswith("human:"):
+        if (
+            ceiling is None
+            or key.against != PEOPLE
+            or key.observer not in (*models, MODELS)
+            or not _scaled(key.measure)
+        ):
             continue  # people are the ceiling
         above, below = (ceiling, index) if measures[key.measure].direction == "lower" else (index, ceiling)
-        value = divide(block.values[above : above + 1], block.values[below : below + 1])[0]
+        with np.errstate(invalid="ignore"):  # infinite as a share of infinite
+            value = divide(block.values[above : above + 1], block.values[below : below + 1])[0]
         samples = divide(block.samples[above], block.samples[below])
         name = Key(key.observer, PEOPLE, f"{key.measure}.{NORMALISED}")
         out.append(
@@ -57,23 +61,20 @@ def _scaled(measure: str) -> bool:
     return measure in measures and measures[measure].direction != "neither"
 
 
-def _against_people(block: Block, measure: str) -> list[int]:
-    """Where the models' means with people stand in the block."""
+def _against_people(block: Block, measure: str, models: Collection[str]) -> list[int]:
+    """Where the means of `models` with people stand in the block."""
     return [
         index
         for index, key in enumerate(block.keys)
-        if key.measure == measure
-        and key.against == PEOPLE
-        and key.observer not in (PEOPLE, SIMULATED, MODELS)
-        and not key.observer.startswith(("human:", "simulated:"))
+        if key.measure == measure and key.against == PEOPLE and key.observer in models
     ]
 
 
-def rank_rows(block: Block, names: Sequence[str], *, level: float, seed: int) -> list[Row]:
+def rank_rows(block: Block, names: Sequence[str], models: Collection[str], *, level: float, seed: int) -> list[Row]:
     """The rank of each model's mean with people, 1 the most alike, with its interval."""
     rows = []
     for name in names:
-        index = _against_people(block, name)
+        index = _against_people(block, name, models)
         if len(index) < 2 or not _scaled(name):
             continue
         direction = measures[name].direction
@@ -97,15 +98,22 @@ def rank_rows(block: Block, names: Sequence[str], *, level: float, seed: int) ->
     return rows
 
 
-def difference_rows(block: Block, names: Sequence[str], *, level: float, seed: int) -> list[Row]:
+def difference_rows(
+    block: Block, names: Sequence[str], models: Collection[str], *, level: float, seed: int
+) -> list[Row]:
     """How much closer to people one model is than another, paired over the same stimuli and people."""
     rows = []
     for name in names:
-        for i, j in combinations(_against_people(block, name), 2):
+        for i, j in combinations(_against_people(block, name, models), 2):
             a, b = block.keys[i].observer, block.keys[j].observer
-            found = paired_difference(block.values[i], block.values[j], block.samples[i], block.samples[j], level=level)
+            with np.errstate(invalid="ignore"):  # infinite less infinite
+                found = paired_difference(
+                    block.values[i], block.values[j], block.samples[i], block.samples[j], level=level
+                )
             n = int(min(block.n[i], block.n[j]))
-            note = "against the same people" + ("" if np.isnan(found.p) else f"; p = {found.p:.4f}")
+            why = "infinite" if np.isinf(found.value) else "undefined" if np.isnan(found.value) else ""
+            p = "" if np.isnan(found.p) else f"p = {found.p:.4f}"
+            note = "; ".join(word for word in ("against the same people", p, why) if word)
             ends = (number(found.value), number(found.low), number(found.high))
             rows.append(Row(a, b, f"{name}.{DIFFERENCE}", group_text(block.group), *ends, n, note, seed))
     return rows
@@ -133,9 +141,8 @@ def correlations(blocks: Sequence[Block], names: Sequence[str]) -> list[Block]:
 def _shared(block: Block, a: str, b: str) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Values and resamples of two measures over the pairs of single observers that have both."""
     place = {key: i for i, key in enumerate(block.keys)}
-    single = [
-        k for k in block.keys if k.measure == a and k.against is not None and ":" in k.observer and ":" in k.against
-    ]
+    groups = {PEOPLE, SIMULATED, MODELS}
+    single = [k for k in block.keys if k.measure == a and k.against is not None and not {*k[:2]} & groups]
     both = [(place[k], place[k._replace(measure=b)]) for k in single if k._replace(measure=b) in place]
     i, j = np.array(both, dtype=np.int64).reshape(-1, 2).T
     return block.values[i], block.values[j], block.samples[i], block.samples[j]

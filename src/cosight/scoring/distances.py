@@ -16,7 +16,7 @@ from cosight.arrays import FloatArray
 from cosight.measures.distance import distance_items
 from cosight.measures.sums import BLOCK, divide
 from cosight.measures.uncertainty import draw_stimuli
-from cosight.scoring.blocks import Block, Key, joined
+from cosight.scoring.blocks import Block, Key, finite_samples, joined
 from cosight.scoring.crowd import ENOUGH_PEOPLE, Draw, stream
 from cosight.scoring.outputs import Outputs
 from cosight.trials.join import Cell
@@ -104,7 +104,7 @@ def _mean_distances(
             weight = weights[start : start + step] * usable
             for name in names:
                 items = distance_items[name](gold, np.nan_to_num(own))
-                total = np.where(weight > 0, items * weight, 0.0).sum(axis=1)
+                total = np.multiply(items, weight, out=np.zeros(weight.shape), where=weight > 0).sum(axis=1)
                 parts[label, name].append(divide(total, weight.sum(axis=1, dtype=np.float64)))
     return {key: (np.concatenate(part), used[key[0]]) for key, part in parts.items()}
 
@@ -122,7 +122,7 @@ def _leave_one_out(
         mean = divide((np.nan_to_num(samples) * times).sum(axis=0), times.sum(axis=0))
         value = float(np.nanmean(values)) if (~np.isnan(values)).any() else float("nan")
         n = int(np.mean([block.n[0] for block in own]))
-        note = f"mean of {len(own)} people, each held against the others"
+        note = f"mean of {len(own)} {against}, each held against the others"
         key = Key(against, against, f"{name}.{CEILING_ONE}")
         out.append(_block(cell, key, np.concatenate([[value], mean]), n, note))
     return out
@@ -144,9 +144,9 @@ def _split_half(cell: Cell, crowd: _Crowd, names: Sequence[str], against: str, r
         found = _mean_distances(crowd.said[halves[1]], once, crowd.weights, {"": own}, names)
         for i, name in enumerate(names):
             mean, n = found["", name]
-            sums[i] += np.nan_to_num(mean)
+            sums[i] += np.where(np.isnan(mean), 0.0, mean)
             counted[i] += ~np.isnan(mean)
-    note = f"two halves of {people}, mean of {_SPLITS} splits; interval over stimuli"
+    note = f"two halves of {people} {against}, mean of {_SPLITS} splits; interval over stimuli"
     return [
         _block(cell, Key(against, against, f"{name}.{CEILING_HALF}"), divide(sums[i], counted[i]), n, note)
         for i, name in enumerate(names)
@@ -155,4 +155,5 @@ def _split_half(cell: Cell, crowd: _Crowd, names: Sequence[str], against: str, r
 
 def _block(cell: Cell, key: Key, means: FloatArray, n: int, note: str) -> Block:
     """A block of one number: its value first, then its resamples."""
-    return Block(cell.group, (key,), means[:1], means[None, 1:], np.array([float(n)]), (note,))
+    samples = finite_samples(means[:1], means[None, 1:])
+    return Block(cell.group, (key,), means[:1], samples, np.array([float(n)]), (note,))

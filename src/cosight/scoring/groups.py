@@ -17,7 +17,7 @@ __all__ = ["MODELS", "PAIR_KINDS", "PEOPLE", "SIMULATED", "Group", "PairKind", "
 PairKind = Literal["all", "human-human", "human-model", "model-model"]
 PAIR_KINDS: tuple[str, ...] = get_args(PairKind)
 
-PEOPLE, SIMULATED, MODELS = "people", "simulated people", "models"  # no observer is called so: names have a source
+PEOPLE, SIMULATED, MODELS = "people", "simulated people", "models"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +35,10 @@ class Group:
 
 def groups_of(table: Table) -> list[Group]:
     """The groups of a table that have members, people first. Simulated people never share a mean with real ones."""
+    for name in {PEOPLE, SIMULATED, MODELS} & set(table.observers):
+        raise InvalidInput(
+            f"rows about a group are called {PEOPLE}, {SIMULATED} or {MODELS}, got an observer {name!r}; rename it"
+        )
     parts = [
         (PEOPLE, table.people & ~table.simulated),
         (SIMULATED, table.simulated),

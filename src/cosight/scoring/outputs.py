@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
+from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
 from cosight.measures.distance import distance_items
 from cosight.measures.facts import PairForm
@@ -37,6 +38,10 @@ class Outputs:
         column = trials.frame["probabilities"]
         if column.null_count() == len(column):
             shares = np.full((len(column), 0), np.nan, dtype=np.float32)
+        elif trials.space is None:
+            raise InvalidInput(
+                "probabilities need a label space to say whose they are, got none; name it with --labels"
+            )
         else:
             filled = column.fill_null(pl.lit([float("nan")] * classes, dtype=pl.List(pl.Float32)))
             shares = filled.list.to_array(classes).to_numpy()
@@ -104,7 +109,10 @@ def output_form(name: str, outputs: Outputs, observers: NDArray[np.int64], colum
             each = items(answers, pair)
             defined = ~np.isnan(each)
             picked = weights[:, defined].astype(np.float64)
-            out[index] = divide(picked @ each[defined], picked.sum(axis=1))
+            apart = each[defined]
+            total = picked @ np.where(np.isinf(apart), 0.0, apart)  # 0 times infinity is nan, not 0
+            total[(picked[:, np.isinf(apart)] > 0).any(axis=1)] = np.inf
+            out[index] = divide(total, picked.sum(axis=1))
         return out
 
     def matrix(answers: Answers) -> FloatArray:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from typing import Any
 
-__all__ = ["Row", "Scores", "group_text", "settings_of"]
+__all__ = ["Row", "Scores", "group_text", "number", "settings_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Row:
     against: str | None  # None: a measure of one observer
     measure: str
     group: str  # "key=value;..."; "" pooled, "key=*" the mean over that key
-    value: float | None  # None: undefined, and `note` says why
+    value: float | None  # None: undefined or infinite, and `note` says which
     low: float | None
     high: float | None
     n: int  # trials the value rests on
@@ -53,8 +53,8 @@ class Scores:
 
 
 def number(value: float) -> float | None:
-    """A number as a row holds it: nan is None."""
-    return None if math.isnan(value) else float(value)
+    """A number as a row holds it: undefined or infinite is None."""
+    return float(value) if math.isfinite(value) else None
 
 
 def group_text(group: Sequence[tuple[str, str]]) -> str:

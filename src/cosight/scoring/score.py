@@ -17,12 +17,13 @@ from cosight.measures.reliability import Action, reliability_score, reliability_
 from cosight.measures.risk import risk_coverage
 from cosight.measures.sums import Weights, divide
 from cosight.measures.uncertainty import draw_stimuli
+from cosight.scoring.agreement import AGREEMENT, agreement_blocks
 from cosight.scoring.blocks import Block, Key, empty, joined, nested_means, rows_of
 from cosight.scoring.cell import solo_block
-from cosight.scoring.compare import Progress, load
+from cosight.scoring.compare import Progress, check_truth, load
 from cosight.scoring.crowd import Draw, draw
 from cosight.scoring.distances import distance_block
-from cosight.scoring.groups import PEOPLE, SIMULATED, groups_of
+from cosight.scoring.groups import groups_of
 from cosight.scoring.outputs import Outputs
 from cosight.scoring.rows import Row, Scores, group_text, number, settings_of
 from cosight.trials.cues import texture_codes
@@ -33,7 +34,7 @@ from cosight.trials.table import Trials
 __all__ = ["score"]
 
 _RELIABILITY, _RISK, _ENTROPY = "reliability_score", "risk_coverage", "label_entropy"
-_DEFAULT = ("accuracy", "response_entropy", "shape_bias", "hellinger", _ENTROPY, _RISK, _RELIABILITY)
+_DEFAULT = ("accuracy", "response_entropy", "shape_bias", "fleiss_kappa", "hellinger", _ENTROPY, _RISK, _RELIABILITY)
 _SWEEP = np.round(np.linspace(0, 1, 11), 2)
 
 
@@ -51,14 +52,16 @@ def score(
 ) -> Scores:
     """Numbers of each observer alone and against people's label distributions, each with its interval.
 
-    People are the human observers among the trials and in `humans`. Without `measure`, what these trials allow
-    of: accuracy, response entropy; shape bias on cue-conflict images; Hellinger distance to people where people saw the
-    same stimuli; entropy of the labels where there are probabilities; reliability and risk where there is abstention.
+    People are the human observers among the trials and in `humans`. Without `measure`, what these trials allow of:
+    accuracy, response entropy; shape bias on cue-conflict images; people's agreement (Fleiss) and the Hellinger
+    distance to them where they saw the same stimuli; entropy of the labels where there are probabilities; reliability
+    and risk where there is abstention.
     """
     if resamples < 1:
         raise InvalidInput(f"--resamples must be 1 or more, got {resamples}; 1000 is usual")
     trials = load(*sources, *([] if humans is None else [humans]), labels=labels)
     table = align(trials, gamma=gamma)
+    check_truth(table)
     job = _Job(table, Outputs.of(table, trials), gamma, resamples, level, seed)
     able = job.able()
     names = [measures.name_of(name) for name in measure or [n for n in _DEFAULT if not able[n]]]
@@ -103,12 +106,14 @@ class _Job:
         sure = any(self.outputs.has_probabilities(i) for i in range(len(self.table.observers)))
         refuses = bool((~np.isnan(self.outputs.abstention)).any())
         cues = bool((texture_codes(self.table.columns, self.table.labels) >= 0).any())
+        several = (seen[people].sum(axis=0) > 1).any() or bool((self.table.columns["presentation"] > 0).any())
         gold = "" if common.any() else "people who saw the same stimuli; give their trials with --humans"
         abstain = "" if refuses and ABSTAIN in self.table.labels else "abstention and a label space with abstain"
         return {
             **dict.fromkeys((n for n in solo_forms if n != "shape_bias"), ""),
             "shape_bias": "" if cues else "the cue-conflict experiment, images named SHAPEn-TEXTUREm.png",
             **dict.fromkeys(distance_items, gold),
+            **dict.fromkeys(AGREEMENT, "" if several else "several people's answers to the same stimuli"),
             _ENTROPY: "" if sure else "probabilities",
             _RISK: "" if sure or refuses else "probabilities or abstention",
             _RELIABILITY: abstain,
@@ -122,6 +127,9 @@ class _Job:
         far = [name for name in names if name in distance_items]
         if far:
             blocks += self._distances(cell, drawn, far)
+        together = [name for name in names if name in AGREEMENT]
+        if together:
+            blocks += self._agreement(cell, drawn, together)
         if _ENTROPY in names:
             blocks.append(self._entropies(cell, drawn))
         if _RISK in names:
@@ -133,14 +141,22 @@ class _Job:
         kept = [block for block in blocks if block is not None]
         return joined(kept) if kept else empty(cell.group, self.resamples), rows
 
-    def _distances(self, cell: Cell, drawn: Draw, names: Sequence[str]) -> list[Block]:
+    def _crowds(self, drawn: Draw) -> list[tuple[str, NDArray[np.int64]]]:
+        """Real and simulated people, each with their rows in the cell."""
         row = {int(observer): index for index, observer in enumerate(drawn.observers)}
-        out = []
-        for group in groups_of(self.table):
-            members = np.array([row[int(i)] for i in group.members if int(i) in row], dtype=np.int64)
-            if group.name in (PEOPLE, SIMULATED) and len(members):
-                out.append(distance_block(cell, drawn, self.outputs, names, members, group.name, self.seed))
-        return out
+        crowds = [(g.name, [row[int(i)] for i in g.members if int(i) in row]) for g in groups_of(self.table) if g.drawn]
+        return [(name, np.array(rows, dtype=np.int64)) for name, rows in crowds if rows]
+
+    def _distances(self, cell: Cell, drawn: Draw, names: Sequence[str]) -> list[Block]:
+        crowds = self._crowds(drawn)
+        return [distance_block(cell, drawn, self.outputs, names, rows, name, self.seed) for name, rows in crowds]
+
+    def _agreement(self, cell: Cell, drawn: Draw, names: Sequence[str]) -> list[Block]:
+        stimuli = self.table.columns["key"].gather(cell.columns).to_numpy()
+        crowds = [
+            (name, rows) for name, rows in self._crowds(drawn) if len(rows) > 1 or "intra_annotator_kappa" in names
+        ]
+        return [b for name, rows in crowds for b in agreement_blocks(cell.group, drawn, rows, name, names, stimuli)]
 
     def _entropies(self, cell: Cell, drawn: Draw) -> Block | None:
         """Mean entropy of each observer's label distributions, for those that give probabilities."""
@@ -174,7 +190,8 @@ class _Job:
         blocks, rows = [], []
         for row, i in enumerate(drawn.observers.tolist()):
             refuses = self.outputs.abstentions(i, cell.columns)
-            known = drawn.answers.shown[row] & ~np.isnan(refuses)
+            sure = ~np.isnan(self.outputs.classes(i, cell.columns)).any(axis=1) | (refuses == 1)
+            known = drawn.answers.shown[row] & ~np.isnan(refuses) & sure  # an answer alone tells no class to hold back
             if not known.any():
                 continue
             truth, columns = drawn.answers.truth[known], cell.columns[known]
@@ -192,7 +209,8 @@ class _Job:
         n = int(known.sum())
         found = reliability_score(*given, gamma=self.gamma)
         counts = np.ones(n, dtype=np.int64)
-        weights = draw_stimuli(counts, self.resamples, drawn.rng).astype(np.float64)
+        clusters = None if drawn.clusters is None else drawn.clusters[known]
+        weights = draw_stimuli(counts, self.resamples, drawn.rng, clusters=clusters).astype(np.float64)
         name = self.table.observers[observer]
         keys, values, samples = [], [], []
         for cost, label in ((0.0, "cost 0"), (n / 2, "cost N/2"), (float(n), "cost N")):

@@ -92,6 +92,8 @@ def align(trials: Trials, *, gamma: float = 0.5) -> Table:
     Where the label space has `abstain`, an observer whose abstention exceeds `gamma` has answered `abstain`.
     Identical trials found twice are dropped and reported; two different answers to one trial are an error.
     """
+    if not 0 <= gamma <= 1:
+        raise InvalidInput(f"--gamma must be 0 to 1, got {gamma}; an observer refuses where its abstention is above it")
     notices = list(trials.notices)
     frame = _keyed(trials.frame, notices)
     frame = _without_duplicates(frame, notices)
@@ -100,7 +102,18 @@ def align(trials: Trials, *, gamma: float = 0.5) -> Table:
     columns = _columns(frame)
     order = sorted(trials.observers.select("kind", "observer").rows(), key=people_first)
     names = [name for _, name in order]
-    table = _fill(frame, columns, names, [kind for kind, _ in order], labels, trials.space, gamma)
+    if len(set(names)) < len(names):
+        twice = max(names, key=names.count)
+        raise InvalidInput(
+            f"an observer is of one kind, got two for {twice}; give the two observers names of their own"
+        )
+    table = _fill(frame, columns, names, [kind for kind, _ in order], labels, gamma)
+    shown = {ABSTAIN, *columns["truth"]}
+    unseen = [label for label in labels if label not in shown]
+    if unseen and table.answers.shown.any():
+        notices.append(
+            f"{len(unseen)} of {len(labels)} classes are the truth of no stimulus ({', '.join(unseen[:3])}...)"
+        )
     alone = int((table.answers.shown.sum(axis=0) == 1).sum()) if len(names) > 1 else 0
     if alone:
         notices.append(f"{alone} of {columns.height} stimuli were seen by one observer only")
@@ -131,8 +144,8 @@ def people_first(observer: tuple[str, str]) -> tuple[int, list[tuple[int, float,
 
 def natural(text: str) -> list[tuple[int, float, str]]:
     """Sort key in which c5 comes before c10 and .9 before 1."""
-    pieces = re.findall(r"\d+(?:\.\d+)?|\D+", text)
-    return [(0, float(p), "") if p[0].isdigit() else (1, 0.0, p) for p in pieces]
+    pieces = re.findall(r"(\d+(?:\.\d+)?|\.\d+)|((?:(?!\.\d)\D)+)", text)
+    return [(0, float(number), "") if number else (1, 0.0, word) for number, word in pieces]
 
 
 def _keyed(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
@@ -143,13 +156,24 @@ def _keyed(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
     conditions = frame.group_by("experiment").agg(pl.col("told").drop_nulls().unique())
     only = conditions.filter(pl.col("told").list.len() == 1).with_columns(only=pl.col("told").list.first())
     several = conditions.filter(pl.col("told").list.len() > 1)["experiment"].to_list()
-    lost = frame.filter(pl.col("told").is_null() & pl.col("experiment").is_in(several)).height
+    by_name = frame.filter(pl.col("stimulus").is_null() & pl.col("told").is_null())
+    lost = by_name.filter(pl.col("experiment").is_in(several)).height
     if lost:
         notices.append(f"{lost} trials have no condition in an experiment with several: they join only each other")
     frame = frame.join(only.select("experiment", "only"), on="experiment", how="left", maintain_order="left")
     frame = frame.with_columns(told=pl.coalesce("told", "only", pl.lit(""))).drop("only")
     frame = frame.with_columns(name=pl.concat_str("experiment", "told", "image", separator="\x1f"))
-    return _with_digests(frame).with_columns(key=pl.coalesce("stimulus", "name"))
+    return _with_keys(_with_digests(frame))
+
+
+def _with_keys(frame: pl.DataFrame) -> pl.DataFrame:
+    """The digest, else the name; a picture that someone met in several experiments or conditions has a key in each."""
+    met = frame.filter(pl.col("stimulus").is_not_null()).group_by("stimulus", "observer")
+    places = met.agg(places=pl.struct("experiment", "told").n_unique())
+    apart = places.filter(pl.col("places") > 1)["stimulus"].unique().to_list()
+    there = pl.concat_str("stimulus", "experiment", "told", separator="\x1f")
+    plain = pl.coalesce("stimulus", "name")
+    return frame.with_columns(key=pl.when(pl.col("stimulus").is_in(apart)).then(there).otherwise(plain))
 
 
 def _with_digests(frame: pl.DataFrame) -> pl.DataFrame:
@@ -173,12 +197,15 @@ def _without_duplicates(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame
     kept = frame.unique(identity, keep="first", maintain_order=True)
     if kept.height == frame.height:
         return frame
-    answers = frame.group_by(identity).agg(pl.col("response").n_unique(), pl.col("truth").n_unique(), pl.len())
-    torn = answers.filter((pl.col("response") > 1) | (pl.col("truth") > 1))
+    said = ["response", "truth", "abstention", "probabilities"]
+    answers = frame.with_columns(pl.col("probabilities").cast(pl.List(pl.String)).list.join(" ")).group_by(identity)
+    counts = answers.agg(pl.col(said).n_unique()).sort(identity)
+    torn = counts.filter(pl.any_horizontal(pl.col(said) > 1))
     if torn.height:
         first = torn.row(0, named=True)
+        many = max(first[name] for name in said)
         raise InvalidInput(
-            f"one trial has one answer, got {first['response']} for {first['observer']}, session {first['session']}, "
+            f"one trial has one answer, got {many} for {first['observer']}, session {first['session']}, "
             f"trial {first['trial']}, stimulus {first['key'].replace(chr(31), ' / ')}; remove one of them"
         )
     notices.append(f"{frame.height - kept.height} trials stand twice in the files and were counted once")
@@ -211,27 +238,25 @@ def _labels(frame: pl.DataFrame, space: LabelSpace | None) -> tuple[str, ...]:
             f"a response must be a class that some trial shows, got {row['response']!r} ({row['observer']}, "
             f"{row['image']}) which is the truth of none; name all classes with --labels A,B,..."
         )
-    return tuple(truths)
+    return (*(truth for truth in truths if truth != ABSTAIN), *([ABSTAIN] if ABSTAIN in truths else []))
 
 
 def _columns(frame: pl.DataFrame) -> pl.DataFrame:
     """One row for each stimulus and presentation, sorted, so that the order of files and rows changes no number."""
     about = frame.group_by("key", "presentation", maintain_order=True).agg(
-        pl.col("experiment").first(),
-        pl.col("condition").drop_nulls().first(),
-        pl.col("level").drop_nulls().first(),
-        pl.col("truth").drop_nulls().unique(maintain_order=True),
-        pl.col("image").drop_nulls().first(),
-        pl.col("told").first(),
+        _first_word("experiment"),
+        pl.col("condition").min(),
+        pl.col("level").min(),
+        pl.col("truth").drop_nulls().unique().sort(),
+        pl.col("image").min(),
+        _first_word("told"),
     )
     torn = about.filter(pl.col("truth").list.len() > 1)
     if torn.height:
         first = torn.row(0, named=True)
         truths = " and ".join(first["truth"])
         raise InvalidInput(f"a stimulus has one truth, got {truths} for {first['key'].replace(chr(31), ' / ')}")
-    spelled = about.group_by("experiment", "told", maintain_order=True).agg(
-        word=pl.col("condition").drop_nulls().first()
-    )
+    spelled = about.group_by("experiment", "told", maintain_order=True).agg(word=pl.col("condition").min())
     about = about.join(spelled, on=["experiment", "told"], how="left", maintain_order="left")
     return (
         about.with_columns(truth=pl.col("truth").list.first(), condition="word")
@@ -240,20 +265,24 @@ def _columns(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _first_word(column: str) -> pl.Expr:
+    """The first text in alphabetical order: where observers disagree, the order of files decides nothing."""
+    return pl.col(column).filter(pl.col(column) != "").min().fill_null("")
+
+
 def _fill(
     frame: pl.DataFrame,
     columns: pl.DataFrame,
     names: list[str],
     kinds: list[str],
     labels: tuple[str, ...],
-    space: LabelSpace | None,
     gamma: float,
 ) -> Table:
     code = {label: index for index, label in enumerate(labels)}
     place = columns.select("key", "presentation").with_row_index("column")
     placed = frame.join(place, on=["key", "presentation"], how="left", maintain_order="left")
     said = pl.col("response")
-    if space is not None and space.abstain:
+    if ABSTAIN in labels:
         said = pl.when(pl.col("abstention") > gamma).then(pl.lit(ABSTAIN)).otherwise(said)
     flat = placed.select(
         observer=pl.col("observer").replace_strict({n: i for i, n in enumerate(names)}, return_dtype=pl.Int64),

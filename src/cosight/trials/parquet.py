@@ -41,11 +41,18 @@ def _read_file(path: Path) -> Trials:
         raise InvalidInput(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from error
     if about.get("version", _VERSION) > _VERSION:
         raise InvalidInput(f"{path}: written by a newer cosight (table version {about['version']}); update cosight")
-    beside = path.with_name(_OBSERVERS_FILE)
-    known = pl.read_parquet(beside, glob=False) if beside.exists() else None
-    return make(
-        frame, source=str(path), space=_space(about.get("space")), observers=known, sources=about.get("sources", ())
-    )
+    space, known = _space(about.get("space")), _known(path.with_name(_OBSERVERS_FILE))
+    return make(frame, source=str(path), space=space, observers=known, sources=about.get("sources", ()))
+
+
+def _known(beside: Path) -> pl.DataFrame | None:
+    """What `observers.parquet` says, if it is there."""
+    if not beside.exists():
+        return None
+    try:
+        return pl.read_parquet(beside, glob=False).select(pl.col(n).cast(t) for n, t in OBSERVERS.items())
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InvalidInput(f"{beside}: not a readable table of observers: {str(error).splitlines()[0]}") from error
 
 
 def _space(about: dict[str, Any] | None) -> LabelSpace | None:
@@ -59,11 +66,10 @@ def _write(trials: Trials, path: Path) -> None:
     with new_file(path) as draft:
         trials.frame.write_parquet(draft, compression="zstd", metadata={"cosight": json.dumps(about)})
     beside = path.with_name(_OBSERVERS_FILE)
-    known = [trials.observers]
-    if beside.exists():
-        known.append(pl.read_parquet(beside, glob=False).select(pl.col(n).cast(t) for n, t in OBSERVERS.items()))
+    known = _known(beside)
+    everyone = trials.observers if known is None else pl.concat([trials.observers, known])
     with new_file(beside) as draft:
-        pl.concat(known).unique("observer", keep="first", maintain_order=True).write_parquet(draft)
+        everyone.unique("observer", keep="first", maintain_order=True).write_parquet(draft)
 
 
 formats.add(

@@ -41,7 +41,7 @@ def summarise(trials: Trials) -> Summary:
         notices = align(trials).notices
     numbers = [
         pl.len().alias("trials"),
-        pl.struct("experiment", "condition", "image").n_unique().alias("stimuli"),
+        pl.struct("experiment", "condition", pl.coalesce("image", "stimulus")).n_unique().alias("stimuli"),
         pl.col("response").null_count().alias("missing"),
         pl.col("right").filter(pl.col("truth").is_not_null()).mean().alias("accuracy"),
         pl.col("rt").median().alias("median rt"),
@@ -54,7 +54,7 @@ def summarise(trials: Trials) -> Summary:
     )
     order = sorted(by_observer.select("kind", "observer").rows(), key=people_first)
     by_observer = pl.DataFrame(order, schema=["kind", "observer"], orient="row").join(
-        by_observer, on=["kind", "observer"]
+        by_observer, on=["kind", "observer"], maintain_order="left"
     )
     conditions = by_condition.rows(named=True)
     conditions.sort(key=lambda row: (row["experiment"] or "", natural(row["condition"] or "")))

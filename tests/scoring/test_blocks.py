@@ -1,0 +1,295 @@
+"""Intervals: one code path, held against a plain resampling loop that draws the same stimuli and people."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import cosight
+from cosight.measures import (
+    class_level_error_similarity,
+    draw_people,
+    draw_stimuli,
+    error_consistency,
+    misclassification_agreement,
+)
+from cosight.scoring.blocks import Block, Key, combine, empty, finite_samples, joined, mean_over_groups, nested_means
+from cosight.scoring.blocks import rows_of as block_rows
+from cosight.scoring.crowd import stream
+from tests.scoring.made import LETTERS, answered, observers, plain_interval, plain_mean, row_of, trials
+
+RESAMPLES, SEED = 40, 3
+
+
+class Plain:
+    """The loop anyone would write: resample stimuli by index, people by name, recompute, average over pairs."""
+
+    def __init__(self, rows, measure):
+        self.measure = measure
+        self.kinds = {row["observer"]: row["kind"] for row in rows}
+        self.truth = {self.place(row): row["truth"] for row in rows}
+        self.said = {(row["observer"], self.place(row)): row["response"] for row in rows}
+        self.stimuli = sorted(self.truth)
+
+    @staticmethod
+    def place(row):
+        return row["experiment"], row["condition"], row["image"], row.get("trial") or 0
+
+    def met(self, observer, places):
+        return [p for p in places if (observer, p) in self.said]
+
+    def cells(self, by):
+        """Group -> its stimuli, the groups as `compare` writes them."""
+        keys = {"experiment": 0, "condition": 1}
+        out = {}
+        for p in self.stimuli:
+            out.setdefault(tuple((name, p[keys[name]]) for name in by), []).append(p)
+        return out
+
+    def value(self, one, two, places):
+        both = [p for p in places if (one, p) in self.said and (two, p) in self.said]
+        a, b, t = [self.said[one, p] for p in both], [self.said[two, p] for p in both], [self.truth[p] for p in both]
+        if self.measure == "ec":
+            return error_consistency(
+                [x == y for x, y in zip(a, t, strict=True)], [x == y for x, y in zip(b, t, strict=True)]
+            ).value
+        plain = misclassification_agreement if self.measure == "ma" else class_level_error_similarity
+        return plain(a, b, t, classes=LETTERS.classes).value
+
+    def drawn_stimuli(self, group, places):
+        together = sorted({p[:3] for p in places})  # presentations of a stimulus are drawn together
+        rng = stream(SEED, "stimuli", str(group))
+        for times in draw_stimuli(np.ones(len(together)), RESAMPLES, rng).astype(int):
+            often = dict(zip(together, times, strict=True))
+            yield [p for p in places for _ in range(often[p[:3]])]
+
+    def drawn_people(self, kind, places):
+        experiments = sorted({p[0] for p in places})
+        around = [p for p in self.stimuli if p[0] in experiments]
+        roster = sorted(o for o, k in self.kinds.items() if k == kind and self.met(o, around))
+        there = {o for o in roster if self.met(o, places)}
+        if len(roster) < 4:
+            return [[o for o in roster if o in there]] * RESAMPLES
+        times = draw_people(len(roster), RESAMPLES, stream(SEED, "people", *experiments, *roster)).astype(int)
+        return [[o for o, n in zip(roster, row, strict=True) for _ in range(n) if o in there] for row in times]
+
+    def pairs_mean(self, people, places):
+        """Over pairs of draws that are not the same person."""
+        return plain_mean([self.value(a, b, places) for a, b in combinations(people, 2) if a != b])
+
+    def against(self, observer, people, places):
+        return plain_mean([self.value(observer, p, places) for p in people if p != observer])
+
+    def samples(self, group, places, observer=None, kind="human"):
+        draws = zip(self.drawn_stimuli(group, places), self.drawn_people(kind, places), strict=True)
+        how = self.pairs_mean if observer is None else lambda people, again: self.against(observer, people, again)
+        return np.array([how(people, again) for again, people in draws])
+
+    def whole(self, places, observer=None, kind="human"):
+        people = sorted(o for o, k in self.kinds.items() if k == kind and self.met(o, places))
+        return self.pairs_mean(people, places) if observer is None else self.against(observer, people, places)
+
+
+def averaged(parts):
+    """Means with equal weights, resample by resample, of what is defined."""
+    return np.array([plain_mean(column) for column in np.stack(parts).T])
+
+
+def check(row, value, samples):
+    assert row.value == pytest.approx(value, abs=1e-9)
+    assert (row.low, row.high) == pytest.approx(plain_interval(samples, value, row.n), abs=1e-9)
+
+
+PEOPLE_AND_MODELS = observers(people=5, models=2)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return answered(PEOPLE_AND_MODELS, skill=0.5)
+
+
+@pytest.mark.parametrize("measure", ["ec", "cles"])
+def test_pooled_means_match_the_plain_loop(rows, measure):
+    plain = Plain(rows, measure)
+    found = cosight.compare(trials(rows), measure=[measure], resamples=RESAMPLES, seed=SEED)
+    name = cosight.measures.measures.name_of(measure)
+    for observer in (None, "model:1", "human:2"):
+        value, samples = plain.whole(plain.stimuli, observer), plain.samples((), plain.stimuli, observer)
+        row = row_of(found, observer or "people", "people", name)
+        assert row.value == pytest.approx(value, abs=1e-9)
+        if measure == "ec":  # the n of other measures is a mean over pairs, and a row's n is whole
+            check(row, value, samples)
+
+
+@pytest.mark.parametrize("measure", ["ec", "ma", "cles"])
+def test_every_pair_matches_the_plain_loop(measure):
+    rows = answered(PEOPLE_AND_MODELS, skill=0.1, stimuli=20)  # so many joint errors that MA is seldom undefined
+    plain = Plain(rows, measure)
+    found = cosight.compare(trials(rows), measure=[measure], resamples=RESAMPLES, seed=SEED)
+    name = cosight.measures.measures.name_of(measure)
+    for one, two in [("human:0", "human:4"), ("model:0", "human:1"), ("model:0", "model:1")]:
+        samples = np.array([plain.value(one, two, again) for again in plain.drawn_stimuli((), plain.stimuli)])
+        check(row_of(found, one, two, name), plain.value(one, two, plain.stimuli), samples)
+
+
+def test_groups_and_their_mean_match_the_plain_loop(rows):
+    plain = Plain(rows, "ec")
+    found = cosight.compare(trials(rows), measure=["ec"], by=["condition"], resamples=RESAMPLES, seed=SEED)
+    parts = plain.cells(["condition"])
+    values, samples = [], []
+    for group, places in parts.items():
+        values.append(plain.whole(places))
+        samples.append(plain.samples(group, places))
+        check(
+            row_of(found, "people", "people", "error_consistency", f"condition={group[0][1]}"), values[-1], samples[-1]
+        )
+    top = row_of(found, "people", "people", "error_consistency", "condition=*")
+    check(top, plain_mean(values), averaged(samples))
+    assert top.note == "mean over condition: 3 groups"
+
+
+def nested(plain, observer=None):
+    """Over conditions within experiments, then over experiments: experiment -> (value, samples), and the top."""
+    inside = {}
+    for group, places in plain.cells(["experiment", "condition"]).items():
+        inside.setdefault(group[0][1], []).append(
+            (plain.whole(places, observer), plain.samples(group, places, observer))
+        )
+    means = {
+        name: (plain_mean([value for value, _ in parts]), averaged([samples for _, samples in parts]))
+        for name, parts in inside.items()
+    }
+    return means, (plain_mean([v for v, _ in means.values()]), averaged([s for _, s in means.values()]))
+
+
+@pytest.mark.parametrize("observer", [None, "model:0"])
+def test_two_nested_keys_match_the_plain_loop(rows, observer):
+    found = cosight.compare(
+        trials(rows), measure=["ec"], by=["experiment", "condition"], resamples=RESAMPLES, seed=SEED
+    )
+    means, top = nested(Plain(rows, "ec"), observer)
+    name = observer or "people"
+    for experiment, (value, samples) in means.items():
+        check(
+            row_of(found, name, "people", "error_consistency", f"experiment={experiment};condition=*"), value, samples
+        )
+    check(row_of(found, name, "people", "error_consistency", "experiment=*;condition=*"), *top)
+
+
+def test_a_preset_matches_the_plain_loop():
+    kept = {"contrast": ("c05", "c10"), "rotation": ("90",)}
+    everything = {"contrast": ("c05", "c10", "c100"), "rotation": ("0", "90")}
+    rows = answered(PEOPLE_AND_MODELS, conditions=everything, skill=0.5)
+    found = cosight.compare(trials(rows), preset="model-vs-human", measure=["ec"], resamples=RESAMPLES, seed=SEED)
+    plain = Plain([row for row in rows if row["condition"] in kept[row["experiment"]]], "ec")
+    check(row_of(found, "people", "people", "error_consistency", "experiment=*;condition=*"), *nested(plain)[1])
+
+
+def test_presentations_of_a_stimulus_are_drawn_together():
+    once = answered(observers(people=4, models=1), conditions={"one": ("x",)}, stimuli=9)
+    again = answered(observers(people=4), conditions={"one": ("x",)}, stimuli=9, seed=1)
+    rows = [{**row, "trial": 0} for row in once] + [{**row, "trial": 1} for row in again]
+    spread = rows + [{**row, "trial": 1} for row in once if row["kind"] == "model"]  # a model answers for both
+    found = cosight.compare(trials(rows), measure=["ec"], resamples=RESAMPLES, seed=SEED)
+    plain = Plain(spread, "ec")
+    for observer in (None, "model:0"):
+        value, samples = plain.whole(plain.stimuli, observer), plain.samples((), plain.stimuli, observer)
+        check(row_of(found, observer or "people", "people", "error_consistency"), value, samples)
+
+
+def test_three_people_are_not_drawn_again():
+    rows = answered(observers(people=3, models=1))
+    plain = Plain(rows, "ec")
+    row = row_of(
+        cosight.compare(trials(rows), measure=["ec"], resamples=RESAMPLES, seed=SEED),
+        "people",
+        "people",
+        "error_consistency",
+    )
+    check(row, plain.whole(plain.stimuli), plain.samples((), plain.stimuli))
+    assert "3 people are too few to resample" in row.note
+
+
+def test_what_else_is_asked_changes_no_interval(rows):
+    alone = cosight.compare(trials(rows), measure=["ec"], resamples=RESAMPLES, seed=SEED)
+    beside = cosight.compare(trials(rows), measure=["accuracy", "ma", "ec"], resamples=RESAMPLES, seed=SEED)
+    some = cosight.compare(trials(rows), measure=["ec"], pairs="human-human", resamples=RESAMPLES, seed=SEED)
+    for other in (beside, some):
+        assert row_of(other, "people", "people", "error_consistency") == row_of(
+            alone, "people", "people", "error_consistency"
+        )
+
+
+# ------------------------------------------------------------------------------------------------------------ blocks
+
+NAN = float("nan")
+
+
+def block(group, values, samples=None, names=None):
+    keys = tuple(Key(name, None, "m") for name in (names or "abcdef"[: len(values)]))
+    drawn = np.array(samples if samples is not None else [[v, v] for v in values], dtype=float).reshape(len(values), -1)
+    return Block(group, keys, np.array(values, dtype=float), drawn, np.full(len(values), 10.0), ("",) * len(values))
+
+
+def test_the_mean_over_groups_has_equal_weights_and_counts_what_it_leaves_out():
+    first = block((("g", "1"),), [1.0, NAN], [[1.0, NAN], [5.0, 5.0]])
+    second = block((("g", "2"),), [2.0, 4.0], [[3.0, 5.0], [6.0, NAN]])
+    mean = mean_over_groups([first, second], (("g", "*"),), "g")
+    assert mean.values.tolist() == [1.5, 4.0]
+    assert mean.samples[0].tolist() == [2.0, 5.0]  # nan left out of the second resample
+    assert mean.samples[1][0] == 6.0  # a group whose value is undefined lends no resamples either
+    assert np.isnan(mean.samples[1][1])
+    assert mean.n.tolist() == [20.0, 10.0]
+    assert mean.notes == ("mean over g: 2 groups", "mean over g: 1 groups, 1 undefined left out")
+
+
+def test_a_number_that_a_group_lacks_is_no_cell():
+    mean = mean_over_groups([block((), [1.0, 3.0]), block((), [2.0])], (), "g")
+    assert mean.values.tolist() == [1.5, 3.0]
+    assert mean.notes[1] == "mean over g: 1 groups"
+
+
+def test_a_mean_of_nothing_defined_is_undefined():
+    mean = mean_over_groups([block((), [NAN])], (), "g")
+    assert np.isnan(mean.values[0])
+    assert block_rows(mean, level=0.95, seed=0)[0].note == "mean over g: 0 groups, 1 undefined left out"
+
+
+def test_nested_means_go_from_the_last_key_up():
+    groups = [("e", "1"), ("e", "1"), ("e", "2")]
+    cells = [block((g, ("c", str(i))), [v]) for i, (g, v) in enumerate(zip(groups, [1.0, 3.0, 10.0], strict=True))]
+    means = {m.group: m.values[0] for m in nested_means(cells, ("e", "c"))}
+    assert means == {
+        (("e", "1"), ("c", "*")): 2.0,
+        (("e", "2"), ("c", "*")): 10.0,
+        (("e", "*"), ("c", "*")): 6.0,
+    }
+
+
+def test_blocks_are_picked_and_joined():
+    one = block((), [1.0, 2.0, 3.0])
+    assert one.only(lambda key: key.observer != "b").values.tolist() == [1.0, 3.0]
+    assert [key.observer for key in one.at([2, 0]).keys] == ["c", "a"]
+    both = joined([one.at([0]), combine(one, Key("z", None, "m"), 9.0, np.array([8.0, 10.0]), 4, "made")])
+    assert (both.values.tolist(), both.notes, both.samples.shape) == ([1.0, 9.0], ("", "made"), (2, 2))
+    assert block_rows(empty((), 5), level=0.95, seed=0) == []
+
+
+def test_infinite_numbers_have_no_interval_and_say_so():
+    values, samples = np.array([np.inf, 1.0]), np.array([[np.inf, 2.0], [1.0, np.inf]])
+    clean = finite_samples(values, samples)
+    assert np.isnan(clean[0]).all()
+    assert clean[1][0] == 1.0
+    row = block_rows(block((), [np.inf], [[np.inf, 2.0]]), level=0.95, seed=0)[0]
+    assert (row.value, row.low, row.high, row.note) == (None, None, None, "infinite")
+
+
+def test_a_row_says_why_it_has_no_value_and_what_its_interval_lacks():
+    undefined, some, many = block_rows(
+        block((), [NAN, 1.0, 1.0], [[1.0] * 20, [NAN] * 2 + [1.0] * 18, [NAN] * 3 + [1.0] * 17]), level=0.95, seed=7
+    )
+    assert (undefined.value, undefined.low, undefined.note) == (None, None, "undefined")
+    assert (some.value, some.low, some.note, some.seed) == (1.0, 1.0, "2 of 20 resamples undefined", 7)
+    assert (many.value, many.low, many.high) == (1.0, None, None)  # more than a tenth
