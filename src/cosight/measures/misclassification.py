@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,17 +82,13 @@ def _said_on_joint_errors(answers: Answers) -> FloatArray:
     """
     m, k, n = answers.observers, answers.classes, answers.stimuli
     wrong = answers.wrong
-    flat = np.flatnonzero(wrong)
-    row = np.repeat(np.arange(m, dtype=np.int32), np.count_nonzero(wrong, axis=1))
-    stimulus = (flat - row.astype(np.int64) * n).astype(np.int32)
-    said = row * k + answers.response.ravel()[flat]
-    ones = np.ones(len(flat), dtype=np.uint8)
-    whole = csr_array((ones, (said, stimulus)), shape=(m * k, n))
+    said, stimulus = _wrong_answers(answers, wrong)
+    whole = csr_array((np.ones(len(said), dtype=np.uint8), (said, stimulus)), shape=(m * k, n))
     pieces = -(-np.diff(whole.indptr) // 255)
     first = np.cumsum(pieces) - pieces
     owner = np.repeat(np.arange(m * k), pieces)
     start = whole.indptr[owner] + 255 * (np.arange(len(owner)) - first[owner])
-    cut = csr_array((whole.data, whole.indices, np.append(start, len(flat))), shape=(len(owner), n))
+    cut = csr_array((whole.data, whole.indices, np.append(start, len(said))), shape=(len(owner), n))
     counts = np.zeros((m * k, m))
     used = np.flatnonzero(pieces)
     if len(used):
@@ -100,17 +97,39 @@ def _said_on_joint_errors(answers: Answers) -> FloatArray:
     return counts.reshape(m, k, m)
 
 
+def _wrong_answers(answers: Answers, wrong: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """For every error its observer and answer as one number, and its stimulus; row by row, which fits the cache."""
+    stimuli = [np.flatnonzero(row).astype(np.int32) for row in wrong]
+    said = [i * answers.classes + answers.response[i, at].astype(np.int32) for i, at in enumerate(stimuli)]
+    none = np.zeros(0, dtype=np.int32)
+    return np.concatenate([none, *said]), np.concatenate([none, *stimuli])
+
+
 def _equal_errors(answers: Answers) -> FloatArray:
-    """How often i and j give the same wrong answer, (i, j)."""
-    kind = np.int16 if answers.classes > 127 else np.int8
+    """How often i and j give the same wrong answer, (i, j).
+
+    Sixty-four trials are compared at once: each bit of the code is a row of bits, and two answers differ where any of
+    these do, or where not both are wrong.
+    """
     wrong = answers.wrong
-    codes = np.where(wrong, answers.response, -1).astype(kind)
-    others = np.where(wrong, answers.response, -2).astype(kind)  # so that two right answers are never equal
-    out = np.empty((len(codes), len(codes)))
-    for i, code in enumerate(codes):
-        for j in range(i, len(codes)):
-            out[i, j] = out[j, i] = np.count_nonzero(code == others[j])
+    kind = np.uint8 if answers.classes <= 256 else np.uint16
+    codes: NDArray[Any] = np.where(wrong, answers.response, 0).astype(kind)
+    planes = [_packed(codes & (1 << bit)) for bit in range((answers.classes - 1).bit_length())]
+    errs = _packed(wrong)
+    out = np.empty((len(errs), len(errs)))
+    for i in range(len(errs)):
+        differ = ~(errs[i] & errs[i:])
+        for plane in planes:
+            differ |= plane[i] ^ plane[i:]
+        out[i, i:] = out[i:, i] = 64 * errs.shape[1] - np.bitwise_count(differ).sum(axis=1, dtype=np.int64)
     return out
+
+
+def _packed(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """Rows of zero and not zero as bits, filled up with zeros to whole words."""
+    bits = np.packbits(values, axis=1)
+    whole = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
+    return np.ascontiguousarray(whole).view(np.uint64)  # picked stimuli may lie column by column
 
 
 def misclassification_agreement_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cosight
+from cosight.errors import InvalidInput
+from cosight.scoring import crowd
+from cosight.scoring.crowd import draw, stream
+from cosight.scoring.groups import MODELS, PEOPLE, SIMULATED, groups_of, pairs_of
+from cosight.trials import align, cells
+from tests.scoring.made import answered, observers, row_of, trials
+
+
+def table_of(rows, by=()):
+    table = align(trials(rows))
+    return table, cells(table, by)
+
+
+def drawn(rows, by=(), **options):
+    table, parts = table_of(rows, by)
+    return [draw(table, cell, **{"resamples": 30, "seed": 1, **options}) for cell in parts]
+
+
+def test_a_stream_depends_on_seed_and_words_alone():
+    assert stream(1, "a", "b").random() == stream(1, "a", "b").random()
+    assert len({stream(1, "a").random(), stream(2, "a").random(), stream(1, "b").random()}) == 3
+    with pytest.raises(InvalidInput, match=r"0 or more, got -1"):
+        stream(-1)
+
+
+def test_people_are_drawn_again_and_models_are_not():
+    (found,) = drawn(answered(observers(people=5, models=2)))
+    assert (found.times[:, :5].sum(axis=1) == 5).all()
+    assert found.times[:, :5].std() > 0
+    assert (found.times[:, 5:] == 1).all()
+
+
+@pytest.mark.parametrize(("people", "again"), [(3, False), (4, True)])
+def test_fewer_than_four_people_are_kept_as_they_are(people, again):
+    (found,) = drawn(answered(observers(people=people)))
+    assert (found.times != 1).any() == again
+
+
+def test_simulated_people_are_drawn_apart_from_real_ones():
+    (found,) = drawn(answered(observers(people=5, simulated=4)))
+    assert (found.times[:, :5].sum(axis=1) == 5).all()
+    assert (found.times[:, 5:].sum(axis=1) == 4).all()
+
+
+def test_conditions_of_an_experiment_share_the_people_but_not_the_stimuli():
+    x, y, z = drawn(answered(observers(people=5)), by=["experiment", "condition"])
+    assert (x.times == y.times).all()  # experiment one
+    assert (x.times != z.times).any()  # experiment two
+    numbers = [part.rng.random() for part in (x, y, z)]
+    assert len(set(numbers)) == 3
+
+
+def test_a_person_who_missed_a_condition_still_shares_the_draw():
+    rows = [r for r in answered(observers(people=5)) if not (r["observer"] == "human:0" and r["condition"] == "y")]
+    x, y, _ = drawn(rows, by=["experiment", "condition"])
+    assert y.observers.tolist() == [1, 2, 3, 4]
+    assert (x.times[:, 1:] == y.times).all()
+
+
+def test_every_number_of_a_cell_sees_the_same_resamples():
+    (found,) = drawn(answered(observers(people=5)))
+
+    def total(answers, weights):
+        return answers.correct.astype(np.float32) @ weights.T
+
+    first, again = found.sample([total])[0], found.sample([total])[0]
+    assert (first == again).all()
+    assert first.shape == (5, 30)
+    assert first.std(axis=1).min() > 0
+
+
+def test_blocks_of_resamples_add_up_to_all_of_them(monkeypatch):
+    (whole,) = drawn(answered(observers(people=5)), resamples=31)
+    one = whole.sample([lambda a, w: w.T])[0]
+    monkeypatch.setattr(crowd, "BLOCK", 4 * whole.answers.stimuli)  # four resamples a block
+    assert (whole.sample([lambda a, w: w.T])[0] == one).all()
+
+
+def test_presentations_of_one_stimulus_have_one_weight():
+    rows = answered(observers(people=4), conditions={"one": ("x",)}, stimuli=6)
+    twice = [{**row, "trial": trial} for trial in (1, 2) for row in rows]
+    (found,) = drawn(twice)
+    weights = found.sample([lambda a, w: w.T])[0]
+    assert weights.shape == (12, 30)
+    assert (weights[::2] == weights[1::2]).all()
+    assert (weights[::2].sum(axis=0) == 6).all()
+    assert drawn(rows)[0].clusters is None
+
+
+def test_alike_stimuli_of_two_observers_are_merged_unless_more_than_answers_counts():
+    rows = answered(observers(people=2), stimuli=50, missing=0)
+    merged, kept = drawn(rows)[0], drawn(rows, merge=False)[0]
+    assert len(merged.patterns.counts) <= 3 * 3 * 3 < merged.answers.stimuli == 150
+    assert merged.patterns.counts.sum() == 150
+    assert len(kept.patterns.counts) == 150
+    for found in (merged, kept):  # as many stimuli are drawn as there are
+        assert (found.sample([lambda a, w: w.sum(axis=1)])[0] == 150).all()
+
+
+def test_an_observer_without_trials_in_a_cell_is_not_in_it():
+    rows = [r for r in answered(observers(people=4, models=1)) if r["kind"] == "human" or r["experiment"] == "one"]
+    one, two = drawn(rows, by=["experiment"])
+    assert one.observers.tolist() == [0, 1, 2, 3, 4]
+    assert two.observers.tolist() == [0, 1, 2, 3]
+
+
+# ------------------------------------------------------------------------------------------------------------ groups
+
+
+def test_groups_keep_simulated_people_apart():
+    table, _ = table_of(answered(observers(people=2, simulated=2, models=1)))
+    assert {g.name: g.members.tolist() for g in groups_of(table)} == {PEOPLE: [0, 1], SIMULATED: [2, 3], MODELS: [4]}
+    assert [g.drawn for g in groups_of(table)] == [True, True, False]
+    table, _ = table_of(answered(observers(models=2)))
+    assert [g.name for g in groups_of(table)] == [MODELS]
+
+
+@pytest.mark.parametrize("name", ["people", "simulated people", "models"])
+def test_no_observer_has_the_name_of_a_group(name):
+    rows = answered([(name, "human"), ("human:1", "human")])
+    with pytest.raises(InvalidInput, match=f"got an observer '{name}'"):
+        cosight.compare(trials(rows), resamples=2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "pairs"),
+    [
+        ("all", [[0, 1], [2, 0], [3, 0], [2, 1], [3, 1], [2, 3]]),
+        ("human-human", [[0, 1]]),
+        ("human-model", [[2, 0], [3, 0], [2, 1], [3, 1]]),  # the model before the person
+        ("model-model", [[2, 3]]),
+    ],
+)
+def test_pairs_of_a_kind(kind, pairs):
+    found = pairs_of(np.array([True, True, False, False]), kind)
+    assert found.tolist() == pairs
+
+
+def test_an_unknown_kind_of_pair():
+    with pytest.raises(InvalidInput, match="one of all, human-human, human-model, model-model, got 'both'"):
+        pairs_of(np.array([True, True]), "both")
+
+
+def test_simulated_people_count_as_people_for_pairs_and_never_share_a_mean():
+    rows = answered(observers(people=4, simulated=4, models=1))
+    found = cosight.compare(trials(rows), measure=["ec"], pairs="human-human", resamples=20)
+    pairs = {(r.observer, r.against) for r in found.rows if r.measure == "error_consistency"}
+    assert ("human:0", "simulated:0") in pairs
+    assert not any("model" in name for pair in pairs for name in pair)
+    real, made = ([r for r in rows if r["kind"] != kind] for kind in ("simulated", "human"))
+    alone = cosight.compare(trials(real), measure=["ec"], pairs="human-human", resamples=20)
+    assert row_of(found, "people", "people", "error_consistency") == row_of(
+        alone, "people", "people", "error_consistency"
+    )
+    apart = row_of(
+        cosight.compare(trials(made), measure=["ec"], resamples=20), SIMULATED, SIMULATED, "error_consistency"
+    )
+    assert row_of(found, SIMULATED, SIMULATED, "error_consistency") == apart
+    assert row_of(found, PEOPLE, SIMULATED, "error_consistency").note == "mean of 16 pairs"
+    assert {r.observer for r in found.rows if "ceiling" in r.measure} == {PEOPLE, SIMULATED}

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import cosight
+from cosight.scoring.blocks import Block, Key, finite_samples
+from cosight.scoring.derived import correlations, difference_rows, normalised, rank_rows
+from tests.scoring.made import answered, observers, row_of, trials
+
+EC = "error_consistency"
+MODELS = {"x", "y", "z"}
+
+
+def block(entries, group=(), resamples=50, spread=0.01, seed=0):
+    """A block of (observer, against, measure) -> value, resamples scattered around it."""
+    values = np.array(list(entries.values()), dtype=float)
+    noise = np.random.default_rng(seed).normal(0, spread, (len(values), resamples))
+    samples, n = finite_samples(values, values[:, None] + noise), np.full(len(values), 9.0)
+    return Block(group, tuple(Key(*key) for key in entries), values, samples, n, ("",) * len(values))
+
+
+def test_a_share_of_the_ceiling_is_never_clipped():
+    given = block(
+        {
+            ("people", "people", EC): 0.4,
+            ("x", "people", EC): 0.1,
+            ("y", "people", EC): 0.6,
+            ("models", "people", EC): 0.35,
+        }
+    )
+    found = {b.keys[0]: b for b in normalised(given, MODELS)}
+    assert {key: b.values[0] for key, b in found.items()} == pytest.approx(
+        {
+            Key("x", "people", f"{EC}.normalised"): 0.25,
+            Key("y", "people", f"{EC}.normalised"): 1.5,
+            Key("models", "people", f"{EC}.normalised"): 0.875,
+        }
+    )
+    share = found[Key("y", "people", f"{EC}.normalised")]
+    assert share.samples[0] == pytest.approx(given.samples[2] / given.samples[0])  # resample by resample
+
+
+def test_a_distance_is_turned_round_so_that_one_is_as_alike_as_people():
+    given = block({("people", "people", "hellinger"): 0.2, ("x", "people", "hellinger"): 0.8})
+    assert normalised(given, MODELS)[0].values[0] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {("x", "people", EC): 0.1},  # no ceiling
+        {("people", "people", EC): 0.4, ("human:1", "people", EC): 0.3},  # people are the ceiling
+        {("people", "people", EC): 0.4, ("simulated people", "people", EC): 0.3, ("simulated:1", "people", EC): 0.3},
+        {("people", "people", EC): 0.4, ("x", "simulated people", EC): 0.3},  # another ceiling
+        {("people", "people", "accuracy_difference"): 0.4, ("x", "people", "accuracy_difference"): 0.3},  # no direction
+    ],
+)
+def test_nothing_to_take_a_share_of(entries):
+    assert normalised(block(entries), MODELS) == []
+
+
+def test_a_ceiling_of_zero_or_infinity_gives_no_share():
+    zero = normalised(block({("people", "people", EC): 0.0, ("x", "people", EC): 0.1}, spread=0), MODELS)[0]
+    assert np.isnan(zero.values[0])
+    kl = "kullback_leibler"
+    endless = normalised(block({("people", "people", kl): np.inf, ("x", "people", kl): np.inf}, spread=0), MODELS)
+    assert np.isnan(endless[0].values[0])
+
+
+def test_ranks_go_from_the_most_alike_and_carry_intervals():
+    given = block(
+        {("x", "people", EC): 0.1, ("y", "people", EC): 0.5, ("human:1", "people", EC): 0.9, ("z", "people", EC): 0.102}
+    )
+    rows = {r.observer: r for r in rank_rows(given, [EC], MODELS, level=0.95, seed=4)}
+    assert {name: r.value for name, r in rows.items()} == {"y": 1, "z": 2, "x": 3}
+    assert (rows["y"].low, rows["y"].high) == (1, 1)
+    assert (rows["x"].low, rows["x"].high) == (2, 3)  # nothing tells x and z apart
+    assert rows["x"].measure == f"{EC}.rank"
+    assert (rows["x"].note, rows["x"].seed) == ("of 3 models", 4)
+
+
+def test_ranks_of_a_distance_start_at_the_shortest():
+    given = block({("x", "people", "hellinger"): 0.1, ("y", "people", "hellinger"): 0.5})
+    assert {r.observer: r.value for r in rank_rows(given, ["hellinger"], MODELS, level=0.95, seed=0)} == {
+        "x": 1,
+        "y": 2,
+    }
+
+
+@pytest.mark.parametrize("measure", [EC, "accuracy_difference"])
+def test_one_model_or_a_measure_without_direction_has_no_rank(measure):
+    given = block({("x", "people", measure): 0.1} | ({("y", "people", measure): 0.2} if measure != EC else {}))
+    assert rank_rows(given, [measure], MODELS, level=0.95, seed=0) == []
+
+
+def test_a_difference_is_paired_over_the_same_resamples():
+    given = block({("x", "people", EC): 0.3, ("y", "people", EC): 0.1})
+    shared = np.random.default_rng(1).normal(0, 1, 50)  # what moves both alike cancels
+    given = Block(given.group, given.keys, given.values, given.samples + shared, given.n, given.notes)
+    (row,) = difference_rows(given, [EC], MODELS, level=0.95, seed=0)
+    assert (row.observer, row.against, row.measure) == ("x", "y", f"{EC}.difference")
+    assert row.value == pytest.approx(0.2)
+    assert 0.15 < row.low < 0.2 < row.high < 0.25
+    assert row.note == f"against the same people; p = {2 / 51:.4f}"  # no resample on the other side
+
+
+@pytest.mark.parametrize(("other", "why"), [(np.inf, "infinite"), (np.nan, "undefined")])
+def test_a_difference_from_what_is_no_number_says_so(other, why):
+    given = block({("x", "people", EC): 0.3, ("y", "people", EC): other}, spread=0)
+    (row,) = difference_rows(given, [EC], MODELS, level=0.95, seed=0)
+    assert (row.value, row.low, row.high) == (None, None, None)
+    assert row.note == f"against the same people; {why}"
+
+
+def test_people_and_models_are_known_by_kind_not_by_name():
+    who = [("alice", "human"), ("bob", "human"), ("human:net", "model"), ("net", "model")]
+    found = cosight.compare(trials(answered(who)), measure=["ec"], resamples=20)
+    ranked = {r.observer for r in found.rows if r.measure == f"{EC}.rank"}
+    assert ranked == {"human:net", "net"}
+    assert {r.observer for r in found.rows if r.measure == f"{EC}.normalised"} == {"human:net", "net", "models"}
+    (row,) = (r for r in found.rows if r.measure == f"{EC}.difference")
+    assert {row.observer, row.against} == {"human:net", "net"}
+
+
+# ------------------------------------------------------------------------------------------------------ correlations
+
+
+def pairs(values_a, values_b, group):
+    entries = {(f"o{i}", f"p{i}", "a"): v for i, v in enumerate(values_a)}
+    entries |= {(f"o{i}", f"p{i}", "b"): v for i, v in enumerate(values_b)}
+    entries |= {("people", "people", "a"): 99.0, ("people", "people", "b"): -99.0}  # a mean is no pair
+    return block(entries, (("experiment", group),))
+
+
+def test_correlations_match_scipy_in_each_group_pooled_and_on_average():
+    rng = np.random.default_rng(0)
+    one, two = rng.normal(size=(2, 8)), rng.normal(size=(2, 6)) + 5
+    inside_one, inside_two, everywhere, average = correlations([pairs(*one, "1"), pairs(*two, "2")], ["a", "b"])
+    expected = [stats.spearmanr(*part).statistic for part in (one, two, np.hstack([one, two]))]
+    assert [b.values[0] for b in (inside_one, inside_two, everywhere)] == pytest.approx(expected)
+    assert average.values[0] == pytest.approx(np.mean(expected[:2]))
+    assert [b.n[0] for b in (inside_one, inside_two, everywhere, average)] == [8, 6, 14, 14]
+    assert everywhere.group == ()
+    assert average.group == (("experiment", "*"),)
+    assert everywhere.notes == ("global: pairs of all groups pooled",)
+    assert average.samples[0] == pytest.approx((inside_one.samples[0] + inside_two.samples[0]) / 2)
+
+
+def test_undefined_pairs_are_left_out_and_counted():
+    (found,) = correlations([pairs([1, 2, np.nan, 4], [1, 3, 2, 4], "1")], ["a", "b"])
+    assert (found.values[0], found.n[0], found.notes[0]) == (1.0, 3, "1 pairs undefined left out")
+
+
+def test_a_group_without_a_correlation_is_left_out_of_the_average():
+    *_, average = correlations([pairs([1, 2, 3], [1, 2, 3], "1"), pairs([1, 1, 1], [1, 2, 3], "2")], ["a", "b"])
+    assert average.values[0] == 1.0
+    assert average.notes[0] == "average: mean in-domain r of 1 groups, 1 undefined left out"
+
+
+def test_compare_correlates_measures_over_pairs():
+    rows = answered(observers(people=4, models=2), skill=0.3)
+    found = cosight.compare(trials(rows), measure=["ec", "cles"], by=["experiment"], correlate=True, resamples=20)
+    one, two = EC, "class_level_error_similarity"
+
+    def values(measure, group):
+        single = [
+            r
+            for r in found.rows
+            if r.measure == measure and r.group == group and r.against and ":" in r.observer and ":" in r.against
+        ]
+        return [r.value for r in single]
+
+    for group in ("experiment=one", "experiment=two"):
+        expected = stats.spearmanr(values(one, group), values(two, group)).statistic
+        assert row_of(found, one, two, "rank_correlation", group).value == pytest.approx(expected)
+    assert row_of(found, one, two, "rank_correlation", "").n == 30
+    assert row_of(found, one, two, "rank_correlation", "experiment=*").note.startswith("average")
