@@ -115,10 +115,11 @@ def test_an_observer_without_trials_in_a_cell_is_not_in_it():
 
 def test_groups_keep_simulated_people_apart():
     table, _ = table_of(answered(observers(people=2, simulated=2, models=1)))
-    assert {g.name: g.members.tolist() for g in groups_of(table)} == {PEOPLE: [0, 1], SIMULATED: [2, 3], MODELS: [4]}
-    assert [g.drawn for g in groups_of(table)] == [True, True, False]
+    groups = groups_of(table.people, table.simulated)
+    assert {g.name: g.members.tolist() for g in groups} == {PEOPLE: [0, 1], SIMULATED: [2, 3], MODELS: [4]}
+    assert [g.drawn for g in groups] == [True, True, False]
     table, _ = table_of(answered(observers(models=2)))
-    assert [g.name for g in groups_of(table)] == [MODELS]
+    assert [g.name for g in groups_of(table.people, table.simulated)] == [MODELS]
 
 
 @pytest.mark.parametrize("name", ["people", "simulated people", "models"])

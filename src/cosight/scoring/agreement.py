@@ -16,41 +16,32 @@ from cosight.measures.agreement import (
 )
 from cosight.measures.answers import Answers
 from cosight.measures.survey import cronbach_alpha, cronbach_alpha_resampled
-from cosight.measures.uncertainty import draw_stimuli
 from cosight.scoring.blocks import Block, Key
 from cosight.scoring.crowd import ENOUGH_PEOPLE, Draw
+from cosight.scoring.groups import Group
 
 __all__ = ["AGREEMENT", "agreement_blocks"]
 
 AGREEMENT = ("fleiss_kappa", "krippendorff_alpha", "intra_annotator_kappa", "cronbach_alpha")
 
 
-def agreement_blocks(
-    group: tuple[tuple[str, str], ...],
-    drawn: Draw,
-    members: NDArray[np.int64],
-    who: str,
-    names: Sequence[str],
-    stimuli: NDArray[np.object_],
-) -> list[Block]:
-    """Agreement of the people in rows `members`; `stimuli` names the stimulus of each column.
+def agreement_blocks(drawn: Draw, people: Group, names: Sequence[str], stimuli: NDArray[np.object_]) -> list[Block]:
+    """Agreement of a group of people; `stimuli` names the stimulus of each column.
 
     Intervals are over stimuli, the people staying the same; Cronbach's alpha is about people, so they are drawn.
     """
-    answers = drawn.answers.of(members)
-    resamples = len(drawn.times)
-    weights = draw_stimuli(np.ones(answers.stimuli, dtype=np.int64), resamples, drawn.rng, clusters=drawn.clusters)
+    answers, weights = drawn.answers.of(people.members), drawn.weights()
     makers = {
         "fleiss_kappa": lambda: _fleiss(answers, weights),
         "krippendorff_alpha": lambda: _krippendorff(answers, weights),
         "intra_annotator_kappa": lambda: _intra(answers, weights, stimuli),
-        "cronbach_alpha": lambda: _cronbach(answers, drawn.times[:, members]),
+        "cronbach_alpha": lambda: _cronbach(answers, drawn.times[:, people.members]),
     }
     blocks = []
     for name in names:
         value, samples, n, note = makers[name]()
-        key = Key(who, None, name)
-        blocks.append(Block(group, (key,), np.array([value]), samples[None], np.array([float(n)]), (note,)))
+        key, note = Key(people.name, None, name), note.replace(" people", f" {people.name}", 1)
+        blocks.append(Block(drawn.cell.group, (key,), np.array([value]), samples[None], np.array([float(n)]), (note,)))
     return blocks
 
 

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cosight.errors import InvalidInput
 from cosight.measures import measures, pair_forms, solo_forms
-from cosight.measures.answers import NO_ANSWER, common_trials
-from cosight.scoring.blocks import Block, joined, nested_means, rows_of
-from cosight.scoring.cell import Options, block_of
-from cosight.scoring.crowd import stream
+from cosight.measures.answers import NO_ANSWER, CodeArray, common_trials
+from cosight.measures.facts import PairForm
+from cosight.scoring.blocks import Block, empty, joined, nested_means, rows_of
+from cosight.scoring.crowd import Draw, draw, stream
 from cosight.scoring.derived import correlations, difference_rows, normalised, rank_rows
-from cosight.scoring.groups import PAIR_KINDS, pairs_of
-from cosight.scoring.outputs import OUTPUT_MEASURES, Outputs
+from cosight.scoring.duos import ceiling_blocks, duo_blocks
+from cosight.scoring.groups import PAIR_KINDS, check_names, pairs_of
+from cosight.scoring.outputs import OUTPUT_MEASURES, Outputs, output_form
 from cosight.scoring.presets import Preset, presets
 from cosight.scoring.rows import Row, Scores, settings_of
+from cosight.scoring.solo import solo_block
 from cosight.trials.cues import texture_codes
 from cosight.trials.join import Cell, Table, align, cells
 from cosight.trials.reading import read
 from cosight.trials.spaces import LabelSpace, label_space
 from cosight.trials.table import Trials, concat
 
-__all__ = ["DEFAULT_MEASURES", "MISSING", "Progress", "check_truth", "compare", "load"]
+__all__ = ["DEFAULT_MEASURES", "MISSING", "Progress", "check_table", "compare", "load"]
 
 DEFAULT_MEASURES = (
     "accuracy",
@@ -32,6 +34,18 @@ DEFAULT_MEASURES = (
     "class_level_error_similarity",
 )
 MISSING = ("leave-out", "random")
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What is asked of every cell."""
+
+    solos: tuple[str, ...]
+    duos: tuple[str, ...]
+    pairs: str
+    resamples: int
+    seed: int
+
 
 Progress = Callable[[int, int, str], None]  # cells done, cells in all, what is next
 
@@ -69,10 +83,10 @@ def compare(
     grouping = tuple(by if by is not None else (chosen.by if chosen else ()))
     trials = load(*sources, labels=labels)
     table = _table(trials, chosen, gamma)
-    check_truth(table)
+    check_table(table)
     if missing == "random":
         table = _guessed(table, seed)
-    options = Options(
+    options = _Options(
         tuple(n for n in names if n in solo_forms),
         tuple(n for n in names if n not in solo_forms),
         pairs,
@@ -103,8 +117,9 @@ def load(*sources: str | Path | Trials, labels: str | LabelSpace | None = None) 
     return table if space is None else table.with_space(space)
 
 
-def check_truth(table: Table) -> None:
-    """Refuse a table in which no stimulus has a known truth."""
+def check_table(table: Table) -> None:
+    """Refuse a table in which no stimulus has a known truth, or an observer is called like a group."""
+    check_names(table.observers)
     if not table.answers.shown.any():
         raise InvalidInput("scoring needs the truth of some stimulus, got none; add trials that tell it")
 
@@ -148,7 +163,7 @@ def _guessed(table: Table, seed: int) -> Table:
     return replace(table, answers=replace(table.answers, response=response), notices=(*table.notices, notice))
 
 
-def _check(table: Table, options: Options) -> None:
+def _check(table: Table, options: _Options) -> None:
     """Refuse tables in which nothing can be compared."""
     if not options.duos:
         return
@@ -169,22 +184,42 @@ def _check(table: Table, options: Options) -> None:
 
 
 def _blocks(
-    table: Table, parts: Sequence[Cell], options: Options, outputs: Outputs | None, progress: Progress | None
+    table: Table, parts: Sequence[Cell], options: _Options, outputs: Outputs | None, progress: Progress | None
 ) -> list[Block]:
     texture = texture_codes(table.columns, table.labels) if "shape_bias" in options.solos else None
     blocks = []
     for index, cell in enumerate(parts):
         if progress:
             progress(index, len(parts), "; ".join(value for _, value in cell.group) or "all trials")
-        cues = texture if texture is not None and (texture[cell.columns] >= 0).any() else None
-        blocks.append(block_of(table, cell, options, cues, outputs))
+        cues = None if texture is None or not (texture[cell.columns] >= 0).any() else texture[cell.columns]
+        blocks.append(_block(table, cell, options, cues, outputs))
     if progress:
         progress(len(parts), len(parts), "")
     return blocks
 
 
+def _block(table: Table, cell: Cell, options: _Options, texture: CodeArray | None, outputs: Outputs | None) -> Block:
+    """All numbers of a cell with their resamples."""
+    only_answers = texture is None and outputs is None
+    drawn = draw(table, cell, resamples=options.resamples, seed=options.seed, merge=only_answers)
+    blocks = [block for name in options.solos if (block := solo_block(drawn, name, texture)) is not None]
+    pairs = pairs_of(table.people[drawn.observers], options.pairs)
+    if len(pairs):
+        forms = {name: _form(name, drawn, outputs) for name in options.duos}
+        blocks += duo_blocks(drawn, pairs, forms)
+        if options.pairs != "model-model":
+            blocks += ceiling_blocks(drawn, forms)
+    return joined(blocks) if blocks else empty(cell.group, options.resamples)
+
+
+def _form(name: str, drawn: Draw, outputs: Outputs | None) -> PairForm:
+    if outputs is None or name in pair_forms:
+        return pair_forms[name]
+    return output_form(name, outputs, drawn.observers, drawn.cell.columns)
+
+
 def _rows(
-    blocks: list[Block], by: tuple[str, ...], options: Options, models: set[str], level: float, correlate: bool
+    blocks: list[Block], by: tuple[str, ...], options: _Options, models: set[str], level: float, correlate: bool
 ) -> list[Row]:
     means = nested_means(blocks, by)
     rows: list[Row] = []

@@ -14,9 +14,10 @@ from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
 from cosight.measures.sums import BLOCK, Weights
 from cosight.measures.uncertainty import Compressed, compress, draw_people, draw_stimuli
+from cosight.scoring.groups import Group, groups_of
 from cosight.trials.join import Cell, Table
 
-__all__ = ["ENOUGH_PEOPLE", "Draw", "draw", "stream"]
+__all__ = ["ENOUGH_PEOPLE", "Draw", "draw", "few", "stream"]
 
 Resampled = Callable[[Answers, Weights], FloatArray]  # (..., resamples)
 
@@ -29,18 +30,30 @@ ENOUGH_PEOPLE = 4  # fewer cannot be resampled: three draw the same person thric
 class Draw:
     """The answers of one cell and how its stimuli and people are drawn again."""
 
+    cell: Cell
     answers: Answers
+    names: tuple[str, ...]  # of the observers, for each row of `answers`
+    groups: tuple[Group, ...]  # of those rows
     patterns: Compressed  # the same answers, merged where that saves work
     clusters: NDArray[np.object_] | None  # the stimulus of each column, when some were presented more than once
     observers: NDArray[np.int64]  # of the table, for each row of `answers`
     times: FloatArray  # (resamples, rows of `answers`): how often each observer counts
     seed: int
-    group: str  # of the cell
 
     @property
     def rng(self) -> np.random.Generator:
         """Random numbers for the stimuli, always from their start: every number of a cell sees the same resamples."""
-        return stream(self.seed, "stimuli", self.group)
+        return stream(self.seed, "stimuli", str(self.cell.group))
+
+    @property
+    def crowds(self) -> list[Group]:
+        """The groups of people, real and simulated."""
+        return [group for group in self.groups if group.drawn]
+
+    def weights(self) -> Weights:
+        """How often each column is drawn, all resamples at once; (resamples, columns)."""
+        counts = np.ones(self.answers.stimuli, dtype=np.int64)
+        return draw_stimuli(counts, len(self.times), self.rng, clusters=self.clusters)
 
     def sample(self, functions: Sequence[Resampled]) -> list[FloatArray]:
         """The values of each function on every resample of the stimuli, resamples along the last axis.
@@ -81,7 +94,16 @@ def draw(table: Table, cell: Cell, *, resamples: int, seed: int, merge: bool = T
     elif merge and answers.observers <= _MERGE_UP_TO:
         patterns = compress(answers)
     times = _times(table, cell, resamples, seed)[:, present]
-    return Draw(answers, patterns, clusters, present, times, seed, str(cell.group))
+    names = tuple(table.observers[i] for i in present)
+    groups = groups_of(table.people[present], table.simulated[present])
+    return Draw(cell, answers, names, groups, patterns, clusters, present, times, seed)
+
+
+def few(group: Group) -> str:
+    """What a note adds where a group of people is too small to be drawn again."""
+    if not group.drawn or len(group.members) >= ENOUGH_PEOPLE:
+        return ""
+    return f"; interval over stimuli only, {len(group.members)} {group.name} are too few to resample"
 
 
 def _times(table: Table, cell: Cell, resamples: int, seed: int) -> FloatArray:

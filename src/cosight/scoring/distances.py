@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from cosight.arrays import FloatArray
 from cosight.measures.distance import distance_items
 from cosight.measures.sums import BLOCK, divide
-from cosight.measures.uncertainty import draw_stimuli
 from cosight.scoring.blocks import Block, Key, finite_samples, joined
 from cosight.scoring.crowd import ENOUGH_PEOPLE, Draw, stream
+from cosight.scoring.groups import Group
 from cosight.scoring.outputs import Outputs
 from cosight.trials.join import Cell
 
@@ -36,17 +36,15 @@ class _Crowd:
     weights: NDArray[np.float32]  # (1 + resamples, stimuli); the first row counts every stimulus once
 
 
-def distance_block(
-    cell: Cell, drawn: Draw, outputs: Outputs, names: Sequence[str], people: NDArray[np.int64], against: str, seed: int
-) -> Block:
-    """Mean distance of every observer to `people` (rows of the cell), with crossed resamples, and the ceilings."""
-    crowd = _crowd(drawn, outputs, people)
+def distance_block(drawn: Draw, outputs: Outputs, names: Sequence[str], people: Group) -> Block:
+    """Mean distance of every observer to a group of people, with crossed resamples, and the ceilings."""
+    cell, against = drawn.cell, people.name
+    crowd = _crowd(drawn, outputs, people.members)
     given = {
-        outputs.table.observers[observer]: outputs.distributions(int(observer), cell.columns)
-        for observer in drawn.observers
+        label: outputs.distributions(observer, cell.columns)
+        for label, observer in zip(drawn.names, drawn.observers.tolist(), strict=True)
     }
-    labels = list(given)
-    persons = [labels[row] for row in people]
+    persons = [drawn.names[row] for row in people.members]
     others = {name: own for name, own in given.items() if name not in persons}
     found = _mean_distances(crowd.said, crowd.times, crowd.weights, others, names)
     for index, name in enumerate(persons):
@@ -55,13 +53,13 @@ def distance_block(
         found |= _mean_distances(crowd.said, times, crowd.weights, {name: given[name]}, names)
     blocks = [
         _block(cell, Key(label, against, name), *found[label, name], "held against the others" * (label in persons))
-        for label in labels
+        for label in drawn.names
         for name in names
     ]
-    if len(people) >= 2:
+    if len(persons) >= 2:
         blocks += _leave_one_out(cell, blocks, crowd, persons, names, against)
-    if len(people) >= ENOUGH_PEOPLE:
-        rng = stream(seed, "halves of people", str(cell.group))
+    if len(persons) >= ENOUGH_PEOPLE:
+        rng = stream(drawn.seed, "halves of people", str(cell.group))
         blocks += _split_half(cell, crowd, names, against, rng)
     return joined(blocks)
 
@@ -69,9 +67,7 @@ def distance_block(
 def _crowd(drawn: Draw, outputs: Outputs, people: NDArray[np.int64]) -> _Crowd:
     response = drawn.answers.response[people]
     said = (response[:, :, None] == np.arange(len(outputs.table.labels))).astype(np.float32)
-    resamples = len(drawn.times)
-    counts = np.ones(drawn.answers.stimuli, dtype=np.int64)
-    weights = draw_stimuli(counts, resamples, drawn.rng, clusters=drawn.clusters)
+    weights = drawn.weights()
     times = drawn.times[:, people].astype(np.float32)
     once = np.ones((1, times.shape[1]), dtype=np.float32), np.ones((1, weights.shape[1]), dtype=np.float32)
     return _Crowd(said, np.concatenate([once[0], times]), np.concatenate([once[1], weights]))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cosight.arrays import BoolArray
 from cosight.errors import InvalidInput
 from cosight.measures.sums import Pairs
-from cosight.trials.join import Table
 
-__all__ = ["MODELS", "PAIR_KINDS", "PEOPLE", "SIMULATED", "Group", "PairKind", "groups_of", "pairs_of"]
+__all__ = ["MODELS", "PAIR_KINDS", "PEOPLE", "SIMULATED", "Group", "PairKind", "check_names", "groups_of", "pairs_of"]
 
 PairKind = Literal["all", "human-human", "human-model", "model-model"]
 PAIR_KINDS: tuple[str, ...] = get_args(PairKind)
@@ -33,21 +34,21 @@ class Group:
         return self.name != MODELS
 
 
-def groups_of(table: Table) -> list[Group]:
-    """The groups of a table that have members, people first. Simulated people never share a mean with real ones."""
-    for name in {PEOPLE, SIMULATED, MODELS} & set(table.observers):
+def check_names(observers: Sequence[str]) -> None:
+    """Refuse an observer who is called like a group."""
+    for name in {PEOPLE, SIMULATED, MODELS} & set(observers):
         raise InvalidInput(
             f"rows about a group are called {PEOPLE}, {SIMULATED} or {MODELS}, got an observer {name!r}; rename it"
         )
-    parts = [
-        (PEOPLE, table.people & ~table.simulated),
-        (SIMULATED, table.simulated),
-        (MODELS, ~table.people),
-    ]
-    return [Group(name, np.flatnonzero(mask)) for name, mask in parts if mask.any()]
 
 
-def pairs_of(people: NDArray[np.bool_], kind: str) -> Pairs:
+def groups_of(people: BoolArray, simulated: BoolArray) -> tuple[Group, ...]:
+    """The groups that have members, people first. Simulated people never share a mean with real ones."""
+    parts = [(PEOPLE, people & ~simulated), (SIMULATED, simulated), (MODELS, ~people)]
+    return tuple(Group(name, np.flatnonzero(mask)) for name, mask in parts if mask.any())
+
+
+def pairs_of(people: BoolArray, kind: str) -> Pairs:
     """All pairs of a kind, (pairs, 2): a model before the person it is held against, else in order."""
     if kind not in PAIR_KINDS:
         raise InvalidInput(f"pairs must be one of {', '.join(PAIR_KINDS)}, got {kind!r}")

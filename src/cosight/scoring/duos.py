@@ -1,0 +1,146 @@
+"""Measures of two observers: every pair, means over groups, split-half ceilings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations_with_replacement
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosight.arrays import FloatArray
+from cosight.measures import measures
+from cosight.measures.answers import Answers
+from cosight.measures.ceilings import half_pairs, split_half_crowds
+from cosight.measures.consistency import reachable_kappa
+from cosight.measures.facts import PairForm
+from cosight.measures.sums import Pairs
+from cosight.measures.uncertainty import Compressed, mean_over_pairs
+from cosight.scoring.blocks import Block, Key, finite_samples
+from cosight.scoring.crowd import ENOUGH_PEOPLE, Draw, Resampled, few, stream
+from cosight.scoring.groups import MODELS, PEOPLE, Group
+from cosight.scoring.outputs import OUTPUT_MEASURES
+
+__all__ = ["ceiling_blocks", "duo_blocks"]
+
+_SPLITS = 20
+
+
+def duo_blocks(drawn: Draw, pairs: Pairs, forms: dict[str, PairForm]) -> list[Block]:
+    """Measures of pairs (rows of the draw) and their means over groups."""
+    functions = [_on_pairs(form, pairs) for form in forms.values()]
+    blocks = []
+    for (name, form), sampled in zip(forms.items(), drawn.sample(functions), strict=True):
+        each = _pair_block(drawn, pairs, name, form, sampled)
+        blocks += [each, *_means(each, drawn, pairs, name)]
+    return blocks
+
+
+def _on_pairs(form: PairForm, pairs: Pairs) -> Resampled:
+    return lambda answers, weights: form.resampled(answers, weights, pairs)
+
+
+def _pair_block(drawn: Draw, pairs: Pairs, name: str, form: PairForm, sampled: FloatArray) -> Block:
+    values = form.matrix(drawn.answers)[pairs[:, 0], pairs[:, 1]]
+    keys = tuple(Key(drawn.names[a], drawn.names[b], name) for a, b in pairs)
+    notes = [""] * len(pairs)
+    if name == "error_consistency":
+        notes = [_reachable(drawn.answers, a, b) for a, b in pairs]
+    notes = [note if not np.isnan(v) else _undefined(name) for note, v in zip(notes, values, strict=True)]
+    n = form.count(drawn.answers, pairs)
+    return Block(drawn.cell.group, keys, values, finite_samples(values, sampled), n, tuple(notes))
+
+
+def _reachable(answers: Answers, a: int, b: int) -> str:
+    seen = answers.shown[a] & answers.shown[b]
+    if not seen.any():
+        return ""
+    right = answers.correct[:, seen]
+    ends = reachable_kappa(float(right[a].mean()), float(right[b].mean()))
+    return "" if np.isnan(ends.lowest) else f"reachable {ends.lowest:.3f} to {ends.highest:.3f}"
+
+
+def _undefined(name: str) -> str:
+    reasons = {
+        "misclassification_agreement": "undefined: no joint errors, or all with the same answer",
+        "class_level_error_similarity": "undefined: no errors",
+        "class_level_error_similarity_pooled": "undefined: no errors",
+        **dict.fromkeys(OUTPUT_MEASURES, "undefined: no stimulus for which both gave probabilities"),
+    }
+    return reasons.get(name, "undefined: no common trials, or both always right or both always wrong")
+
+
+def _means(each: Block, drawn: Draw, pairs: Pairs, name: str) -> list[Block]:
+    """Means over the pairs between two groups, and of each observer with a group of people."""
+    blocks = []
+    for g, h in combinations_with_replacement(drawn.groups, 2):
+        first, second = (h, g) if h.name == MODELS else (g, h)  # models are held against people
+        chosen = _between(pairs, first.members, second.members)
+        if len(chosen):
+            ceiling = "leave-one-person-out ceiling; " if g.name == h.name == PEOPLE else ""
+            people = _members(drawn, *(group for group in (g, h) if group.drawn))
+            key = Key(first.name, second.name, name)
+            blocks.append(_mean(each.at(chosen), pairs[chosen], drawn.times, people, key, ceiling, few(g)))
+    for group in drawn.crowds:
+        for row, observer in enumerate(drawn.names):
+            chosen = _between(pairs, np.array([row]), group.members)
+            if len(chosen):
+                others = _members(drawn, group)
+                others[row] = False  # the one the row is about is not drawn again
+                key = Key(observer, group.name, name)
+                blocks.append(_mean(each.at(chosen), pairs[chosen], drawn.times, others, key, "", few(group)))
+    return blocks
+
+
+def _members(drawn: Draw, *groups: Group) -> NDArray[np.bool_]:
+    mask = np.zeros(len(drawn.names), dtype=np.bool_)
+    for group in groups:
+        mask[group.members] = True
+    return mask
+
+
+def _between(pairs: Pairs, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which pairs have one observer in each of the two."""
+    a, b = pairs.T
+    forth, back = np.isin(a, first) & np.isin(b, second), np.isin(a, second) & np.isin(b, first)
+    return np.flatnonzero(forth | back)
+
+
+def _mean(
+    each: Block, pairs: Pairs, times: FloatArray, people: NDArray[np.bool_], key: Key, before: str, after: str
+) -> Block:
+    """The mean over pairs; `people` are drawn again."""
+    defined = ~np.isnan(each.values)
+    samples = mean_over_pairs(each.samples, pairs, times, people)
+    value = each.values[defined].mean() if defined.any() else float("nan")
+    n = each.n[defined].mean() if defined.any() else 0.0
+    left_out = f", {int((~defined).sum())} undefined left out" if not defined.all() else ""
+    note = f"{before}mean of {int(defined.sum())} pairs{left_out}{after}"
+    return Block(each.group, (key,), np.array([value]), samples[None], np.array([n]), (note,))
+
+
+def ceiling_blocks(drawn: Draw, forms: dict[str, PairForm]) -> list[Block]:
+    """The split-half ceiling of each measure, for real and for simulated people; intervals over stimuli."""
+    blocks = []
+    able = {name: f for name, f in forms.items() if measures[name].symmetric and name not in OUTPUT_MEASURES}
+    for group in drawn.crowds:
+        if len(group.members) >= ENOUGH_PEOPLE:
+            rng = stream(drawn.seed, "halves", group.name, str(drawn.cell.group))
+            crowds = split_half_crowds(drawn.answers.of(group.members), splits=_SPLITS, rng=rng)
+            blocks += [_ceiling(drawn, crowds, group, name, form) for name, form in able.items()]
+    return blocks
+
+
+def _ceiling(drawn: Draw, crowds: Answers, group: Group, name: str, form: PairForm) -> Block:
+    halves, nobody = half_pairs(_SPLITS), np.zeros(2 * _SPLITS, dtype=np.bool_)
+    whole = form.matrix(crowds)[halves[:, 0], halves[:, 1]]
+    defined = ~np.isnan(whole)
+    value = whole[defined].mean() if defined.any() else float("nan")
+    again = replace(drawn, patterns=Compressed(crowds, np.ones(crowds.stimuli, dtype=np.int64)))
+    sampled = again.sample([_on_pairs(form, halves)])[0]
+    mean = mean_over_pairs(sampled, halves, np.ones((sampled.shape[1], 2 * _SPLITS)), nobody)
+    key = Key(group.name, group.name, f"{name}.ceiling_split_half")
+    crowd = f"two halves of {len(group.members)} {group.name}"
+    note = f"majority answers of {crowd}, mean of {_SPLITS} splits; interval over stimuli"
+    n = form.count(crowds, halves).mean()
+    return Block(drawn.cell.group, (key,), np.array([value]), mean[None], np.array([n]), (note,))
