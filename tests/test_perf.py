@@ -32,7 +32,7 @@ def small(perf):
 
 def test_every_line_is_measured(perf, small):
     found = perf.lines.lines(small)
-    assert len(found) == 6
+    assert len(found) == 7
     assert all(line.ours > 0 and line.theirs > 0 and math.isfinite(line.ratio) for line in found)
     assert sum(line.limit is not None for line in found) == 5
     text = perf.run.table(found)

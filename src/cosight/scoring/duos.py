@@ -24,6 +24,7 @@ from cosight.scoring.outputs import OUTPUT_MEASURES
 __all__ = ["ceiling_blocks", "duo_blocks"]
 
 _SPLITS = 20
+_SCARCE = 5  # joint errors (EC) or equal ones (MA) below which resamples vary too little; docs/uncertainty.md
 
 
 def duo_blocks(drawn: Draw, pairs: Pairs, forms: dict[str, PairForm]) -> list[Block]:
@@ -43,20 +44,32 @@ def _on_pairs(form: PairForm, pairs: Pairs) -> Resampled:
 def _pair_block(drawn: Draw, pairs: Pairs, name: str, form: PairForm, sampled: FloatArray) -> Block:
     values = form.matrix(drawn.answers)[pairs[:, 0], pairs[:, 1]]
     keys = tuple(Key(drawn.names[a], drawn.names[b], name) for a, b in pairs)
-    notes = [""] * len(pairs)
-    if name == "error_consistency":
-        notes = [_reachable(drawn.answers, a, b) for a, b in pairs]
+    notes = [_note(name, drawn.answers, a, b) for a, b in pairs]
     notes = [note if not np.isnan(v) else _undefined(name) for note, v in zip(notes, values, strict=True)]
     n = form.count(drawn.answers, pairs)
     return Block(drawn.cell.group, keys, values, finite_samples(values, sampled), n, tuple(notes))
 
 
-def _reachable(answers: Answers, a: int, b: int) -> str:
-    seen = answers.shown[a] & answers.shown[b]
-    if not seen.any():
+def _note(name: str, answers: Answers, a: int, b: int) -> str:
+    """What a reader of one pair's value should know: its reachable range, and whether too little happened."""
+    if name == "error_consistency":
+        seen = answers.shown[a] & answers.shown[b]
+        right = answers.correct[:, seen][[a, b]]
+        joint = np.count_nonzero(~right.any(axis=0))
+        few = f"only {joint} joint errors: the interval is too short" if joint < _SCARCE else ""
+        return "; ".join(text for text in (_reachable(right), few) if text)
+    if name == "misclassification_agreement":
+        both = answers.wrong[a] & answers.wrong[b]
+        same = np.count_nonzero(both & (answers.response[a] == answers.response[b]))
+        return f"only {same} equal errors: the interval is too short" if same < _SCARCE else ""
+    return ""
+
+
+def _reachable(right: NDArray[np.bool_]) -> str:
+    """The error consistencies that two observers with these answers (2, trials) could have."""
+    if right.shape[1] == 0:
         return ""
-    right = answers.correct[:, seen]
-    ends = reachable_kappa(float(right[a].mean()), float(right[b].mean()))
+    ends = reachable_kappa(float(right[0].mean()), float(right[1].mean()))
     return "" if np.isnan(ends.lowest) else f"reachable {ends.lowest:.3f} to {ends.highest:.3f}"
 
 

@@ -99,6 +99,8 @@ def concat(tables: Sequence[Trials]) -> Trials:
     """Several tables as one; label spaces must agree where they are known."""
     if not tables:
         raise InvalidInput("there must be at least one table of trials, got none; name a file or folder of trials")
+    if len(tables) == 1:
+        return tables[0]
     spaces = {t.space.answers: t.space for t in tables if t.space is not None}
     if len(spaces) > 1:
         names = " and ".join(s.name for s in spaces.values())

@@ -1,0 +1,95 @@
+"""Agreement among people in `cosight score`, against the plain functions on the same trials."""
+
+import numpy as np
+import pytest
+
+import cosight
+from cosight.errors import InvalidInput
+from cosight.measures import cronbach_alpha, fleiss_kappa, intra_annotator_kappa, krippendorff_alpha
+from tests.scoring.made import trials
+
+CLASSES = ("a", "b", "c")
+NAMES = ["fleiss_kappa", "krippendorff_alpha", "cronbach_alpha", "intra_annotator_kappa"]
+
+
+def answers(people=5, stimuli=40, sessions=1, seed=0):
+    """Codes (people, sessions, stimuli): the truth, or one time in three anything."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 3, stimuli)
+    said = np.where(
+        rng.random((people, sessions, stimuli)) < 2 / 3, truth, rng.integers(0, 3, (people, sessions, stimuli))
+    )
+    return truth, said
+
+
+def rows(truth, said, kind="human"):
+    return [
+        {
+            "observer": f"{kind}:{p}", "kind": kind, "experiment": "one", "condition": "0", "image": f"{i}.png",
+            "truth": CLASSES[truth[i]], "response": CLASSES[said[p, s, i]] if said[p, s, i] >= 0 else None,
+            "session": str(s), "trial": i,
+        }
+        for p in range(said.shape[0]) for s in range(said.shape[1]) for i in range(said.shape[2])
+    ]  # fmt: skip
+
+
+def scored(made, **options):
+    found = cosight.score(trials(made), measure=NAMES, resamples=200, **options)
+    return {row.measure: row for row in found.rows}
+
+
+def test_values_are_those_of_the_measures():
+    truth, said = answers()
+    said[0, 0, :3] = -1
+    found = scored(rows(truth, said))
+    one = said[:, 0]
+    counts = np.stack([(one == c).sum(axis=0) for c in range(3)], axis=1)
+    assert found["fleiss_kappa"].value == pytest.approx(fleiss_kappa(counts).value)
+    ratings = np.where(one >= 0, one, np.nan)
+    assert found["krippendorff_alpha"].value == pytest.approx(krippendorff_alpha(ratings).value)
+    assert found["cronbach_alpha"].value == pytest.approx(cronbach_alpha((one == truth).astype(float)).value)
+    for name in ("fleiss_kappa", "krippendorff_alpha"):
+        assert found[name].low < found[name].value < found[name].high
+    assert (found["intra_annotator_kappa"].value, found["intra_annotator_kappa"].low) == (None, None)
+    assert "nobody answered a stimulus twice" in found["intra_annotator_kappa"].note
+    assert found["fleiss_kappa"].observer == "people"
+
+
+def test_repeated_answers_give_the_intra_form():
+    truth, said = answers(people=2, sessions=2)
+    found = scored(rows(truth, said))["intra_annotator_kappa"]
+    rater, _, item = np.indices(said.shape)
+    plain = intra_annotator_kappa(rater.ravel(), item.ravel(), said.ravel())
+    assert found.value == pytest.approx(plain.value)
+    assert found.low < found.value < found.high
+    assert found.n == plain.n == 80
+
+
+def test_the_interval_of_fleiss_is_a_bootstrap_over_stimuli():
+    truth, said = answers(stimuli=120)
+    found = scored(rows(truth, said))["fleiss_kappa"]
+    counts = np.stack([(said[:, 0] == c).sum(axis=0) for c in range(3)], axis=1)
+    rng = np.random.default_rng(1)
+    plain = [fleiss_kappa(counts[rng.integers(0, 120, 120)]).value for _ in range(1000)]
+    assert found.high - found.low == pytest.approx(np.ptp(np.quantile(plain, [0.025, 0.975])), rel=0.2)
+
+
+def test_alpha_needs_complete_forms():
+    truth, said = answers()
+    found = scored([row for row in rows(truth, said) if (row["observer"], row["trial"]) != ("human:1", 7)])
+    assert found["cronbach_alpha"].value is None
+    assert "everybody's answer to every stimulus" in found["cronbach_alpha"].note
+    assert found["fleiss_kappa"].value is not None
+
+
+def test_simulated_people_are_called_so():
+    truth, said = answers()
+    found = scored(rows(truth, said, kind="simulated"))["fleiss_kappa"]
+    assert found.observer == "simulated people"
+    assert "5 simulated people" in found.note
+
+
+def test_one_person_alone_agrees_with_nobody():
+    truth, said = answers(people=1)
+    with pytest.raises(InvalidInput, match="fleiss_kappa needs several people"):
+        scored(rows(truth, said))
