@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 _ROOT = Path(__file__).parents[1]
+
+# No deadline: a busy machine is no bug. In CI the same examples every time, so that a failure there is the change's.
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 @pytest.fixture(scope="session")
