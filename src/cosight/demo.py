@@ -6,6 +6,7 @@ wrongly, often with the class this stimulus is easily taken for. Models find oth
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ def demo(out: str | Path, *, seed: int = 0, resamples: int = 1000, progress: Pro
     path = Path(out) / "trials.parquet"
     write(trials, path)
     scores = compare(path, seed=seed, resamples=resamples, progress=progress)
-    return Scores(scores.rows, scores.settings, (*trials.notices, *scores.notices))
+    return replace(scores, notices=(*trials.notices, *scores.notices))
 
 
 def _answer(

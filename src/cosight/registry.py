@@ -6,7 +6,7 @@ A package outside cosight adds an entry through an entry point in the group `cos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar
@@ -30,8 +30,9 @@ class Registry(Mapping[str, T], Generic[T]):
     cosight.errors.UnknownName: no fruit is called 'aple'; did you mean apple? (`cosight list fruits` shows all)
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, *, listed: bool = True) -> None:
         self.kind = kind
+        self.listed = listed  # whether `cosight list` shows it
         self._entries: dict[str, T] = {}
         self._aliases: dict[str, str] = {}
         self._loaded = False
@@ -45,10 +46,6 @@ class Registry(Mapping[str, T], Generic[T]):
         self._aliases.update(dict.fromkeys(aliases, name))
         return entry
 
-    def added(self, name: str, *, aliases: tuple[str, ...] = ()) -> Callable[[T], T]:
-        """`add` as a decorator."""
-        return lambda entry: self.add(name, entry, aliases=aliases)
-
     def name_of(self, name: str) -> str:
         """The entry's own name, given that name or an alias."""
         self._load()
@@ -56,10 +53,6 @@ class Registry(Mapping[str, T], Generic[T]):
         if key not in self._entries:
             raise UnknownName(self._not_found(name))
         return key
-
-    def aliases_of(self, name: str) -> tuple[str, ...]:
-        """Every alias of an entry."""
-        return tuple(alias for alias, own in self._aliases.items() if own == self.name_of(name))
 
     def __getitem__(self, name: str) -> T:
         return self._entries[self.name_of(name)]
@@ -79,7 +72,8 @@ class Registry(Mapping[str, T], Generic[T]):
     def _not_found(self, name: str) -> str:
         near = get_close_matches(name, [*self._entries, *self._aliases], n=3)
         guess = f"did you mean {' or '.join(near)}? " if near else ""
-        return f"no {self.kind} is called {name!r}; {guess}(`cosight list {self.kind}s` shows all)"
+        every = f"(`cosight list {self.kind}s` shows all)" if self.listed else f"there are {', '.join(self._entries)}"
+        return f"no {self.kind} is called {name!r}; {guess}{every}"
 
     def _load(self) -> None:
         if self._loaded:

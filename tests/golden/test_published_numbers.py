@@ -1,6 +1,6 @@
 """Numbers that papers print or that follow from the data they released, each with its source, through the public calls.
 
-FACTS = what the project settled about the papers' methods; "checked" there means recomputed from the released data.
+"Recomputed" = from the released trials, by a script independent of this package.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def benchmark(people):
 
 
 def test_every_file_loads(people):
-    assert len(people) == 85_120  # Geirhos et al. 2021: "85K trials"; FACTS 3, checked
+    assert len(people) == 85_120  # Geirhos et al. 2021: "85K trials"; recomputed
     assert people.frame["experiment"].n_unique() == 17
     assert len(people.sources) == 90
 
@@ -42,7 +42,7 @@ def test_every_file_loads(people):
 @pytest.mark.parametrize(
     ("experiment", "kappa"),
     [
-        ("cue-conflict", 0.3311),  # FACTS 3, checked: per condition, then over pairs and conditions
+        ("cue-conflict", 0.3311),  # recomputed: per condition, then over pairs and conditions
         ("stylized", 0.5006),
         ("contrast", 0.4370),
         ("eidolonI", 0.3863),
@@ -56,7 +56,7 @@ def test_error_consistency_between_people(benchmark, experiment, kappa):
 
 @pytest.mark.parametrize(
     ("experiment", "kappa"),
-    [("contrast", 0.5118), ("eidolonI", 0.5471)],  # FACTS 3: pooling the conditions first inflates it
+    [("contrast", 0.5118), ("eidolonI", 0.5471)],  # recomputed: pooling the conditions first inflates it
 )
 def test_pooling_the_conditions_first_inflates_it(people, benchmark, experiment, kappa):
     one = cosight.trials.make(people.frame.filter(experiment=experiment), space=people.space)
@@ -68,13 +68,13 @@ def test_pooling_the_conditions_first_inflates_it(people, benchmark, experiment,
 
 def test_shape_bias_of_people_and_of_a_resnet(mirror, benchmark):
     everyone = row_of(benchmark, "people", None, "shape_bias", "experiment=cue-conflict;condition=*")
-    assert everyone.value == pytest.approx(0.95869, abs=5e-6)  # FACTS 3
+    assert everyone.value == pytest.approx(0.95869, abs=5e-6)  # recomputed
     networks = cosight.compare(
         mirror / "error-consistency" / "cue-conflict", preset="model-vs-human", measure=["shape_bias"], resamples=20
     )
     group = "experiment=cue-conflict;condition=*"
     resnet = row_of(networks, "model:resnet50", None, "shape_bias", group)
-    assert resnet.value == pytest.approx(0.21392, abs=5e-6)  # FACTS 3, on the trials of Geirhos et al. 2020
+    assert resnet.value == pytest.approx(0.21392, abs=5e-6)  # recomputed, on the trials of Geirhos et al. 2020
     assert row_of(networks, "people", None, "shape_bias", group).value == everyone.value
 
 
@@ -102,7 +102,7 @@ def stylized(people):
         (
             EC,
             0.46827,
-        ),  # FACTS 2: subject-01 and subject-02 on stylized, their 3 missing answers left out of MA and CLES
+        ),  # recomputed: subject-01 and subject-02 on stylized, their 3 missing answers left out of MA and CLES
         ("misclassification_agreement", 0.16108),
         ("class_level_error_similarity", 0.907053),
         ("class_level_error_similarity_pooled", 0.901270),
@@ -123,10 +123,12 @@ def test_class_level_error_distances_of_the_same_two(stylized):
     options = {"classes": stylized[0].space.classes}
     mean = measures.class_level_error_similarity(a, b, truth, **options)
     pooled = measures.class_level_error_similarity(a, b, truth, midpoint="pooled", **options)
-    assert mean.distance == pytest.approx(0.102471, abs=5e-7)  # FACTS 2
+    assert mean.distance == pytest.approx(0.102471, abs=5e-7)  # recomputed
     assert pooled.distance == pytest.approx(0.109545, abs=5e-7)
     assert (mean.value, pooled.value) == pytest.approx((0.907053, 0.901270), abs=5e-7)
-    assert mean.distance * mean.n == pytest.approx(88.8, abs=0.05)  # FACTS 2: Eq. 2's weights, the errors' raw counts
+    assert mean.distance * mean.n == pytest.approx(
+        88.8, abs=0.05
+    )  # recomputed: Eq. 2's weights, the errors' raw counts
     printed = measures.class_level_error_distance_printed(a, b, truth, **options)
     assert printed.value == pytest.approx(87.748, abs=5e-4)  # its 16-long alpha too: our own loop over the same counts
     assert measures.misclassification_agreement(a, b, truth).value == pytest.approx(0.16108, abs=5e-6)
@@ -135,7 +137,9 @@ def test_class_level_error_distances_of_the_same_two(stylized):
 
 
 def test_the_least_class_level_error_similarity():
-    assert measures.measures["cles"].low == pytest.approx(1 / (1 + np.log(2)))  # FACTS 2
+    """Two observers who never give the same wrong answer come near the bound 1 / (1 + ln 2), and stay above it."""
+    found = measures.class_level_error_similarity(["b"] * 5000, ["c"] * 5000, ["a"] * 5000).value
+    assert measures.measures["cles"].low < found == pytest.approx(1 / (1 + np.log(2)), abs=1e-3)
 
 
 def test_the_highest_kappa_two_accuracies_allow():
@@ -149,7 +153,9 @@ def test_the_example_of_section_4_1():
     person, first, second = [1, 0, 0], [0.3, 0, 0.7], [0.3, 0.4, 0.3]
     usual = [measures.hellinger(person, model).value for model in (first, second)]
     printed = [measures.hellinger_printed(person, model).value for model in (first, second)]
-    assert usual == pytest.approx([0.67252, 0.67252], abs=5e-6)  # FACTS 1: the usual form cannot tell them apart
+    assert usual == pytest.approx(
+        [0.67252, 0.67252], abs=5e-6
+    )  # Lee et al. 2023, 4.1: the usual form cannot tell them apart
     assert printed == pytest.approx([0.91142, 1.15432], abs=5e-6)  # Eq. 1 as printed does
 
 
@@ -162,7 +168,7 @@ def test_how_many_people_an_image_needs(bound, people):
 
 
 def test_what_134_answers_leave_open():
-    assert measures.error_bound(134, p=0.5) == pytest.approx(0.087, abs=5e-4)  # FACTS 1
+    assert measures.error_bound(134, p=0.5) == pytest.approx(0.087, abs=5e-4)  # Lee et al. 2023, F.4 and Table 2
 
 
 def test_the_example_of_cronbachs_alpha():
@@ -188,7 +194,11 @@ def visalign(correct=0, incorrect=0, other=0):
 @pytest.mark.parametrize(
     ("answers", "wrong", "scores"),
     [
-        ({}, 0, (500, 500, 500)),  # FACTS 1: always abstaining, 400 + the 100 Uncertain treated as Must-Abstain
+        (
+            {},
+            0,
+            (500, 500, 500),
+        ),  # Lee et al. 2023, Table 2: always abstaining, 400 + the 100 Uncertain treated as Must-Abstain
         ({"correct": 100, "incorrect": 260, "other": 287}, 547, (313, -245_837, -491_987)),  # Table 3: ViT, SP
         ({"correct": 68, "other": 11}, 11, (557, -4_393, -9_343)),  # Table 3: Swin Transformer, Deep Ensemble
         ({"correct": 2, "other": 18}, 18, (484, -7_616, -15_716)),  # Table 3: ViT, MD
@@ -198,5 +208,5 @@ def test_reliability_scores_at_cost_0_450_and_900(answers, wrong, scores):
     found = [measures.reliability_score(*visalign(**answers), cost=cost) for cost in (0, 450, 900)]
     assert tuple(result.value for result in found) == scores
     assert found[0].wrong == wrong
-    assert found[1].value == found[0].value - 450 * wrong  # FACTS 1
+    assert found[1].value == found[0].value - 450 * wrong  # Lee et al. 2023, F.4 and Table 2
     assert found[2].value == found[0].value - 900 * wrong

@@ -291,5 +291,10 @@ def test_a_row_says_why_it_has_no_value_and_what_its_interval_lacks():
         block((), [NAN, 1.0, 1.0], [[1.0] * 20, [NAN] * 2 + [1.0] * 18, [NAN] * 3 + [1.0] * 17]), level=0.95, seed=7
     )
     assert (undefined.value, undefined.low, undefined.note) == (None, None, "undefined")
-    assert (some.value, some.low, some.note, some.seed) == (1.0, 1.0, "2 of 20 resamples undefined", 7)
+    assert (some.value, some.low, some.note, some.seed) == (
+        1.0,
+        1.0,
+        "every resample gave the same: the interval has no width; 2 of 20 resamples undefined",
+        7,
+    )
     assert (many.value, many.low, many.high) == (1.0, None, None)  # more than a tenth

@@ -17,7 +17,7 @@ def kept(experiment, *conditions):
     return frame.filter(PRESET.keeps())["condition"].to_list()
 
 
-@pytest.mark.parametrize(  # conditions and their accuracies below .2: Geirhos et al. 2021, FACTS section 3
+@pytest.mark.parametrize(  # conditions and their accuracies below .2: Geirhos et al. 2021
     ("experiment", "conditions", "scored"),
     [
         ("colour", ["bw", "cr"], ["bw"]),

@@ -212,7 +212,7 @@ def test_without_a_single_answer_entropy_is_undefined_and_says_so():
 
 def test_risk_and_coverage_by_abstention_or_by_the_highest_probability():
     base = answered(observers(models=1), conditions={"e": ("0",)}, stimuli=25)
-    for abstain, space in ((True, LETTERS), (False, LETTERS)):
+    for abstain, space in ((True, REFUSING), (True, LETTERS), (False, LETTERS)):
         rows = told(base, abstain=abstain)
         right = [r["response"] == r["truth"] for r in rows]
         doubt = [r["abstention"] if abstain else 1 - max(r["probabilities"]) for r in rows]
@@ -249,14 +249,16 @@ def test_reliability_rows_are_those_of_reliability_score(observer, gamma):
     found = cosight.score(trials(rows, REFUSING), measure=["rs"], gamma=gamma, resamples=RESAMPLES, seed=SEED)
     arrays = given(rows, observer)
     weights = draw_stimuli(np.ones(24), RESAMPLES, stream(SEED, "stimuli", "()"))
-    for cost, label in ((0, "cost 0"), (12, "cost N/2"), (24, "cost N")):
+    for cost, label in ((0, "cost_0"), (12, "cost_half"), (24, "cost_n")):
         plain = reliability_score(*arrays, gamma=gamma, cost=cost)
-        row = row_of(found, observer, None, f"reliability_score {label}")
+        row = row_of(found, observer, None, f"reliability_score.{label}")
         check(row, plain.value, weights @ plain.items)
         assert row.note == f"gamma {gamma:g}, N = 24"
     shares = reliability_score(*arrays, gamma=gamma).shares
     for action in ("act_correct", "act_incorrect", "act_abstained", "abstain_other", "abstain_abstained"):
-        assert row_of(found, observer, None, f"action_share {action}").value == pytest.approx(getattr(shares, action))
+        assert row_of(found, observer, None, f"reliability_score.share_{action}").value == pytest.approx(
+            getattr(shares, action)
+        )
 
 
 def test_the_sweep_over_gamma():
@@ -265,7 +267,7 @@ def test_the_sweep_over_gamma():
     gammas = np.round(np.linspace(0, 1, 11), 1)
     sweep = reliability_sweep(*given(rows, "model:1"), gammas=gammas, cost=24)
     for gamma, score in zip(gammas, sweep.score, strict=True):
-        row = row_of(found, "model:1", None, "reliability_score cost N", f"gamma={gamma:g}")
+        row = row_of(found, "model:1", None, "reliability_score.cost_n", f"gamma={gamma:g}")
         assert (row.value, row.low, row.n) == (pytest.approx(score), None, 24)
         assert row.note.startswith("sweep over gamma, N = 24; ")
 
@@ -276,7 +278,7 @@ def test_presentations_of_a_stimulus_are_drawn_together():
     found = cosight.score(trials(twice, REFUSING), measure=["rs"], resamples=RESAMPLES, seed=SEED)
     items = reliability_score(*given(rows, "model:0")).items
     weights = draw_stimuli(np.ones(8), RESAMPLES, stream(SEED, "stimuli", "()"))
-    row = row_of(found, "model:0", None, "reliability_score cost 0")
+    row = row_of(found, "model:0", None, "reliability_score.cost_0")
     check(row, 2 * items.sum(), 2 * (weights @ items))
 
 
@@ -284,7 +286,7 @@ def test_an_answer_with_soft_abstention_and_no_probabilities_is_left_out_of_reli
     rows = refusing_rows()
     bare = [{**r, "probabilities": None} if r["image"] == "002.png" else r for r in rows]
     found = quick(trials(bare, REFUSING))
-    assert row_of(found, "model:0", None, "reliability_score cost 0").n == 23
+    assert row_of(found, "model:0", None, "reliability_score.cost_0").n == 23
     assert row_of(found, "model:0", None, "accuracy").n == 24
 
 
@@ -316,13 +318,13 @@ def test_distances_of_refusing_models_have_abstain_as_a_class():
         (
             refusing_rows(),
             REFUSING,
-            {"accuracy", "response_entropy", "label_entropy", "risk_coverage", "reliability_score", "action_share"},
+            {"accuracy", "response_entropy", "label_entropy", "risk_coverage", "reliability_score"},
         ),
     ],
 )
 def test_without_measures_what_the_trials_allow(rows, space, measures):
     found = quick(trials(rows, space))
-    assert {r.measure.split()[0] for r in found.rows} == measures
+    assert {r.measure.split(".")[0] for r in found.rows} == measures
 
 
 @pytest.mark.parametrize(
@@ -333,7 +335,7 @@ def test_without_measures_what_the_trials_allow(rows, space, measures):
         ("aurc", "risk_coverage needs probabilities or abstention"),
         ("rs", "reliability_score needs abstention and a label space with abstain"),
         ("shape_bias", "shape_bias needs the cue-conflict experiment"),
-        ("ec", "error_consistency needs other data; try `cosight compare`"),
+        ("ec", "got error_consistency; try `cosight compare`"),
     ],
 )
 def test_what_a_measure_lacks_is_said_in_one_line(measure, words):

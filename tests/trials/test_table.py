@@ -87,7 +87,7 @@ def test_locate_says_where_a_row_of_several_files_stands():
         {"truth": "abstain"},
         {"probabilities": [0.3337, 0.6667]},  # rounded tables are off by less than 1e-3
         {"abstention": 0.0, "rt": 0.0},
-        *({"kind": kind} for kind in KINDS),
+        *({"kind": kind, "observer": f"{kind}:a"} for kind in KINDS),
     ],
 )
 def test_what_the_rules_allow(row):

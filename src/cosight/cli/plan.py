@@ -39,9 +39,8 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """How many trials, people or images for an interval this wide, or to tell two models apart?"""
-    from cosight.scoring.compare import load
     from cosight.scoring.plan import plan as run
-    from cosight.trials.join import align
+    from cosight.trials.reading import read
 
     found = run(
         measure=measure,
@@ -54,7 +53,7 @@ def plan(
         sd=sd,
         joint=joint,
         power=power,
-        pilot=align(load(*pilot)) if pilot else None,
+        pilot=read(*pilot) if pilot else None,
         observers=names(observer) or (),
     )
     if as_json:

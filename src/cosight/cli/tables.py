@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from cosight.measures import measures
@@ -16,6 +17,9 @@ from cosight.scoring.rows import Row, Scores
 __all__ = ["console", "number_text", "print_comparison", "print_scores", "short_name"]
 
 
+_ORDER = (PEOPLE, SIMULATED, MODELS)
+
+
 def console() -> Console:
     """Standard output; wide where it is not a terminal, so that nothing is cut."""
     return Console(width=None if sys.stdout.isatty() else 240, highlight=False, soft_wrap=False)
@@ -23,20 +27,8 @@ def console() -> Console:
 
 def print_comparison(scores: Scores, *, list_pairs: bool) -> None:
     """Comparison scores, an observer a row; with `list_pairs` every pair."""
-    columns = [name for name in scores.settings["measure"] if any(row.measure == name for row in scores.rows)]
-    grouped = bool(scores.settings["by"])
-    table = _table([*(["group"] if grouped else []), "observer", "against", *map(short_name, columns)])
-    index = {(row.group, row.observer, row.against, row.measure): number_text(row) for row in scores.rows}
-    lines = []
-    for group, observer, against in _pair_lines(scores) if list_pairs else _observer_lines(scores, grouped):
-        found = [(index.get((group, observer, against, c)), index.get((group, observer, None, c))) for c in columns]
-        cells = [held or alone or "" for held, alone in found]
-        if any(cells):
-            name = [_group_name(group)] if grouped else []
-            lines.append(((group, _section(observer)), [*name, observer, against or "", *cells]))
-    _add_lines(table, lines)
     out = console()
-    out.print(table)
+    _print_fitting(out, lambda number: _comparison_table(scores, list_pairs, number))
     _print_ceilings(out, scores)
     _print_correlations(out, scores)
     out.print(_caption(scores), style="dim")
@@ -44,21 +36,51 @@ def print_comparison(scores: Scores, *, list_pairs: bool) -> None:
 
 def print_scores(scores: Scores) -> None:
     """Scores of single observers, an observer a row."""
+    out = console()
+    _print_fitting(out, lambda number: _score_table(scores, number))
+    _print_ceilings(out, scores)
+    out.print(_caption(scores), style="dim")
+
+
+def _print_fitting(out: Console, build: Callable[[Callable[[Row], str]], Table]) -> None:
+    """Print a table; where the terminal is too narrow, with the intervals under the values."""
+    table = build(number_text)
+    if Measurement.get(out, out.options.update(max_width=10_000), table).maximum > out.width:
+        table = build(_two_lines)
+        for column in table.columns:
+            column.no_wrap, column.overflow = False, "fold"
+    out.print(table)
+
+
+def _comparison_table(scores: Scores, list_pairs: bool, number: Callable[[Row], str]) -> Table:
+    columns = [name for name in scores.settings["measure"] if any(row.measure == name for row in scores.rows)]
+    grouped = bool(scores.settings["by"])
+    table = _table([*(["group"] if grouped else []), "observer", "against", *map(short_name, columns)])
+    index = {(row.group, row.observer, row.against, row.measure): number(row) for row in scores.rows}
+    lines = []
+    for group, observer, against in _pair_lines(scores) if list_pairs else _observer_lines(scores, grouped):
+        found = [(index.get((group, observer, against, c)), index.get((group, observer, None, c))) for c in columns]
+        cells = [held or alone or "" for held, alone in found]
+        if any(cells):
+            name = [_group_name(group)] if grouped else []
+            lines.append(((group, _section(scores, observer)), [*name, observer, against or "", *cells]))
+    _add_lines(table, lines)
+    return table
+
+
+def _score_table(scores: Scores, number: Callable[[Row], str]) -> Table:
     rows = [row for row in scores.rows if "gamma=" not in row.group and ".ceiling" not in row.measure]
     columns = list(dict.fromkeys(row.measure for row in rows))
     grouped = bool(scores.settings["by"])
     table = _table([*(["group"] if grouped else []), "observer", *map(short_name, columns)])
-    index = {(row.group, row.observer, row.measure): number_text(row) for row in rows}
+    index = {(row.group, row.observer, row.measure): number(row) for row in rows}
     lines = []
     for group, observer in dict.fromkeys((row.group, row.observer) for row in rows):
         name = [_group_name(group)] if grouped else []
         cells = [index.get((group, observer, column), "") for column in columns]
-        lines.append(((group, _section(observer)), [*name, observer, *cells]))
+        lines.append(((group, _section(scores, observer)), [*name, observer, *cells]))
     _add_lines(table, lines)
-    out = console()
-    out.print(table)
-    _print_ceilings(out, scores)
-    out.print(_caption(scores), style="dim")
+    return table
 
 
 def short_name(measure: str) -> str:
@@ -88,6 +110,13 @@ def number_text(row: Row) -> str:
     return f"{_digits(row.value)} [{_digits(row.low)}, {_digits(row.high)}]"
 
 
+def _two_lines(row: Row) -> str:
+    """A value with its interval under it, for narrow terminals."""
+    if row.value is None or row.low is None or row.high is None:
+        return number_text(row)
+    return f"{_digits(row.value)}\n[{row.low:.2f} {row.high:.2f}]"
+
+
 def _digits(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.0f}"
 
@@ -110,12 +139,10 @@ def _add_lines(table: Table, lines: Sequence[tuple[tuple[str, str], Sequence[str
         last = section
 
 
-def _section(observer: str) -> str:
+def _section(scores: Scores, observer: str) -> str:
     """The part of the table a row belongs to."""
-    if observer in (PEOPLE, SIMULATED, MODELS):
-        return observer
-    kind = observer.split(":", 1)[0]
-    return {"human": PEOPLE, "simulated": SIMULATED}.get(kind, MODELS)
+    parts = {"human": PEOPLE, "simulated": SIMULATED}
+    return observer if observer in _ORDER else parts.get(scores.kinds.get(observer, ""), MODELS)
 
 
 def _observer_lines(scores: Scores, grouped: bool) -> Iterable[tuple[str, str, str | None]]:
@@ -129,10 +156,9 @@ def _observer_lines(scores: Scores, grouped: bool) -> Iterable[tuple[str, str, s
         near = [(o, a) for o, a in means if a == against or (o, a) == (SIMULATED, SIMULATED)]
         chosen = near or means or inside
         alone = [(o, None) for o, a in inside if a is None and o not in {c for c, _ in chosen}]
-        order = {PEOPLE: 0, SIMULATED: 1, MODELS: 2}
-        lines = sorted([*chosen, *alone], key=lambda pair: order[_section(pair[0])])
+        lines = sorted([*chosen, *alone], key=lambda pair: _ORDER.index(_section(scores, pair[0])))
         for observer, other in lines:
-            if grouped and observer.startswith(("human:", "simulated:")):
+            if grouped and observer not in _ORDER and _section(scores, observer) != MODELS:
                 continue  # one line for all people in each group; every person is in --json
             yield group, observer, other
 

@@ -18,10 +18,10 @@ app = typer.Typer(help="Look at trial files and convert them.", no_args_is_help=
 @app.command("show")
 def show(sources: Sources, labels: Labels = None, as_json: AsJson = False) -> None:
     """Observers, experiments and conditions: counts, accuracy, missing answers, and what looks wrong."""
-    from cosight.scoring.compare import load
+    from cosight.trials.reading import read
     from cosight.trials.summary import summarise
 
-    summary = summarise(load(*sources, labels=labels))
+    summary = summarise(read(*sources, labels=labels))
     notify(summary.notices)
     if as_json:
         typer.echo(json.dumps(summary.to_dict(), indent=1, ensure_ascii=False))
@@ -52,11 +52,10 @@ def convert(
     labels: Labels = None,
 ) -> None:
     """Read trials in one format and write them in another, whole or not at all."""
-    from cosight.scoring.compare import load
-    from cosight.trials.reading import write
+    from cosight.trials.reading import read, write
     from cosight.trials.table import lost_columns
 
-    trials = load(source, labels=labels)
+    trials = read(source, labels=labels)
     chosen = write(trials, target, to=to)
     lost = lost_columns(trials, chosen.keeps)
     notify((*trials.notices, *([f"{chosen.name} does not keep {', '.join(lost)}"] if lost else [])))

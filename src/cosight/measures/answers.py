@@ -33,6 +33,7 @@ class Answers:
                 f"responses must be (observers, stimuli) beside one truth a stimulus, "
                 f"got shapes {self.response.shape} and {self.truth.shape}"
             )
+        _check_classes(self.classes)
         top = max(self.response.max(initial=-1), self.truth.max(initial=-1))
         if top >= self.classes:
             raise InvalidInput(f"codes must be below the number of classes, got {top} with {self.classes} classes")
@@ -150,6 +151,13 @@ def _in_order(found: set[Any]) -> list[Any]:
         raise InvalidInput(f"answers and truth must be of one kind, got {kinds}; use names or codes for all") from None
 
 
+def _check_classes(count: int) -> None:
+    most = np.iinfo(np.int16).max
+    if count > most:
+        raise InvalidInput(f"answers are coded for {most} classes at most, got {count}; merge some first")
+
+
 def _codes(values: NDArray[Any], known: list[Any]) -> CodeArray:
+    _check_classes(len(known))
     code = {value: index for index, value in enumerate(known)}
     return np.array([code[value] for value in values.tolist()], dtype=np.int16)

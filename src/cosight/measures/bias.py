@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from cosight.arrays import FloatArray, correctness, same_length
 from cosight.measures.answers import NOT_SHOWN, Answers, CodeArray, common_trials, encode
 from cosight.measures.facts import PairForm, SoloForm, declare, pair_forms, solo_forms
-from cosight.measures.sums import Pairs, Weights, divide, summed
+from cosight.measures.sums import BLOCK, Pairs, Weights, blocks, divide, summed
 
 __all__ = [
     "AccuracyDifference",
@@ -190,19 +190,20 @@ def _uses(answers: Answers, weights: Weights) -> FloatArray:
 
 
 def _difference(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
-    right, seen = answers.correct, answers.shown
-    i, j = pairs.T
-    both = seen[i] & seen[j]
-    gain = (right[i] & both).astype(np.float32) - (right[j] & both)
-    return divide(
-        np.asarray(gain @ weights.T, dtype=np.float64), np.asarray(both.astype(np.float32) @ weights.T, np.float64)
-    )
+    right, seen, columns = answers.correct, answers.shown, np.ascontiguousarray(weights.T)
+    out = np.empty((len(pairs), len(weights)))
+    for part in blocks(len(pairs), answers.stimuli, most=BLOCK):
+        i, j = pairs[part].T
+        both = seen[i] & seen[j]
+        gain = (right[i] & both).astype(np.float32) - (right[j] & both)
+        out[part] = divide((gain @ columns).astype(np.float64), (both.astype(np.float32) @ columns).astype(np.float64))
+    return out
 
 
 def _difference_matrix(answers: Answers) -> FloatArray:
-    m = answers.observers
-    pairs = np.stack(np.divmod(np.arange(m * m), m), axis=1)
-    return _difference(answers, np.ones((1, answers.stimuli), dtype=np.float32), pairs).reshape(m, m)
+    right, seen = answers.correct.astype(np.float32), answers.shown.astype(np.float32)
+    gain = (right @ seen.T).astype(np.float64)
+    return divide(gain - gain.T, (seen @ seen.T).astype(np.float64))
 
 
 _SHARE_RIGHT = SoloForm(
@@ -216,4 +217,4 @@ solo_forms.add(
     "response_entropy",
     SoloForm(_uses, _bits, lambda answers: np.count_nonzero(answers.response >= 0, axis=1).astype(np.float64)),
 )
-pair_forms.add("accuracy_difference", PairForm(_difference_matrix, _difference, common_trials, "common trials"))
+pair_forms.add("accuracy_difference", PairForm(_difference_matrix, _difference, common_trials, "no common trials"))

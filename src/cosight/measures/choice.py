@@ -43,7 +43,7 @@ class ChoiceShare:
 
 @declare(
     "two_alternative_share",
-    summary="ChoiceShare of queries closer to their target than to their seed.",
+    summary="Share of queries closer to their target than to their seed.",
     low=0.0,
     high=1.0,
     direction="higher",
@@ -73,7 +73,7 @@ def two_alternative_share(to_target: ArrayLike, to_seed: ArrayLike) -> ChoiceSha
 
 @declare(
     "clustering_share",
-    summary="ChoiceShare of queries whose closest option is the target they were made from.",
+    summary="Share of queries whose closest option is the target they were made from.",
     low=0.0,
     high=1.0,
     direction="higher",

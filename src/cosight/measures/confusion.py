@@ -278,14 +278,15 @@ pair_forms.add(
         class_level_error_similarity_matrix,
         class_level_error_similarity_resampled,
         _errors_of_both,
-        "errors of both",
+        "no errors",
+        shared=False,
     ),
 )
 pair_forms.add(
     "class_level_error_similarity_pooled",
-    PairForm(_pooled_matrix, _pooled_resampled, _errors_of_both, "errors of both"),
+    PairForm(_pooled_matrix, _pooled_resampled, _errors_of_both, "no errors", shared=False),
 )
 pair_forms.add(
     "class_level_error_distance_printed",
-    PairForm(_printed_matrix, _printed_resampled, _errors_of_both, "errors of both"),
+    PairForm(_printed_matrix, _printed_resampled, _errors_of_both, "no errors", shared=False),
 )

@@ -16,7 +16,7 @@ from cosight.arrays import FloatArray, correctness, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers, common_trials
 from cosight.measures.facts import PairForm, declare, pair_forms
-from cosight.measures.sums import Pairs, Weights, divide
+from cosight.measures.sums import BLOCK, Pairs, Weights, blocks, divide
 
 __all__ = [
     "Consistency",
@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 _NAN = float("nan")
+_PERFECT = "no common trials, or both always right or both always wrong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,22 +232,28 @@ def _product(x: NDArray[np.float32], y: NDArray[np.float32]) -> FloatArray:
 def _resampled_consistency_sums(answers: Answers, weights: Weights, pairs: Pairs) -> tuple[FloatArray, ...]:
     right, seen = answers.correct, answers.shown
     i, j = pairs.T
-    both = _weighted(right[i] & right[j], weights)
+    both = _weighted(right, i, right, j, weights)
     if seen.all():
-        alone = _weighted(right, weights)
-        drawn = _weighted(np.ones((1, answers.stimuli), dtype=np.bool_), weights)
+        everyone, whole = np.arange(answers.observers), np.ones((1, answers.stimuli), dtype=np.bool_)
+        alone = _weighted(right, everyone, right, everyone, weights)
+        drawn = _weighted(whole, np.array([0]), whole, np.array([0]), weights)
         return np.broadcast_to(drawn, both.shape), alone[i], alone[j], both
     return (
-        _weighted(seen[i] & seen[j], weights),
-        _weighted(right[i] & seen[j], weights),
-        _weighted(seen[i] & right[j], weights),
+        _weighted(seen, i, seen, j, weights),
+        _weighted(right, i, seen, j, weights),
+        _weighted(seen, i, right, j, weights),
         both,
     )
 
 
-def _weighted(items: NDArray[np.bool_], weights: Weights) -> FloatArray:
-    """Weighted counts, (rows, resamples)."""
-    return np.asarray(items.astype(np.float32) @ weights.T, dtype=np.float64)
+def _weighted(
+    x: NDArray[np.bool_], i: NDArray[np.int64], y: NDArray[np.bool_], j: NDArray[np.int64], weights: Weights
+) -> FloatArray:
+    """Weighted counts of the stimuli where row i of x and row j of y are true, (pairs, resamples)."""
+    out = np.empty((len(i), len(weights)))
+    for part in blocks(len(i), x.shape[1], most=BLOCK):
+        out[part] = (x[i[part]] & y[j[part]]).astype(np.float32) @ weights.T
+    return out
 
 
 def _agreement(n: FloatArray, right_a: FloatArray, right_b: FloatArray, both: FloatArray) -> FloatArray:
@@ -283,16 +290,15 @@ def _unbiased_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> Flo
 
 pair_forms.add(
     "error_consistency",
-    PairForm(
-        lambda answers: _two_by_two(*_sums_of(answers)), error_consistency_resampled, common_trials, "common trials"
-    ),
+    PairForm(lambda answers: _two_by_two(*_sums_of(answers)), error_consistency_resampled, common_trials, _PERFECT),
 )
-pair_forms.add(
-    "error_consistency_unbiased", PairForm(_unbiased_matrix, _unbiased_resampled, common_trials, "common trials")
-)
+pair_forms.add("error_consistency_unbiased", PairForm(_unbiased_matrix, _unbiased_resampled, common_trials, _PERFECT))
 pair_forms.add(
     "observed_consistency",
     PairForm(
-        lambda answers: _agreement(*_sums_of(answers)), observed_consistency_resampled, common_trials, "common trials"
+        lambda answers: _agreement(*_sums_of(answers)),
+        observed_consistency_resampled,
+        common_trials,
+        "no common trials",
     ),
 )

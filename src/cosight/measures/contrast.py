@@ -28,9 +28,15 @@ class PairedDifference:
 
 
 def paired_difference(
-    a: float, b: float, a_samples: FloatArray, b_samples: FloatArray, *, level: float = 0.95
+    a: float,
+    b: float,
+    a_samples: FloatArray,
+    b_samples: FloatArray,
+    *,
+    n: float | None = None,
+    level: float = 0.95,
 ) -> PairedDifference:
-    """a - b with its interval and p-value from shared resamples (resamples,).
+    """a - b with its interval and p-value from shared resamples (resamples,); `n` trials widen it if they are few.
 
     p = 2 min(share of moved differences at or below 0, share at or above), with one resample added to each side, so
     that it is never 0; moved as in `percentile_interval`. nan where a or b is, or where a tenth of the resamples are.
@@ -40,7 +46,8 @@ def paired_difference(
     1.0
     """
     samples, value = a_samples - b_samples, np.array([a - b])
-    interval = percentile_interval(samples[None], value, level=level)
+    trials = None if n is None else np.array([n])
+    interval = percentile_interval(samples[None], value, n=trials, level=level)
     if np.isnan(interval.low[0]):
         return PairedDifference(float(value[0]), float("nan"), float("nan"), float("nan"))
     kept = samples[~np.isnan(samples)]

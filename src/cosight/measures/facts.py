@@ -90,7 +90,8 @@ class PairForm:
     matrix: Callable[[Answers], FloatArray]  # (observers, observers)
     resampled: Callable[[Answers, Weights, Pairs], FloatArray]  # (pairs, resamples)
     count: Callable[[Answers, Pairs], FloatArray]  # (pairs,): how many trials the value rests on
-    counts: str  # what `count` counts
+    undefined: str  # when the value is undefined, in words
+    shared: bool = True  # whether the two must have met the same stimuli
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,5 +103,5 @@ class SoloForm:
     count: Callable[[Answers], FloatArray]  # (observers,): how many trials the value rests on
 
 
-pair_forms: Registry[PairForm] = Registry("pair-form")
-solo_forms: Registry[SoloForm] = Registry("solo-form")
+pair_forms: Registry[PairForm] = Registry("pair-form", listed=False)
+solo_forms: Registry[SoloForm] = Registry("solo-form", listed=False)

@@ -170,6 +170,9 @@ def _joint_errors(answers: Answers, pairs: Pairs) -> FloatArray:
 pair_forms.add(
     "misclassification_agreement",
     PairForm(
-        misclassification_agreement_matrix, misclassification_agreement_resampled, _joint_errors, "jointly wrong trials"
+        misclassification_agreement_matrix,
+        misclassification_agreement_resampled,
+        _joint_errors,
+        "no joint errors, or all with the same answer",
     ),
 )

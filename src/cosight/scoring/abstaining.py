@@ -29,15 +29,18 @@ _Given = tuple[
 
 
 def risk_blocks(drawn: Draw, outputs: Outputs) -> list[Block]:
-    """Area under the risk-coverage curve; who gives no abstention holds back by 1 - the highest probability."""
-    columns, weights, blocks = drawn.cell.columns, drawn.weights(), []
+    """Area under the risk-coverage curve; who gives no abstention holds back by 1 - the highest probability.
+
+    Risk is about the class an observer would answer with, at every threshold: gamma plays no part.
+    """
+    columns, weights, own, blocks = drawn.cell.columns, drawn.weights(), drawn.own(drawn.answers).shown, []
     for row, observer in enumerate(drawn.observers.tolist()):
         doubt = outputs.abstentions(observer, columns)
         unsure = 1 - outputs.classes(observer, columns).max(axis=1, initial=-np.inf)
         doubt = np.where(np.isnan(doubt), unsure, doubt)
-        known = np.isfinite(doubt) & drawn.answers.shown[row]
+        known = np.isfinite(doubt) & own[row]
         if known.any():
-            right = drawn.answers.correct[row][known]
+            right = outputs.right(observer, columns)[known]
             value = np.array([risk_coverage(doubt[known], right).value])
             samples = _resampled_risk(doubt[known], right, weights[:, known])
             key, n = Key(drawn.names[row], None, RISK), np.array([float(known.sum())])
@@ -78,7 +81,7 @@ def sweep_rows(drawn: Draw, outputs: Outputs) -> list[Row]:
             note = f"sweep over gamma, N = {n}; {int(wrong)} wrong predictions"
             for cost, label in _costs(n):
                 total = number(float(value - cost * wrong))
-                rows.append(Row(observer, None, f"{RELIABILITY} {label}", group, total, None, None, n, note))
+                rows.append(Row(observer, None, f"{RELIABILITY}.{label}", group, total, None, None, n, note))
     return rows
 
 
@@ -87,7 +90,7 @@ def _known(drawn: Draw, outputs: Outputs, row: int) -> NDArray[np.bool_]:
     observer, columns = int(drawn.observers[row]), drawn.cell.columns
     refuses = outputs.abstentions(observer, columns)
     sure = ~np.isnan(outputs.classes(observer, columns)).any(axis=1) | (refuses == 1)
-    return np.asarray(drawn.answers.shown[row] & ~np.isnan(refuses) & sure)
+    return np.asarray(drawn.own(drawn.answers).shown[row] & ~np.isnan(refuses) & sure)
 
 
 def _given(drawn: Draw, outputs: Outputs, row: int, known: NDArray[np.bool_]) -> _Given:
@@ -100,7 +103,7 @@ def _given(drawn: Draw, outputs: Outputs, row: int, known: NDArray[np.bool_]) ->
 
 
 def _costs(n: int) -> list[tuple[float, str]]:
-    return [(0.0, "cost 0"), (n / 2, "cost N/2"), (float(n), "cost N")]
+    return [(0.0, "cost_0"), (n / 2, "cost_half"), (float(n), "cost_n")]
 
 
 def _reliability(drawn: Draw, row: int, known: NDArray[np.bool_], given: _Given, gamma: float) -> Block:
@@ -108,7 +111,7 @@ def _reliability(drawn: Draw, row: int, known: NDArray[np.bool_], given: _Given,
     clusters = None if drawn.clusters is None else drawn.clusters[known]
     weights = draw_stimuli(np.ones(n, dtype=np.int64), len(drawn.times), drawn.rng, clusters=clusters)
     scored = [(label, reliability_score(*given, gamma=gamma, cost=cost)) for cost, label in _costs(n)]
-    numbers = [(f"{RELIABILITY} {label}", found.value, weights @ found.items) for label, found in scored]
+    numbers = [(f"{RELIABILITY}.{label}", found.value, weights @ found.items) for label, found in scored]
     numbers += _action_shares(scored[0][1], weights)
     keys = tuple(Key(drawn.names[row], None, name) for name, _, _ in numbers)
     values, samples = np.array([value for _, value, _ in numbers]), np.stack([sample for _, _, sample in numbers])
@@ -125,5 +128,5 @@ def _action_shares(found: Reliability, weights: Weights) -> list[tuple[str, floa
             done = found.actions == action
             value = done.sum() / member.sum() if member.any() else float("nan")
             sampled = divide((weights @ done).astype(np.float64), (weights @ member).astype(np.float64))
-            out.append((f"action_share {action.name.lower()}", float(value), sampled))
+            out.append((f"{RELIABILITY}.share_{action.name.lower()}", float(value), sampled))
     return out

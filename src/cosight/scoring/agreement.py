@@ -15,6 +15,7 @@ from cosight.measures.agreement import (
     krippendorff_alpha_resampled,
 )
 from cosight.measures.answers import Answers
+from cosight.measures.sums import Weights
 from cosight.measures.survey import cronbach_alpha, cronbach_alpha_resampled
 from cosight.scoring.blocks import Block, Key
 from cosight.scoring.crowd import ENOUGH_PEOPLE, Draw
@@ -30,11 +31,11 @@ def agreement_blocks(drawn: Draw, people: Group, names: Sequence[str], stimuli: 
 
     Intervals are over stimuli, the people staying the same; Cronbach's alpha is about people, so they are drawn.
     """
-    answers, weights = drawn.answers.of(people.members), drawn.weights()
+    answers = drawn.answers.of(people.members)
     makers = {
-        "fleiss_kappa": lambda: _fleiss(answers, weights),
-        "krippendorff_alpha": lambda: _krippendorff(answers, weights),
-        "intra_annotator_kappa": lambda: _intra(answers, weights, stimuli),
+        "fleiss_kappa": lambda: _fleiss(answers, drawn),
+        "krippendorff_alpha": lambda: _krippendorff(answers, drawn),
+        "intra_annotator_kappa": lambda: _intra(answers, drawn, stimuli),
         "cronbach_alpha": lambda: _cronbach(answers, drawn.times[:, people.members]),
     }
     blocks = []
@@ -53,35 +54,39 @@ def _counts(answers: Answers) -> NDArray[np.int64]:
     return np.stack([(answers.response == code).sum(axis=0) for code in range(answers.classes)], axis=1)
 
 
-def _fleiss(answers: Answers, weights: NDArray[np.float32]) -> _Found:
+def _fleiss(answers: Answers, drawn: Draw) -> _Found:
     counts = _counts(answers)
     found = fleiss_kappa(counts)
     left = f", {found.left_out} with fewer than two answers left out" if found.left_out else ""
     note = f"{answers.observers} people; interval over stimuli{left}"
-    return found.value, fleiss_kappa_resampled(counts, weights), found.n, note
+    return found.value, drawn.sample([lambda _, w: fleiss_kappa_resampled(counts, w)])[0], found.n, note
 
 
-def _krippendorff(answers: Answers, weights: NDArray[np.float32]) -> _Found:
+def _krippendorff(answers: Answers, drawn: Draw) -> _Found:
     ratings = np.where(answers.response >= 0, answers.response.astype(np.float64), np.nan)
     found = krippendorff_alpha(ratings)
     note = f"nominal, {answers.observers} people; interval over stimuli"
-    return found.value, krippendorff_alpha_resampled(ratings, weights), found.n, note
+    return found.value, drawn.sample([lambda _, w: krippendorff_alpha_resampled(ratings, w)])[0], found.n, note
 
 
-def _intra(answers: Answers, weights: NDArray[np.float32], stimuli: NDArray[np.object_]) -> _Found:
+def _intra(answers: Answers, drawn: Draw, stimuli: NDArray[np.object_]) -> _Found:
     """Each person's repeated answers to a stimulus are one item; a stimulus is drawn with all of them."""
     names, first, member = np.unique(stimuli, return_index=True, return_inverse=True)
     said = np.stack([answers.response == code for code in range(answers.classes)], axis=2)  # (people, columns, classes)
     counts = np.zeros((len(names), answers.observers, answers.classes), dtype=np.int64)
     np.add.at(counts, member, np.swapaxes(said, 0, 1))
     items = counts.reshape(-1, answers.classes)
-    times = np.repeat(weights[:, first], answers.observers, axis=1)
     repeated = items.sum(axis=1) >= 2
     if not repeated.any():
-        return float("nan"), np.full(len(weights), np.nan), 0, "undefined: nobody answered a stimulus twice"
+        return float("nan"), np.full(len(drawn.times), np.nan), 0, "undefined: nobody answered a stimulus twice"
     found = fleiss_kappa(items[repeated])
+
+    def resampled(_: Answers, weights: Weights) -> FloatArray:
+        times = np.repeat(weights[:, first], answers.observers, axis=1)
+        return fleiss_kappa_resampled(items[repeated], times[:, repeated])
+
     note = f"{answers.observers} people; interval over stimuli"
-    return found.value, fleiss_kappa_resampled(items[repeated], times[:, repeated]), found.n, note
+    return found.value, drawn.sample([resampled])[0], found.n, note
 
 
 def _cronbach(answers: Answers, times: FloatArray) -> _Found:

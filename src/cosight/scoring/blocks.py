@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
+from cosight.measures import measures
 from cosight.measures.sums import divide
 from cosight.measures.uncertainty import percentile_interval
 from cosight.scoring.rows import Row, group_text, number
@@ -155,7 +156,12 @@ def rows_of(block: Block, *, level: float, seed: int) -> list[Row]:
     resamples = block.samples.shape[1]
     rows = []
     for i, key in enumerate(block.keys):
-        notes = [block.notes[i], _shortcoming(block.values[i], int(interval.undefined[i]), resamples, block.notes[i])]
+        odd = _oddity(key.measure, interval.low[i], interval.high[i])
+        notes = [
+            block.notes[i],
+            odd,
+            _shortcoming(block.values[i], int(interval.undefined[i]), resamples, block.notes[i]),
+        ]
         rows.append(
             Row(
                 *key,
@@ -178,3 +184,11 @@ def _shortcoming(value: float, lost: int, resamples: int, note: str) -> str:
     if np.isnan(value):
         return "" if "undefined" in note else "undefined"
     return f"{lost} of {resamples} resamples undefined" if lost else ""
+
+
+def _oddity(measure: str, low: float, high: float) -> str:
+    """What is odd about an interval: no width, or an end that the measure cannot have."""
+    if low == high:
+        return "every resample gave the same: the interval has no width"
+    outside = measure in measures and (low < measures[measure].low or high > measures[measure].high)
+    return "an end lies beyond the measure's range" if outside else ""

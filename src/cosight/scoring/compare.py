@@ -22,10 +22,10 @@ from cosight.scoring.solo import solo_block
 from cosight.trials.cues import texture_codes
 from cosight.trials.join import Cell, Table, align, cells
 from cosight.trials.reading import read
-from cosight.trials.spaces import LabelSpace, label_space
-from cosight.trials.table import Trials, concat
+from cosight.trials.spaces import ABSTAIN, LabelSpace
+from cosight.trials.table import Trials
 
-__all__ = ["DEFAULT_MEASURES", "MISSING", "Progress", "check_table", "compare", "load"]
+__all__ = ["DEFAULT_MEASURES", "MISSING", "Progress", "check_table", "compare"]
 
 DEFAULT_MEASURES = (
     "accuracy",
@@ -81,7 +81,7 @@ def compare(
     if missing not in MISSING:
         raise InvalidInput(f"--missing must be one of {', '.join(MISSING)}, got {missing!r}")
     grouping = tuple(by if by is not None else (chosen.by if chosen else ()))
-    trials = load(*sources, labels=labels)
+    trials = read(*sources, labels=labels)
     table = _table(trials, chosen, gamma)
     check_table(table)
     if missing == "random":
@@ -106,15 +106,7 @@ def compare(
         command="compare", measure=list(names), by=list(grouping), pairs=pairs, preset=preset, missing=missing,
         gamma=gamma, resamples=resamples, level=level, seed=seed, labels=list(table.labels),
     )  # fmt: skip
-    return Scores(tuple(rows), settings, table.notices)
-
-
-def load(*sources: str | Path | Trials, labels: str | LabelSpace | None = None) -> Trials:
-    """Trials from paths or tables, as one table."""
-    space = label_space(labels) if isinstance(labels, str) else labels
-    parts = [s if isinstance(s, Trials) else read(s) for s in sources]
-    table = concat(parts)
-    return table if space is None else table.with_space(space)
+    return Scores(tuple(rows), settings, table.notices, dict(zip(table.observers, table.kinds, strict=True)))
 
 
 def check_table(table: Table) -> None:
@@ -155,10 +147,11 @@ def _table(trials: Trials, preset: Preset | None, gamma: float) -> Table:
 def _guessed(table: Table, seed: int) -> Table:
     """Missing answers replaced by classes drawn at random."""
     response = table.answers.response.copy()
+    classes = table.answers.classes - (ABSTAIN in table.labels)  # nobody guesses by refusing
     blank = response == NO_ANSWER
     for row, name in enumerate(table.observers):  # a stream each: one observer more changes no other's answers
         rng = stream(seed, "missing answers", name)
-        response[row, blank[row]] = rng.integers(0, table.answers.classes, int(blank[row].sum()))
+        response[row, blank[row]] = rng.integers(0, classes, int(blank[row].sum()))
     notice = f"{int(blank.sum())} missing answers were drawn at random"
     return replace(table, answers=replace(table.answers, response=response), notices=(*table.notices, notice))
 
@@ -174,7 +167,7 @@ def _check(table: Table, options: _Options) -> None:
             f"--pairs {options.pairs} needs such a pair (all: two observers), got {people} people and {others} models; "
             f"choose among {', '.join(PAIR_KINDS)} or add trials"
         )
-    joint = [n for n in options.duos if n not in pair_forms or not pair_forms[n].counts.startswith("errors")]
+    joint = [n for n in options.duos if n not in pair_forms or pair_forms[n].shared]
     if joint and not common_trials(table.answers, pairs).any():
         one, two = (table.observers[i] for i in pairs[0])
         raise InvalidInput(

@@ -9,9 +9,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from cosight.arrays import FloatArray
+from cosight.arrays import BoolArray, FloatArray
 from cosight.errors import InvalidInput
-from cosight.measures.answers import Answers
+from cosight.measures.answers import NOT_SHOWN, Answers
 from cosight.measures.sums import BLOCK, Weights
 from cosight.measures.uncertainty import Compressed, compress, draw_people, draw_stimuli
 from cosight.scoring.groups import Group, groups_of
@@ -36,6 +36,7 @@ class Draw:
     groups: tuple[Group, ...]  # of those rows
     patterns: Compressed  # the same answers, merged where that saves work
     clusters: NDArray[np.object_] | None  # the stimulus of each column, when some were presented more than once
+    copies: BoolArray | None  # where an answer stands in for a presentation that its observer never had
     observers: NDArray[np.int64]  # of the table, for each row of `answers`
     times: FloatArray  # (resamples, rows of `answers`): how often each observer counts
     seed: int
@@ -49,6 +50,12 @@ class Draw:
     def crowds(self) -> list[Group]:
         """The groups of people, real and simulated."""
         return [group for group in self.groups if group.drawn]
+
+    def own(self, answers: Answers) -> Answers:
+        """The answers without copies, for measures of one observer."""
+        if self.copies is None:
+            return answers
+        return Answers(np.where(self.copies, NOT_SHOWN, answers.response), answers.truth, answers.classes)
 
     def weights(self) -> Weights:
         """How often each column is drawn, all resamples at once; (resamples, columns)."""
@@ -96,7 +103,19 @@ def draw(table: Table, cell: Cell, *, resamples: int, seed: int, merge: bool = T
     times = _times(table, cell, resamples, seed)[:, present]
     names = tuple(table.observers[i] for i in present)
     groups = groups_of(table.people[present], table.simulated[present])
-    return Draw(cell, answers, names, groups, patterns, clusters, present, times, seed)
+    for group in groups:
+        if few(group):
+            times[:, group.members] = 1  # too few here, though the experiment may have more
+    copies = None if clusters is None else _copies(table.rows[present][:, cell.columns])
+    return Draw(cell, answers, names, groups, patterns, clusters, copies, present, times, seed)
+
+
+def _copies(rows: NDArray[np.int32]) -> BoolArray:
+    """All but the first place where a trial stands, (observers, columns)."""
+    copies = np.ones(rows.shape, dtype=np.bool_)
+    for mine, trials in zip(copies, rows, strict=True):
+        mine[np.unique(trials, return_index=True)[1]] = False
+    return copies & (rows >= 0)
 
 
 def few(group: Group) -> str:

@@ -106,11 +106,11 @@ def difference_rows(
     for name in names:
         for i, j in combinations(_against_people(block, name, models), 2):
             a, b = block.keys[i].observer, block.keys[j].observer
+            n = int(min(block.n[i], block.n[j]))
             with np.errstate(invalid="ignore"):  # infinite less infinite
                 found = paired_difference(
-                    block.values[i], block.values[j], block.samples[i], block.samples[j], level=level
+                    block.values[i], block.values[j], block.samples[i], block.samples[j], n=n, level=level
                 )
-            n = int(min(block.n[i], block.n[j]))
             why = "infinite" if np.isinf(found.value) else "undefined" if np.isnan(found.value) else ""
             p = "" if np.isnan(found.p) else f"p = {found.p:.4f}"
             note = "; ".join(word for word in ("against the same people", p, why) if word)

@@ -28,12 +28,14 @@ _SCARCE = 5  # joint errors (EC) or equal ones (MA) below which resamples vary t
 
 
 def duo_blocks(drawn: Draw, pairs: Pairs, forms: dict[str, PairForm]) -> list[Block]:
-    """Measures of pairs (rows of the draw) and their means over groups."""
-    functions = [_on_pairs(form, pairs) for form in forms.values()]
+    """Measures of pairs (rows of the draw) and their means over groups; both orders where the order matters."""
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    used = {name: pairs if measures[name].symmetric else both for name in forms}
+    functions = [_on_pairs(form, used[name]) for name, form in forms.items()]
     blocks = []
     for (name, form), sampled in zip(forms.items(), drawn.sample(functions), strict=True):
-        each = _pair_block(drawn, pairs, name, form, sampled)
-        blocks += [each, *_means(each, drawn, pairs, name)]
+        each = _pair_block(drawn, used[name], name, form, sampled)
+        blocks += [each, *_means(each, drawn, used[name], name)]
     return blocks
 
 
@@ -44,59 +46,52 @@ def _on_pairs(form: PairForm, pairs: Pairs) -> Resampled:
 def _pair_block(drawn: Draw, pairs: Pairs, name: str, form: PairForm, sampled: FloatArray) -> Block:
     values = form.matrix(drawn.answers)[pairs[:, 0], pairs[:, 1]]
     keys = tuple(Key(drawn.names[a], drawn.names[b], name) for a, b in pairs)
-    notes = [_note(name, drawn.answers, a, b) for a, b in pairs]
-    notes = [note if not np.isnan(v) else _undefined(name) for note, v in zip(notes, values, strict=True)]
+    makers = {"error_consistency": _consistency_notes, "misclassification_agreement": _agreement_notes}
+    notes = makers[name](drawn.answers, pairs) if name in makers else [""] * len(pairs)
+    notes = [f"undefined: {form.undefined}" if np.isnan(v) else note for note, v in zip(notes, values, strict=True)]
     n = form.count(drawn.answers, pairs)
     return Block(drawn.cell.group, keys, values, finite_samples(values, sampled), n, tuple(notes))
 
 
-def _note(name: str, answers: Answers, a: int, b: int) -> str:
-    """What a reader of one pair's value should know: its reachable range, and whether too little happened."""
-    if name == "error_consistency":
-        seen = answers.shown[a] & answers.shown[b]
-        right = answers.correct[:, seen][[a, b]]
-        joint = np.count_nonzero(~right.any(axis=0))
-        few = f"only {joint} joint errors: the interval is too short" if joint < _SCARCE else ""
-        return "; ".join(text for text in (_reachable(right), few) if text)
-    if name == "misclassification_agreement":
-        both = answers.wrong[a] & answers.wrong[b]
-        same = np.count_nonzero(both & (answers.response[a] == answers.response[b]))
-        return f"only {same} equal errors: the interval is too short" if same < _SCARCE else ""
-    return ""
+def _consistency_notes(answers: Answers, pairs: Pairs) -> list[str]:
+    """The range that two observers' accuracies leave, and whether too little happened."""
+    right, seen = answers.correct.astype(np.float32), answers.shown.astype(np.float32)
+    common, hits, errors = seen @ seen.T, right @ seen.T, (seen - right) @ (seen - right).T
+    notes = []
+    for a, b in pairs:
+        if not common[a, b]:
+            notes.append("")
+            continue
+        ends = reachable_kappa(float(hits[a, b] / common[a, b]), float(hits[b, a] / common[a, b]))
+        scarce = f"; only {errors[a, b]:.0f} joint errors: the interval is too short" if errors[a, b] < _SCARCE else ""
+        notes.append(f"reachable {ends.lowest:.3f} to {ends.highest:.3f}{scarce}")
+    return notes
 
 
-def _reachable(right: NDArray[np.bool_]) -> str:
-    """The error consistencies that two observers with these answers (2, trials) could have."""
-    if right.shape[1] == 0:
-        return ""
-    ends = reachable_kappa(float(right[0].mean()), float(right[1].mean()))
-    return "" if np.isnan(ends.lowest) else f"reachable {ends.lowest:.3f} to {ends.highest:.3f}"
-
-
-def _undefined(name: str) -> str:
-    reasons = {
-        "misclassification_agreement": "undefined: no joint errors, or all with the same answer",
-        "class_level_error_similarity": "undefined: no errors",
-        "class_level_error_similarity_pooled": "undefined: no errors",
-        **dict.fromkeys(OUTPUT_MEASURES, "undefined: no stimulus for which both gave probabilities"),
-    }
-    return reasons.get(name, "undefined: no common trials, or both always right or both always wrong")
+def _agreement_notes(answers: Answers, pairs: Pairs) -> list[str]:
+    """Whether two observers gave too few equal wrong answers."""
+    wrong, response = answers.wrong, answers.response
+    same = [np.count_nonzero(wrong[a] & wrong[b] & (response[a] == response[b])) for a, b in pairs]
+    return [f"only {count} equal errors: the interval is too short" if count < _SCARCE else "" for count in same]
 
 
 def _means(each: Block, drawn: Draw, pairs: Pairs, name: str) -> list[Block]:
-    """Means over the pairs between two groups, and of each observer with a group of people."""
-    blocks = []
+    """Means over the pairs between two groups, and of each observer with a group of people.
+
+    Where the order matters there is no mean within a group: it would be one of both signs.
+    """
+    symmetric, blocks = bool(measures[name].symmetric), []
     for g, h in combinations_with_replacement(drawn.groups, 2):
         first, second = (h, g) if h.name == MODELS else (g, h)  # models are held against people
-        chosen = _between(pairs, first.members, second.members)
-        if len(chosen):
+        chosen = _between(pairs, first.members, second.members, either=symmetric)
+        if len(chosen) and (symmetric or g.name != h.name):
             ceiling = "leave-one-person-out ceiling; " if g.name == h.name == PEOPLE else ""
             people = _members(drawn, *(group for group in (g, h) if group.drawn))
             key = Key(first.name, second.name, name)
             blocks.append(_mean(each.at(chosen), pairs[chosen], drawn.times, people, key, ceiling, few(g)))
     for group in drawn.crowds:
         for row, observer in enumerate(drawn.names):
-            chosen = _between(pairs, np.array([row]), group.members)
+            chosen = _between(pairs, np.array([row]), group.members, either=symmetric)
             if len(chosen):
                 others = _members(drawn, group)
                 others[row] = False  # the one the row is about is not drawn again
@@ -112,11 +107,11 @@ def _members(drawn: Draw, *groups: Group) -> NDArray[np.bool_]:
     return mask
 
 
-def _between(pairs: Pairs, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Which pairs have one observer in each of the two."""
+def _between(pairs: Pairs, first: NDArray[np.int64], second: NDArray[np.int64], *, either: bool) -> NDArray[np.int64]:
+    """Which pairs have one observer in each of the two, in this order or in either."""
     a, b = pairs.T
     forth, back = np.isin(a, first) & np.isin(b, second), np.isin(a, second) & np.isin(b, first)
-    return np.flatnonzero(forth | back)
+    return np.flatnonzero(forth | back if either else forth)
 
 
 def _mean(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cosight.arrays import FloatArray
+from cosight.arrays import BoolArray, FloatArray
 from cosight.errors import InvalidInput
-from cosight.measures.answers import Answers
+from cosight.measures.answers import NO_ANSWER, Answers, CodeArray
 from cosight.measures.distance import distance_items
-from cosight.measures.facts import PairForm
+from cosight.measures.facts import PairForm, measures
 from cosight.measures.sums import Pairs, Weights, divide
 from cosight.trials.join import Table
 from cosight.trials.spaces import ABSTAIN
@@ -30,6 +31,7 @@ class Outputs:
     table: Table
     probabilities: NDArray[np.float32]  # (trials, classes without abstain); nan where there are none
     abstention: FloatArray  # (trials,); nan where unknown
+    said: CodeArray  # (trials,): the answer as it stands, whatever its abstention
 
     @classmethod
     def of(cls, table: Table, trials: Trials) -> Outputs:
@@ -46,7 +48,9 @@ class Outputs:
             filled = column.fill_null(pl.lit([float("nan")] * classes, dtype=pl.List(pl.Float32)))
             shares = filled.list.to_array(classes).to_numpy()
         abstention = trials.frame["abstention"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-        return cls(table, shares, abstention)
+        codes = {label: index for index, label in enumerate(table.labels)}
+        said = trials.frame["response"].replace_strict(codes, default=NO_ANSWER, return_dtype=pl.Int16)
+        return cls(table, shares, abstention, said.to_numpy())
 
     def has_probabilities(self, observer: int) -> bool:
         """Whether an observer gave probabilities for any stimulus."""
@@ -57,6 +61,12 @@ class Outputs:
         """An observer's abstention for each column; nan where unknown."""
         rows = self.table.rows[observer, columns]
         return np.where(rows >= 0, self.abstention[rows], np.nan)
+
+    def right(self, observer: int, columns: NDArray[np.int64]) -> BoolArray:
+        """Where the answer as it stands is the truth, before any abstention is applied."""
+        rows = self.table.rows[observer, columns]
+        truth = self.table.answers.truth[columns]
+        return np.asarray((rows >= 0) & (truth >= 0) & (self.said[rows] == truth))
 
     def classes(self, observer: int, columns: NDArray[np.int64]) -> FloatArray:
         """Class probabilities without abstain, (columns, classes); nan rows where there are none."""
@@ -88,17 +98,22 @@ class Outputs:
 def output_form(name: str, outputs: Outputs, observers: NDArray[np.int64], columns: NDArray[np.int64]) -> PairForm:
     """A measure of two observers' label distributions on some columns of a table, for pairs of `observers`.
 
-    Both must have given probabilities; on-errors measures look only at stimuli that both got wrong.
+    Both must have given probabilities; on-errors measures look only at stimuli that both got wrong. The second of a
+    pair is the one the first is held against: its distributions are the p of an asymmetric distance.
     """
     distance = distance_items.get(name, distance_items["jensen_shannon"])
     on_errors = name.endswith("_on_errors")
     able = [outputs.has_probabilities(int(i)) for i in observers]
 
+    @cache
+    def given(row: int) -> FloatArray:
+        return outputs.distributions(int(observers[row]), columns)
+
     def items(answers: Answers, pair: NDArray[np.int64]) -> FloatArray:
         """The distance of each column; nan where it is undefined."""
         if not (able[pair[0]] and able[pair[1]]):
             return np.full(len(columns), np.nan)
-        p, q = (outputs.distributions(int(observers[i]), columns) for i in pair)
+        q, p = (given(int(i)) for i in pair)
         wanted = answers.wrong[pair].all(axis=0) if on_errors else np.ones(len(columns), dtype=np.bool_)
         apart = distance(np.nan_to_num(p), np.nan_to_num(q))
         return np.where(wanted & ~np.isnan(p).any(axis=1) & ~np.isnan(q).any(axis=1), apart, np.nan)
@@ -117,10 +132,16 @@ def output_form(name: str, outputs: Outputs, observers: NDArray[np.int64], colum
 
     def matrix(answers: Answers) -> FloatArray:
         m = answers.observers
-        pairs = np.stack(np.divmod(np.arange(m * m), m), axis=1)
-        return resampled(answers, np.ones((1, answers.stimuli), dtype=np.float32), pairs).reshape(m, m)
+        pairs = np.stack(np.triu_indices(m), axis=1)
+        if not measures[name].symmetric:
+            pairs = np.concatenate([pairs, pairs[pairs[:, 0] < pairs[:, 1]][:, ::-1]])
+        values = resampled(answers, np.ones((1, answers.stimuli), dtype=np.float32), pairs)[:, 0]
+        out = np.full((m, m), np.nan)
+        out[pairs[:, 0], pairs[:, 1]] = values
+        return out if not measures[name].symmetric else np.where(np.isnan(out), out.T, out)
 
     def count(answers: Answers, pairs: Pairs) -> FloatArray:
         return np.array([np.count_nonzero(~np.isnan(items(answers, pair))) for pair in pairs], dtype=np.float64)
 
-    return PairForm(matrix, resampled, count, "jointly wrong trials" if on_errors else "common trials")
+    where = "both gave probabilities and were wrong" if on_errors else "both gave probabilities"
+    return PairForm(matrix, resampled, count, f"no stimulus for which {where}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -34,7 +35,9 @@ from cosight.scoring.questions import (
     size_of,
     width_rows,
 )
-from cosight.trials.join import Table
+from cosight.trials.join import Table, align
+from cosight.trials.reading import read
+from cosight.trials.table import Trials
 
 __all__ = ["Plan", "PlanRow", "plan"]
 
@@ -53,7 +56,7 @@ def plan(
     power: float = 0.8,
     sd: float | None = None,
     joint: float | None = None,
-    pilot: Table | None = None,
+    pilot: str | Path | Trials | Table | None = None,
     observers: Sequence[str] = (),
 ) -> Plan:
     """How many trials, people or images a study needs.
@@ -78,8 +81,10 @@ def plan(
             f"observers are chosen from a pilot, got {', '.join(observers)} without one; give its trials"
         )
     if measure == "gold":
-        return _gold(asked, pilot)
+        return _gold(asked, piloted=pilot is not None)
     facts = measures[measure]
+    if pilot is not None and not isinstance(pilot, Table):
+        pilot = align(read(pilot))
     check(asked, facts, piloted=pilot is not None)
     if pilot is None:
         rows = _assumed_width(asked, facts.name) if kind == "width" else _assumed_difference(asked, facts.name)
@@ -191,9 +196,9 @@ def _joint(asked: Asked) -> float:
     return (1 - people) * (1 - model)
 
 
-def _gold(asked: Asked, pilot: Table | None) -> Plan:
+def _gold(asked: Asked, *, piloted: bool) -> Plan:
     refuse(asked, ("accuracy", "sd", "joint"), "people an image depend on --classes or --value alone")
-    if pilot is not None:
+    if piloted:
         raise InvalidInput("people an image are planned without a pilot, got one; give --classes or --value")
     p, share = _share(asked)
     found, more, worst = (

@@ -8,7 +8,7 @@ import json
 import math
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
 from typing import Any
 
@@ -38,6 +38,7 @@ class Scores:
     rows: tuple[Row, ...]
     settings: dict[str, Any]
     notices: tuple[str, ...] = ()
+    kinds: dict[str, str] = field(default_factory=dict)  # of each observer
 
     def to_json(self) -> str:
         """A list of score rows; null, never NaN."""
@@ -47,7 +48,7 @@ class Scores:
         """The score rows with a header; an undefined number is an empty cell."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([field.name for field in fields(Row)])
+        writer.writerow([column.name for column in fields(Row)])
         writer.writerows(["" if v is None else v for v in asdict(row).values()] for row in self.rows)
         return out.getvalue()
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
 from cosight.errors import InvalidInput
-from cosight.measures import measures, solo_forms
+from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.distance import distance_items, entropy
 from cosight.measures.sums import divide
 from cosight.scoring.abstaining import RELIABILITY, RISK, reliability_blocks, risk_blocks, sweep_rows
 from cosight.scoring.agreement import AGREEMENT, agreement_blocks
 from cosight.scoring.blocks import Block, Key, empty, joined, nested_means, rows_of
-from cosight.scoring.compare import Progress, check_table, load
+from cosight.scoring.compare import Progress, check_table
 from cosight.scoring.crowd import Draw, draw
 from cosight.scoring.distances import distance_block
 from cosight.scoring.outputs import Outputs
@@ -25,6 +25,7 @@ from cosight.scoring.rows import Row, Scores, group_text, settings_of
 from cosight.scoring.solo import solo_block
 from cosight.trials.cues import texture_codes
 from cosight.trials.join import Cell, Table, align, cells
+from cosight.trials.reading import read
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 from cosight.trials.table import Trials
 
@@ -55,15 +56,18 @@ def score(
     """
     if resamples < 1:
         raise InvalidInput(f"--resamples must be 1 or more, got {resamples}; 1000 is usual")
-    trials = load(*sources, *([] if humans is None else [humans]), labels=labels)
+    trials = read(*sources, *([] if humans is None else [humans]), labels=labels)
     table = align(trials, gamma=gamma)
     check_table(table)
     job = _Job(table, Outputs.of(table, trials), gamma, resamples, level, seed)
     able = job.able()
     names = [measures.name_of(name) for name in measure or [n for n in _DEFAULT if not able[n]]]
     for name in names:
-        if able.get(name, "a measure of single observers; try `cosight compare`"):
-            raise InvalidInput(f"{name} needs {able.get(name, 'other data; try `cosight compare`')}")
+        if name not in able:
+            way = "try `cosight compare`" if name in pair_forms else f"in Python: cosight.measures.{name}"
+            raise InvalidInput(f"score takes {', '.join(able)}, got {name}; {way}")
+        if able[name]:
+            raise InvalidInput(f"{name} needs {able[name]}")
     parts = cells(table, by)
     blocks, rows = [], []
     for index, cell in enumerate(parts):
@@ -80,7 +84,7 @@ def score(
         command="score", measure=names, by=list(by), gamma=gamma, resamples=resamples, level=level, seed=seed,
         labels=list(table.labels),
     )  # fmt: skip
-    return Scores(tuple(rows), settings, table.notices)
+    return Scores(tuple(rows), settings, table.notices, dict(zip(table.observers, table.kinds, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,8 +157,8 @@ def _item_block(drawn: Draw, measure: str, items: dict[str, FloatArray]) -> Bloc
     """Means of per-stimulus values, resampled over stimuli; nan items are left out."""
     values = np.stack(list(items.values()))
     defined = ~np.isnan(values)
-    clean, weights = np.where(defined, values, 0.0), drawn.weights().astype(np.float64)
-    samples = divide(clean @ weights.T, defined @ weights.T)
+    clean = np.where(defined, values, 0.0)
+    samples = drawn.sample([lambda _, w: divide(clean @ w.T.astype(np.float64), (defined @ w.T).astype(np.float64))])[0]
     means = divide(clean.sum(axis=1), defined.sum(axis=1).astype(np.float64))
     keys = tuple(Key(name, None, measure) for name in items)
     return Block(drawn.cell.group, keys, means, samples, defined.sum(axis=1).astype(np.float64), ("",) * len(keys))

@@ -23,7 +23,8 @@ def solo_block(drawn: Draw, name: str, texture: CodeArray | None) -> Block | Non
     form = solo_forms[name]
 
     def seen(answers: Answers) -> Answers:
-        return shape_choices(answers, texture) if name == "shape_bias" and texture is not None else answers
+        mine = drawn.own(answers)
+        return shape_choices(mine, texture) if name == "shape_bias" and texture is not None else mine
 
     def totals(answers: Answers, weights: Weights) -> FloatArray:
         return np.moveaxis(form.totals(seen(answers), weights), 1, 2)  # (observers, sums, resamples)

@@ -125,6 +125,8 @@ def cells(table: Table, by: Sequence[str]) -> list[Cell]:
     for name in by:
         if name not in GROUPS:
             raise InvalidInput(f"trials are grouped by {', '.join(GROUPS)}, got {name!r}")
+    if len(set(by)) < len(by):
+        raise InvalidInput(f"each key of --by is named once, got {', '.join(by)}")
     indexed = table.columns.with_row_index("column")
     if not by:
         return [Cell((), np.arange(table.columns.height))]

@@ -23,7 +23,7 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.trials.files import new_file
 from cosight.trials.formats import Format, formats
-from cosight.trials.spaces import ABSTAIN, label_spaces
+from cosight.trials.spaces import ABSTAIN, LabelSpace, label_spaces
 from cosight.trials.table import Trials, make
 
 __all__: list[str] = []
@@ -54,13 +54,13 @@ def _recognises(path: Path, head: bytes) -> bool:
     return seen > 0 and _CUT_SHORT.match(text, place) is not None
 
 
-def _read(paths: Sequence[Path]) -> Trials:
+def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
     names = [path.stem for path in paths]
     if len(set(names)) < len(names):
         twice = max(names, key=names.count)
         raise InvalidInput(f"a leaderboard file is named after its model, got two called {twice!r}; rename one")
     frame = pl.concat([_as_trials(path, _read_file(path)) for path in paths])
-    return make(frame, space=_SPACE, sources=[{"file": path.name} for path in paths])
+    return make(frame, space=space or _SPACE, sources=[{"file": path.name} for path in paths])
 
 
 def _read_file(path: Path) -> dict[str, Eleven]:

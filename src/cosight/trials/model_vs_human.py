@@ -17,7 +17,7 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.trials.files import new_folder
 from cosight.trials.formats import Format, formats
-from cosight.trials.spaces import space_of
+from cosight.trials.spaces import LabelSpace, space_of
 from cosight.trials.table import KINDS, SCHEMA, Trials, make
 
 __all__ = ["image_name"]
@@ -42,7 +42,7 @@ def _recognises(path: Path, head: bytes) -> bool:
     return "imagename" in first or "object_response" in first or first.startswith("subj,")
 
 
-def _read(paths: Sequence[Path]) -> Trials:
+def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
     parts, sources, lengths = [], [], []
     for path in paths:
         part, source = _read_file(path)
@@ -57,8 +57,14 @@ def _read(paths: Sequence[Path]) -> Trials:
         return f"{paths[index]}, row {row - (ends[index] - lengths[index]) + 1}"
 
     frame = _as_trials(raw, locate)
+    if space is not None:
+        return make(frame, locate=locate, space=space, sources=sources)
     truths = frozenset(frame["truth"].drop_nulls().unique().to_list())
-    return make(frame, locate=locate, space=space_of(truths), sources=sources)
+    guess = space_of(truths)
+    notices = []
+    if guess is not None and len(truths) < len(guess.classes):
+        notices.append(f"classes taken to be {guess.name}, of which {len(truths)} occur; --labels names others")
+    return make(frame, locate=locate, space=guess, sources=sources, notices=notices)
 
 
 def _read_file(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:

@@ -29,11 +29,11 @@ def _recognises(path: Path, head: bytes) -> bool:
     return head.startswith(b"PAR1") and path.name != _OBSERVERS_FILE
 
 
-def _read(paths: Sequence[Path]) -> Trials:
-    return concat([_read_file(path) for path in paths])
+def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
+    return concat([_read_file(path, space) for path in paths])
 
 
-def _read_file(path: Path) -> Trials:
+def _read_file(path: Path, declared: LabelSpace | None) -> Trials:
     try:
         frame = pl.read_parquet(path, glob=False)
         about = json.loads(pl.read_parquet_metadata(path).get("cosight", "{}"))
@@ -41,7 +41,7 @@ def _read_file(path: Path) -> Trials:
         raise InvalidInput(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from error
     if about.get("version", _VERSION) > _VERSION:
         raise InvalidInput(f"{path}: written by a newer cosight (table version {about['version']}); update cosight")
-    space, known = _space(about.get("space")), _known(path.with_name(_OBSERVERS_FILE))
+    space, known = declared or _space(about.get("space")), _known(path.with_name(_OBSERVERS_FILE))
     return make(frame, source=str(path), space=space, observers=known, sources=about.get("sources", ()))
 
 

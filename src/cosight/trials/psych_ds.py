@@ -71,8 +71,9 @@ def _recognises(path: Path, head: bytes) -> bool:
     return path.name == _DESCRIPTION and _DATASET.search(head) is not None
 
 
-def _read(paths: Sequence[Path]) -> Trials:
-    return concat([_read_folder(path) for path in paths])
+def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
+    table = concat([_read_folder(path) for path in paths])
+    return table if space is None else table.with_space(space)
 
 
 def _read_folder(path: Path) -> Trials:

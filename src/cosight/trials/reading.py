@@ -8,7 +8,7 @@ from pathlib import Path
 from cosight.errors import InvalidInput
 from cosight.trials import leaderboard, model_vs_human, parquet, psych_ds  # noqa: F401  they register their formats
 from cosight.trials.formats import Format, formats
-from cosight.trials.spaces import LabelSpace
+from cosight.trials.spaces import LabelSpace, label_space
 from cosight.trials.table import Trials, concat
 
 __all__ = ["read", "write"]
@@ -18,16 +18,18 @@ _DESCRIPTION = "dataset_description.json"  # a Psych-DS folder is read as a whol
 _RUN = "run.json"  # so is a run folder: its trials, not its stimuli and scores
 
 
-def read(*paths: str | Path, labels: LabelSpace | None = None) -> Trials:
-    """All trials in these files and folders, people and models in one table.
+def read(*sources: str | Path | Trials, labels: str | LabelSpace | None = None) -> Trials:
+    """All trials in these files, folders and tables, people and models in one table.
 
     Folders are searched; what a file holds decides how it is read, not its name. Files of no known format are passed
-    over and counted in `notices`; a path without any trials is an error. `labels` declares the label space.
+    over and counted in `notices`; a path without any trials is an error. `labels` declares the label space, by its name
+    or by class names set apart by commas.
     """
-    if not paths:
+    if not sources:
         raise InvalidInput("name at least one file or folder of trials")
-    table = concat([_read_path(Path(path)) for path in paths])
-    return table if labels is None else table.with_space(labels)
+    space = label_space(labels) if isinstance(labels, str) else labels
+    tables = [source if isinstance(source, Trials) else _read_path(Path(source), space) for source in sources]
+    return concat(tables if space is None else [table.with_space(space) for table in tables])
 
 
 def write(trials: Trials, path: str | Path, *, to: str | None = None) -> Format:
@@ -48,7 +50,7 @@ def _by_suffix(path: Path) -> Format:
     return formats["model-vs-human"]
 
 
-def _read_path(path: Path) -> Trials:
+def _read_path(path: Path, space: LabelSpace | None) -> Trials:
     if not path.exists():
         raise InvalidInput(f"trials must be a file or folder that exists, got {path}")
     by_format: dict[str, list[Path]] = {}
@@ -58,7 +60,7 @@ def _read_path(path: Path) -> Trials:
         by_format.setdefault(found.name, []).append(file) if found else unknown.append(file)
     if not by_format:
         raise InvalidInput(_nothing(path, unknown))
-    table = concat([formats[name].read(files) for name, files in by_format.items()])
+    table = concat([formats[name].read(files, space) for name, files in by_format.items()])
     if not len(table):
         raise InvalidInput(f"{path}: a trial file must hold at least one trial, got none")
     return _with_notices(table, path, unknown)

@@ -144,6 +144,11 @@ def _checked(frame: pl.DataFrame, space: LabelSpace | None, locate: Callable[[in
     )
     rules: list[tuple[str, pl.Expr, str]] = [
         ("observer", pl.col("observer").is_null() | (pl.col("observer") == ""), "every trial has an observer"),
+        (
+            "observer",
+            (pl.col("kind") == "simulated") & ~pl.col("observer").str.starts_with("simulated:"),
+            "a simulated observer is called simulated:NAME",
+        ),
         ("kind", ~pl.col("kind").is_in(KINDS).fill_null(False), f"kind is one of {', '.join(KINDS)}"),
         ("image", pl.col("image").is_null() & pl.col("stimulus").is_null(), "a trial names its image or its stimulus"),
         ("abstention", ~pl.col("abstention").is_between(0, 1), "abstention lies in [0, 1]"),
