@@ -32,12 +32,9 @@ from tests.measures.simulated import (
 LOW, HIGH = 0.92, 0.98
 PAIR_STUDIES, CROSSED_STUDIES = 1000, 400
 
-few_joint_errors = pytest.mark.xfail(
-    reason="some 2 errors on the same image are expected; where none is seen, no resample has one", strict=True
-)
-few_agreements = pytest.mark.xfail(
-    reason="some 2 equal errors are expected; where none is seen, no resample has one", strict=True
-)
+# Where some two joint (or equal) errors are expected, one study in seven has none: an interval that holds the truth
+# there holds it nearly always, one that does not in some 85 %. Nothing lies between; ours holds it.
+ALMOST_ALWAYS = 0.995
 
 
 @pytest.mark.parametrize(
@@ -67,10 +64,10 @@ def test_error_consistency(accuracy, shared, stimuli):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("shared", "stimuli"), [pytest.param(0.2, 200, marks=few_joint_errors), (0.2, 1000), (0.5, 200), (0.8, 1000)]
+    ("shared", "stimuli", "high"), [(0.2, 200, ALMOST_ALWAYS), (0.2, 1000, HIGH), (0.5, 200, HIGH), (0.8, 1000, HIGH)]
 )
-def test_error_consistency_of_observers_who_hardly_err(shared, stimuli):
-    _assert_covered(ec_case((0.95, 0.9), shared, stimuli), PAIR_STUDIES)
+def test_error_consistency_of_observers_who_hardly_err(shared, stimuli, high):
+    _assert_covered(ec_case((0.95, 0.9), shared, stimuli), PAIR_STUDIES, high)
 
 
 @pytest.mark.slow
@@ -83,11 +80,9 @@ def test_misclassification_agreement(accuracy, stimuli, follow):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("accuracy", "stimuli"), [pytest.param((0.8, 0.7), 300, marks=few_agreements), ((0.8, 0.7), 1000)]
-)
-def test_misclassification_agreement_of_unlike_observers(accuracy, stimuli):
-    _assert_covered(ma_case(accuracy, 0.0, stimuli), PAIR_STUDIES)
+@pytest.mark.parametrize(("stimuli", "high"), [(300, ALMOST_ALWAYS), (1000, HIGH)])
+def test_misclassification_agreement_of_unlike_observers(stimuli, high):
+    _assert_covered(ma_case((0.8, 0.7), 0.0, stimuli), PAIR_STUDIES, high)
 
 
 @pytest.mark.slow
@@ -107,9 +102,9 @@ def test_crossed_over_people(measure, accuracy, stimuli, people, with_model):
     _assert_covered(crossed_case(measure, accuracy, people, stimuli, with_model=with_model), CROSSED_STUDIES)
 
 
-def _assert_covered(case: Case, studies: int) -> None:
+def _assert_covered(case: Case, studies: int, high: float = HIGH) -> None:
     found = coverage(case, studies=studies)
-    assert LOW <= found.share <= HIGH, found
+    assert LOW <= found.share <= high, found
 
 
 @pytest.mark.slow

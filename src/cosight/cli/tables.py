@@ -75,7 +75,9 @@ def _score_table(scores: Scores, number: Callable[[Row], str]) -> Table:
     table = _table([*(["group"] if grouped else []), "observer", *map(short_name, columns)])
     index = {(row.group, row.observer, row.measure): number(row) for row in rows}
     lines = []
-    for group, observer in dict.fromkeys((row.group, row.observer) for row in rows):
+    who = dict.fromkeys((row.group, row.observer) for row in rows)
+    groups = list(dict.fromkeys(group for group, _ in who))
+    for group, observer in sorted(who, key=lambda w: (groups.index(w[0]), _ORDER.index(_section(scores, w[1])))):
         name = [_group_name(group)] if grouped else []
         cells = [index.get((group, observer, column), "") for column in columns]
         lines.append(((group, _section(scores, observer)), [*name, observer, *cells]))
@@ -114,7 +116,7 @@ def _two_lines(row: Row) -> str:
     """A value with its interval under it, for narrow terminals."""
     if row.value is None or row.low is None or row.high is None:
         return number_text(row)
-    return f"{_digits(row.value)}\n[{row.low:.2f} {row.high:.2f}]"
+    return f"{_digits(row.value)}\n[{row.low:.2f}\u00a0{row.high:.2f}]"  # kept in one piece where there is room
 
 
 def _digits(value: float) -> str:

@@ -34,6 +34,7 @@ from cosight.measures.answers import (
     NOT_SHOWN,
     Answers,
     CodeArray,
+    check_classes,
     common_trials,
     encode,
 )
@@ -263,6 +264,7 @@ __all__ = [
     "accuracy",
     "accuracy_difference",
     "accuracy_difference_sd",
+    "check_classes",
     "choice_share",
     "class_level_error_distance_printed",
     "class_level_error_similarity",

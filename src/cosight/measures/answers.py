@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from cosight.arrays import BoolArray, FloatArray, correctness, labels, same_length
 from cosight.errors import InvalidInput
 
-__all__ = ["NOT_SHOWN", "NO_ANSWER", "Answers", "CodeArray", "common_trials", "encode"]
+__all__ = ["NOT_SHOWN", "NO_ANSWER", "Answers", "CodeArray", "check_classes", "common_trials", "encode"]
 
 NO_ANSWER = -1  # shown, but nothing was answered in time
 NOT_SHOWN = -2  # this observer never met the stimulus
@@ -33,7 +33,7 @@ class Answers:
                 f"responses must be (observers, stimuli) beside one truth a stimulus, "
                 f"got shapes {self.response.shape} and {self.truth.shape}"
             )
-        _check_classes(self.classes)
+        check_classes(self.classes)
         top = max(self.response.max(initial=-1), self.truth.max(initial=-1))
         if top >= self.classes:
             raise InvalidInput(f"codes must be below the number of classes, got {top} with {self.classes} classes")
@@ -151,13 +151,14 @@ def _in_order(found: set[Any]) -> list[Any]:
         raise InvalidInput(f"answers and truth must be of one kind, got {kinds}; use names or codes for all") from None
 
 
-def _check_classes(count: int) -> None:
+def check_classes(count: int) -> None:
+    """Refuse more classes than answers can be coded for."""
     most = np.iinfo(np.int16).max
     if count > most:
         raise InvalidInput(f"answers are coded for {most} classes at most, got {count}; merge some first")
 
 
 def _codes(values: NDArray[Any], known: list[Any]) -> CodeArray:
-    _check_classes(len(known))
+    check_classes(len(known))
     code = {value: index for index, value in enumerate(known)}
     return np.array([code[value] for value in values.tolist()], dtype=np.int16)

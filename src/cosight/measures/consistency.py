@@ -16,7 +16,7 @@ from cosight.arrays import FloatArray, correctness, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers, common_trials
 from cosight.measures.facts import PairForm, declare, pair_forms
-from cosight.measures.sums import BLOCK, Pairs, Weights, blocks, divide
+from cosight.measures.sums import BLOCK, Pairs, Weights, blocks, divide, scarce_limit
 
 __all__ = [
     "Consistency",
@@ -288,11 +288,53 @@ def _unbiased_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> Flo
     return _unbiased(_two_by_two(*sums), sums[0])
 
 
+def _pair_sums(answers: Answers, pairs: Pairs) -> tuple[FloatArray, ...]:
+    """The counts of a 2 x 2 table for each pair; (pairs,)."""
+    return tuple(x[pairs[:, 0], pairs[:, 1]] for x in _sums_of(answers))
+
+
+def _most_alike(sums: tuple[FloatArray, ...], level: float) -> FloatArray:
+    """Trials with like outcomes, (pairs,), if the rarer joint outcome was as frequent as its count allows.
+
+    With the accuracies as they are, one more joint error is one more joint success: two more trials of like outcome.
+    """
+    n, right_a, right_b, both = sums
+    wrong = n - right_a - right_b + both  # joint errors
+    rare = np.minimum(wrong, both)
+    left = np.minimum(np.minimum(right_a, right_b) - both, np.minimum(n - right_a, n - right_b) - wrong)
+    return np.asarray(both + wrong + 2 * np.minimum(scarce_limit(rare, level) - rare, left))
+
+
+def _consistency_reach(answers: Answers, pairs: Pairs, level: float) -> FloatArray:
+    sums = _pair_sums(answers, pairs)
+    n, right_a, right_b, _ = sums
+    chance = right_a * right_b + (n - right_a) * (n - right_b)
+    return divide(n * _most_alike(sums, level) - chance, n * n - chance)
+
+
+def _unbiased_reach(answers: Answers, pairs: Pairs, level: float) -> FloatArray:
+    return _unbiased(_consistency_reach(answers, pairs, level), _pair_sums(answers, pairs)[0])
+
+
+def _observed_reach(answers: Answers, pairs: Pairs, level: float) -> FloatArray:
+    sums = _pair_sums(answers, pairs)
+    return divide(_most_alike(sums, level), sums[0])
+
+
 pair_forms.add(
     "error_consistency",
-    PairForm(lambda answers: _two_by_two(*_sums_of(answers)), error_consistency_resampled, common_trials, _PERFECT),
+    PairForm(
+        lambda answers: _two_by_two(*_sums_of(answers)),
+        error_consistency_resampled,
+        common_trials,
+        _PERFECT,
+        reach=_consistency_reach,
+    ),
 )
-pair_forms.add("error_consistency_unbiased", PairForm(_unbiased_matrix, _unbiased_resampled, common_trials, _PERFECT))
+pair_forms.add(
+    "error_consistency_unbiased",
+    PairForm(_unbiased_matrix, _unbiased_resampled, common_trials, _PERFECT, reach=_unbiased_reach),
+)
 pair_forms.add(
     "observed_consistency",
     PairForm(
@@ -300,5 +342,6 @@ pair_forms.add(
         observed_consistency_resampled,
         common_trials,
         "no common trials",
+        reach=_observed_reach,
     ),
 )

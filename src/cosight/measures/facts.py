@@ -92,6 +92,7 @@ class PairForm:
     count: Callable[[Answers, Pairs], FloatArray]  # (pairs,): how many trials the value rests on
     undefined: str  # when the value is undefined, in words
     shared: bool = True  # whether the two must have met the same stimuli
+    reach: Callable[[Answers, Pairs, float], FloatArray] | None = None  # (pairs,): the least high end of an interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from cosight.arrays import FloatArray
 from cosight.measures.answers import Answers, encode
 from cosight.measures.facts import PairForm, declare, pair_forms
-from cosight.measures.sums import BLOCK, Pairs, Weights, divide, summed
+from cosight.measures.sums import BLOCK, Pairs, Weights, divide, scarce_limit, summed
 
 __all__ = [
     "MisclassificationAgreement",
@@ -167,6 +167,19 @@ def _joint_errors(answers: Answers, pairs: Pairs) -> FloatArray:
     return np.array([np.count_nonzero(wrong[i] & wrong[j]) for i, j in pairs], dtype=np.float64)
 
 
+def _agreement_reach(answers: Answers, pairs: Pairs, level: float) -> FloatArray:
+    """MA if equal errors were as frequent as their count allows, with the answers on joint errors as they are."""
+    out = np.empty(len(pairs))
+    wrong, response = answers.wrong, answers.response
+    for index, (i, j) in enumerate(pairs):
+        a, b = response[[i, j]][:, wrong[i] & wrong[j]]
+        counts = [np.bincount(said, minlength=answers.classes).astype(np.float64) for said in (a, b)]
+        most = np.minimum(*counts).sum()  # equal errors that these answers allow
+        same = np.minimum(scarce_limit(np.asarray(np.count_nonzero(a == b), dtype=np.float64), level), most)
+        out[index] = _many_classes(np.asarray(float(len(a))), same, np.asarray(counts[0] @ counts[1]))
+    return out
+
+
 pair_forms.add(
     "misclassification_agreement",
     PairForm(
@@ -174,5 +187,6 @@ pair_forms.add(
         misclassification_agreement_resampled,
         _joint_errors,
         "no joint errors, or all with the same answer",
+        reach=_agreement_reach,
     ),
 )

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.special import gammaincinv
 
 from cosight.arrays import FloatArray
 
-__all__ = ["BLOCK", "Pairs", "Weights", "blocks", "centred", "divide", "summed"]
+__all__ = ["BLOCK", "SCARCE", "Pairs", "Weights", "blocks", "centred", "divide", "scarce_limit", "summed"]
 
 Pairs = NDArray[np.int64]  # (pairs, 2): indices of observers
 Weights = NDArray[np.float32]  # (resamples, stimuli): how often each stimulus was drawn
 
+SCARCE = 3  # an event seen less often than this varies too little over resamples
 BLOCK = 1 << 24  # numbers in one intermediate array: about 100 MB
 
 
@@ -40,6 +42,18 @@ def blocks(length: int, width: int, *, most: int) -> Iterator[slice]:
     """
     step = max(1, most // max(1, width))
     return (slice(start, start + step) for start in range(0, length, step))
+
+
+def scarce_limit(count: FloatArray, level: float) -> FloatArray:
+    """How often an event may be expected that was seen 0, 1 or 2 times; nan for other counts.
+
+    Where an event is that rare, resamples vary too little: none of a study without it has it. The upper limit is that
+    of a Poisson mean with Jeffreys' prior (Brown, Cai & DasGupta 2003, Statistica Sinica 13).
+
+    >>> scarce_limit(np.array([0.0, 1.0, 9.0]), 0.95).round(2).tolist()
+    [2.51, 4.67, nan]
+    """
+    return np.where(count < SCARCE, gammaincinv(count + 0.5, (1 + level) / 2), np.nan)
 
 
 def centred(x: FloatArray) -> FloatArray:

@@ -143,14 +143,20 @@ def _check_resamples(resamples: int) -> None:
 
 
 def percentile_interval(
-    samples: FloatArray, values: FloatArray, *, n: FloatArray | None = None, level: float = 0.95
+    samples: FloatArray,
+    values: FloatArray,
+    *,
+    n: FloatArray | None = None,
+    reach: FloatArray | None = None,
+    level: float = 0.95,
 ) -> Interval:
     """Interval of each row of (rows, resamples) around `values`, the estimates from the whole data.
 
     The percentiles of the resamples, moved so that their median lies on the estimate: a similarity of distributions
     (CLES) falls whenever its counts are resampled, and plain percentiles would leave the estimate out. `n`, the trials
     each value rests on, widens the percentiles as t does for a mean (Hesterberg 2015): at 30 trials by some 6 %.
-    Undefined resamples (nan) are left out and counted; where more than a tenth are, so is the interval.
+    `reach` (rows,) is what the high end reaches at least, or nan. Undefined resamples (nan) are left out and
+    counted; where more than a tenth are, so is the interval.
     """
     if not 0 < level < 1:
         raise InvalidInput(f"level must lie between 0 and 1, got {level}; .95 is usual")
@@ -162,7 +168,10 @@ def percentile_interval(
     ordered = _ordered(samples, positions)
     middle, low, high = (_at(ordered, position) for position in positions)
     shift = np.where(usable, values - middle, np.nan)
-    return Interval(low + shift, high + shift, undefined)
+    low, high = low + shift, high + shift
+    if reach is not None:
+        high = np.where(np.isnan(high), high, np.fmax(high, reach))
+    return Interval(low, high, undefined)
 
 
 def _tails(level: float, n: FloatArray | None) -> FloatArray:
@@ -221,7 +230,9 @@ def pair_estimate(
     small = compress(answers)
     weights = draw_stimuli(small.counts, resamples, rng)
     value, n = form.matrix(answers)[:1, 1], form.count(answers, pairs)
-    interval = percentile_interval(form.resampled(small.answers, weights, pairs), value, n=n, level=level)
+    reach = None if form.reach is None else form.reach(answers, pairs, level)
+    samples = form.resampled(small.answers, weights, pairs)
+    interval = percentile_interval(samples, value, n=n, reach=reach, level=level)
     note = f"{interval.undefined[0]} of {resamples} resamples undefined" if interval.undefined[0] else ""
     return Estimate(float(value[0]), float(interval.low[0]), float(interval.high[0]), int(n[0]), level, resamples, note)
 

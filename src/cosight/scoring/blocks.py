@@ -50,6 +50,7 @@ class Block:
     samples: FloatArray  # (keys, resamples)
     n: FloatArray  # (keys,)
     notes: tuple[str, ...]
+    reach: FloatArray | None = None  # (keys,): what the high end of an interval reaches at least, nan for nothing
 
     def only(self, wanted: Callable[[Key], bool]) -> Block:
         """The numbers whose key is wanted."""
@@ -65,6 +66,7 @@ class Block:
             samples=self.samples[picked],
             n=self.n[picked],
             notes=tuple(self.notes[i] for i in picked),
+            reach=None if self.reach is None else self.reach[picked],
         )
 
 
@@ -82,6 +84,7 @@ def joined(blocks: Sequence[Block]) -> Block:
         np.concatenate([block.samples for block in blocks]),
         np.concatenate([block.n for block in blocks]),
         tuple(note for block in blocks for note in block.notes),
+        np.concatenate([np.full(len(b.keys), np.nan) if b.reach is None else b.reach for b in blocks]),
     )
 
 
@@ -152,7 +155,7 @@ def combine(block: Block, key: Key, value: float, samples: FloatArray, n: float,
 def rows_of(block: Block, *, level: float, seed: int) -> list[Row]:
     """Score rows: values with their intervals."""
     usable = np.where(np.isinf(block.values), np.nan, block.values)
-    interval = percentile_interval(block.samples, usable, n=block.n, level=level)
+    interval = percentile_interval(block.samples, usable, n=block.n, reach=block.reach, level=level)
     resamples = block.samples.shape[1]
     rows = []
     for i, key in enumerate(block.keys):

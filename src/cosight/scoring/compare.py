@@ -44,6 +44,7 @@ class _Options:
     duos: tuple[str, ...]
     pairs: str
     resamples: int
+    level: float
     seed: int
 
 
@@ -91,13 +92,14 @@ def compare(
         tuple(n for n in names if n not in solo_forms),
         pairs,
         resamples,
+        level,
         seed,
     )
     outputs = Outputs.of(table, trials) if set(names) & set(OUTPUT_MEASURES) else None
     _check(table, options)
     blocks = _blocks(table, cells(table, grouping), options, outputs, progress)
     models = {name for name, person in zip(table.observers, table.people, strict=True) if not person}
-    rows = _rows(blocks, grouping, options, models, level, correlate)
+    rows = _rows(blocks, grouping, options, models, correlate)
     if preset is None and "shape_bias" in names and not any(row.measure == "shape_bias" for row in rows):
         raise InvalidInput(
             "shape_bias needs trials of the cue-conflict experiment with images named SHAPEn-TEXTUREm.png"
@@ -199,7 +201,7 @@ def _block(table: Table, cell: Cell, options: _Options, texture: CodeArray | Non
     pairs = pairs_of(table.people[drawn.observers], options.pairs)
     if len(pairs):
         forms = {name: _form(name, drawn, outputs) for name in options.duos}
-        blocks += duo_blocks(drawn, pairs, forms)
+        blocks += duo_blocks(drawn, pairs, forms, options.level)
         if options.pairs != "model-model":
             blocks += ceiling_blocks(drawn, forms)
     return joined(blocks) if blocks else empty(cell.group, options.resamples)
@@ -211,20 +213,18 @@ def _form(name: str, drawn: Draw, outputs: Outputs | None) -> PairForm:
     return output_form(name, outputs, drawn.observers, drawn.cell.columns)
 
 
-def _rows(
-    blocks: list[Block], by: tuple[str, ...], options: _Options, models: set[str], level: float, correlate: bool
-) -> list[Row]:
+def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: set[str], correlate: bool) -> list[Row]:
     means = nested_means(blocks, by)
     rows: list[Row] = []
     for block in [*blocks, *means]:
-        rows += rows_of(joined([block, *normalised(block, models)]), level=level, seed=options.seed)
-        rows += rank_rows(block, options.duos, models, level=level, seed=options.seed)
+        rows += rows_of(joined([block, *normalised(block, models)]), level=options.level, seed=options.seed)
+        rows += rank_rows(block, options.duos, models, level=options.level, seed=options.seed)
     top = means[-1] if means else blocks[0]
-    rows += difference_rows(top, options.duos, models, level=level, seed=options.seed)
+    rows += difference_rows(top, options.duos, models, level=options.level, seed=options.seed)
     if correlate:
         domains = _domains(blocks, means, by)
         for block in correlations(domains, options.duos):
-            rows += rows_of(block, level=level, seed=options.seed)
+            rows += rows_of(block, level=options.level, seed=options.seed)
     return rows
 
 

@@ -14,7 +14,7 @@ from cosight.measures.answers import Answers
 from cosight.measures.ceilings import half_pairs, split_half_crowds
 from cosight.measures.consistency import reachable_kappa
 from cosight.measures.facts import PairForm
-from cosight.measures.sums import Pairs
+from cosight.measures.sums import SCARCE, Pairs
 from cosight.measures.uncertainty import Compressed, mean_over_pairs
 from cosight.scoring.blocks import Block, Key, finite_samples
 from cosight.scoring.crowd import ENOUGH_PEOPLE, Draw, Resampled, few, stream
@@ -24,17 +24,21 @@ from cosight.scoring.outputs import OUTPUT_MEASURES
 __all__ = ["ceiling_blocks", "duo_blocks"]
 
 _SPLITS = 20
-_SCARCE = 5  # joint errors (EC) or equal ones (MA) below which resamples vary too little; docs/uncertainty.md
 
 
-def duo_blocks(drawn: Draw, pairs: Pairs, forms: dict[str, PairForm]) -> list[Block]:
-    """Measures of pairs (rows of the draw) and their means over groups; both orders where the order matters."""
+def duo_blocks(drawn: Draw, pairs: Pairs, forms: dict[str, PairForm], level: float) -> list[Block]:
+    """Measures of pairs (rows of the draw) and their means over groups; both orders where the order matters.
+
+    `level` is that of the intervals to be made.
+    """
     both = np.concatenate([pairs, pairs[:, ::-1]])
     used = {name: pairs if measures[name].symmetric else both for name in forms}
     functions = [_on_pairs(form, used[name]) for name, form in forms.items()]
     blocks = []
     for (name, form), sampled in zip(forms.items(), drawn.sample(functions), strict=True):
         each = _pair_block(drawn, used[name], name, form, sampled)
+        if form.reach is not None:
+            each = replace(each, reach=form.reach(drawn.answers, used[name], level))
         blocks += [each, *_means(each, drawn, used[name], name)]
     return blocks
 
@@ -63,7 +67,11 @@ def _consistency_notes(answers: Answers, pairs: Pairs) -> list[str]:
             notes.append("")
             continue
         ends = reachable_kappa(float(hits[a, b] / common[a, b]), float(hits[b, a] / common[a, b]))
-        scarce = f"; only {errors[a, b]:.0f} joint errors: the interval is too short" if errors[a, b] < _SCARCE else ""
+        scarce = (
+            f"; only {errors[a, b]:.0f} joint errors: the high end is that of a Poisson limit"
+            if errors[a, b] < SCARCE
+            else ""
+        )
         notes.append(f"reachable {ends.lowest:.3f} to {ends.highest:.3f}{scarce}")
     return notes
 
@@ -72,7 +80,10 @@ def _agreement_notes(answers: Answers, pairs: Pairs) -> list[str]:
     """Whether two observers gave too few equal wrong answers."""
     wrong, response = answers.wrong, answers.response
     same = [np.count_nonzero(wrong[a] & wrong[b] & (response[a] == response[b])) for a, b in pairs]
-    return [f"only {count} equal errors: the interval is too short" if count < _SCARCE else "" for count in same]
+    return [
+        f"only {count} equal errors: the high end is that of a Poisson limit" if count < SCARCE else ""
+        for count in same
+    ]
 
 
 def _means(each: Block, drawn: Draw, pairs: Pairs, name: str) -> list[Block]:

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
-from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, CodeArray
+from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, CodeArray, check_classes
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 from cosight.trials.table import KINDS, PEOPLE, Trials
 
@@ -280,6 +280,7 @@ def _fill(
     labels: tuple[str, ...],
     gamma: float,
 ) -> Table:
+    check_classes(len(labels))
     code = {label: index for index, label in enumerate(labels)}
     place = columns.select("key", "presentation").with_row_index("column")
     placed = frame.join(place, on=["key", "presentation"], how="left", maintain_order="left")

@@ -25,7 +25,7 @@ class LabelSpace:
     source: str = ""
 
     def __post_init__(self) -> None:
-        twice = {c for c in self.classes if self.classes.count(c) > 1}
+        twice = len(set(self.classes)) < len(self.classes)
         if twice or ABSTAIN in self.classes or not self.classes:
             raise InvalidInput(
                 f"a label space has distinct class names besides {ABSTAIN!r}, got {', '.join(self.classes) or 'none'}"

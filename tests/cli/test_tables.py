@@ -1,0 +1,207 @@
+"""Tables on narrow and wide terminals: nothing cut, people before models, short names."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+import cosight as package
+from cosight.cli.tables import _group_name, console, number_text, print_comparison, print_scores, short_name
+from cosight.scoring.rows import Row
+from tests.scoring.made import answered, row_of, trials
+
+MEASURES = ("accuracy", "error_consistency", "misclassification_agreement", "class_level_error_similarity")
+WHO = (("alice", "human"), ("zoe", "human"), ("bob", "human"), ("aaa", "model"), ("timm:resnet50.a1_in1k", "model"))
+
+
+@pytest.fixture(scope="module")
+def table():
+    return trials(answered(WHO, skill=0.5))
+
+
+@pytest.fixture(scope="module")
+def compared(table):
+    return package.compare(table, resamples=20)
+
+
+@pytest.fixture
+def terminal(monkeypatch, capsys):
+    """Print on a terminal so many columns wide, and return its lines without colours."""
+
+    def show(columns, function, *arguments, **options):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        capsys.readouterr()
+        function(*arguments, **options)
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+        return plain.replace("\u00a0", " ").splitlines()
+
+    return show
+
+
+def shown(scores):
+    """The rows that the table of observers shows in `against people` lines."""
+    for name, _ in WHO:
+        for measure in MEASURES:
+            yield name, row_of(scores, name, None if measure == "accuracy" else "people", measure)
+
+
+# ------------------------------------------------------------------------------------------------------------- widths
+
+
+def test_at_80_columns_every_interval_stands_under_its_value(terminal, compared):
+    lines = terminal(80, print_comparison, compared, list_pairs=False)
+    assert max(map(len, lines)) <= 80
+    assert "…" not in "".join(lines)
+    place = {line.split()[0]: i for i, line in enumerate(lines) if line[:1].strip()}
+    for name, row in shown(compared):
+        value, interval = f"{row.value:.3f}", f"[{row.low:.2f} {row.high:.2f}]"
+        start = [m.start() for m in re.finditer(re.escape(value), lines[place[name]])]
+        below = [m.start() for m in re.finditer(re.escape(interval), lines[place[name] + 1])]
+        assert set(start) & set(below), f"{interval} of {row.measure} does not stand under {value} of {name}"
+
+
+def test_at_200_columns_value_and_interval_share_a_line(terminal, compared):
+    lines = terminal(200, print_comparison, compared, list_pairs=False)
+    by_name = {line.split()[0]: line for line in lines if line.strip()}
+    for name, row in shown(compared):
+        assert f"{row.value:.3f} [{row.low:.3f}, {row.high:.3f}]" in by_name[name]
+    assert len([line for line in lines[1:] if line.startswith("alice")]) == 1
+    assert not any(line.lstrip().startswith("[") for line in lines)
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_the_table_of_scores_is_never_cut(terminal, table, columns):
+    scores = package.score(table, resamples=20, measure=["accuracy", "response_entropy", "hellinger"])
+    text = "\n".join(terminal(columns, print_scores, scores))
+    assert "…" not in text
+    for row in scores.rows:
+        if ".ceiling" not in row.measure:
+            wide, narrow = f"[{row.low:.3f}, {row.high:.3f}]", f"[{row.low:.2f} {row.high:.2f}]"
+            assert wide in text or narrow in text
+
+
+def test_long_names_are_folded_and_lose_no_letter(terminal):
+    name = "timm:vit_base_patch16_224.augreg_in21k_ft_in1k"
+    scores = package.compare(trials(answered([("human:0", "human"), (name, "model")])), resamples=20)
+    lines = terminal(80, print_comparison, scores, list_pairs=False)
+    assert "…" not in "".join(lines)
+    first = next(i for i, line in enumerate(lines) if line.startswith("timm:"))
+    assert "".join(line.split(" ")[0] for line in lines[first : first + 4]).startswith(name)
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_every_digit_survives_the_narrowest_terminal(terminal, compared, columns):
+    text = " ".join(terminal(columns, print_comparison, compared, list_pairs=False))
+    assert "…" not in text
+    low = row_of(compared, "zoe", "people", "error_consistency").low
+    assert f"[{low:.2f}" in text
+
+
+def test_what_is_no_terminal_is_wide(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert console().width == 240
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert console().width == 80
+
+
+# ----------------------------------------------------------------------------------------------------------- sections
+
+
+def test_people_stand_above_models_whatever_they_are_called(terminal, compared):
+    lines = terminal(200, print_comparison, compared, list_pairs=False)
+    rows = [line.split()[0] if line.strip() else "" for line in lines[1:-1]]
+    assert rows == ["people", "alice", "bob", "zoe", "", "models", "aaa", "timm:resnet50.a1_in1k"]
+
+
+def test_simulated_people_stand_between_people_and_models(terminal):
+    who = [("human:0", "human"), ("human:1", "human"), ("simulated:0", "simulated"), ("simulated:1", "simulated")]
+    scores = package.compare(trials(answered([*who, ("a", "model"), ("b", "model")])), resamples=20)
+    lines = terminal(200, print_comparison, scores, list_pairs=False)
+    names = [re.split(r"\s{2,}", line)[0] for line in lines if line.strip()]
+    order = ["human:0", "human:1", "simulated:0", "simulated:1", "models", "a", "b"]
+    assert [name for name in names if name in order] == order
+
+
+def test_pairs_are_listed_when_asked_for(terminal, compared):
+    lines = terminal(200, print_comparison, compared, list_pairs=True)
+    pairs = {tuple(line.split()[:2]) for line in lines if line.strip()}
+    assert {("alice", "bob"), ("aaa", "alice"), ("aaa", "timm:resnet50.a1_in1k"), ("models", "people")} <= pairs
+    few = terminal(200, print_comparison, compared, list_pairs=False)
+    assert not any(line.split()[:2] == ["alice", "bob"] for line in few)
+
+
+def test_grouped_tables_have_a_line_for_all_people_and_one_for_each_model(terminal, table):
+    scores = package.compare(table, by=["condition"], measure=["ec"], resamples=20)
+    lines = terminal(200, print_comparison, scores, list_pairs=False)
+    assert lines[0].split() == ["group", "observer", "against", "EC"]
+    told = [line.split() for line in lines[1:-1] if line.strip()]
+    groups = [" ".join(words[: words.index("people", 1)]) for words in told]
+    assert groups == [
+        f"{group} {observer}".removesuffix(" people")  # that line has people as observer and against
+        for group in ("x", "y", "z", "mean over condition")
+        for observer in ("people", "models", "aaa", "timm:resnet50.a1_in1k")
+    ]
+    assert not any("alice" in line for line in lines)
+    assert sum("aaa" in line for line in lines) == 4
+
+
+def test_the_caption_says_how_the_intervals_were_made(terminal, compared):
+    lines = terminal(200, print_comparison, compared, list_pairs=False)
+    assert lines[-1] == "value [95% interval], 20 resamples, seed 0; --json has every number"
+
+
+def test_ceilings_and_correlations_follow_the_table(terminal):
+    data = trials(answered([(f"human:{i}", "human") for i in range(4)] + [("a", "model")]))
+    scores = package.compare(data, measure=["ec", "ma"], correlate=True, resamples=20)
+    lines = terminal(200, print_comparison, scores, list_pairs=False)
+    ceiling = row_of(scores, "people", "people", "error_consistency.ceiling_split_half")
+    assert any(line.startswith(f"split-half ceiling of people: EC {number_text(ceiling)}") for line in lines)
+    assert any(line.split() == ["Spearman's", "r", "EC", "and", "MA"] for line in lines)
+
+
+# -------------------------------------------------------------------------------------------------------------- words
+
+
+@pytest.mark.parametrize(("measure", "short"), [
+    ("error_consistency", "EC"),
+    ("misclassification_agreement", "MA"),
+    ("class_level_error_similarity", "CLES"),
+    ("accuracy", "accuracy"),
+    ("response_entropy", "response entropy"),
+    ("error_consistency.ceiling_split_half", "EC ceiling split half"),
+    ("hellinger.normalised", "hellinger normalised"),
+    ("rank_correlation_of_nobody", "rank correlation of nobody"),
+])  # fmt: skip
+def test_short_names(measure, short):
+    assert short_name(measure) == short
+
+
+@pytest.mark.parametrize(("value", "low", "high", "text"), [
+    (0.33114, 0.2763, 0.4, "0.331 [0.276, 0.400]"),
+    (-0.1, -0.25, 0.0, "-0.100 [-0.250, 0.000]"),
+    (0.5, None, None, "0.500"),
+    (0.5, 0.1, None, "0.500"),
+    (0.5, None, 0.9, "0.500"),
+    (None, None, None, "-"),
+    (0.0, 0.0, 0.0, "0.000 [0.000, 0.000]"),
+    (-1234.56, -2000.4, 99.9994, "-1235 [-2000, 99.999]"),  # a reliability score
+])  # fmt: skip
+def test_numbers_as_text(value, low, high, text):
+    assert number_text(Row("a", "b", "error_consistency", "", value, low, high, 10)) == text
+
+
+@pytest.mark.parametrize(("group", "name"), [
+    ("", ""),
+    ("condition=x", "x"),
+    ("condition=*", "mean over condition"),
+    ("experiment=one;condition=x", "one x"),
+    ("experiment=one;condition=*", "one mean over condition"),
+    ("experiment=*;condition=*", "mean over experiment and condition"),
+    ("condition=a=b", "a=b"),
+])  # fmt: skip
+def test_group_names(group, name):
+    assert _group_name(group) == name
