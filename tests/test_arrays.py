@@ -201,3 +201,11 @@ def test_weights_refuse_another_shape_and_negative_ones(weights, got):
 def test_weights_are_a_finite_table(weights, message):
     with refused(message):
         draw_weights(weights, 3, of="item")
+
+
+@pytest.mark.parametrize("values", [["one", "two"], [[1.0], [1.0, 2.0]]])
+def test_what_is_no_array_of_numbers_is_refused(values):
+    with pytest.raises(InvalidInput, match="x must be an array of numbers"):
+        finite(values, name="x", ndim=1)
+    with pytest.raises(InvalidInput, match="x must be an array of numbers"):
+        distributions(values, name="x")

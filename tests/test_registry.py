@@ -170,3 +170,9 @@ def test_an_entry_point_of_another_kind_is_left_alone(installed):
     info.write_text("[cosight.label-spaces]\nmore = more_measures\n", encoding="utf-8")
     script = "from cosight.measures import measures; print('seven' in measures, 'accuracy' in measures)"
     assert python("-c", script, folder=installed).stdout == "False True\n"
+
+
+@pytest.mark.parametrize("aliases", [("a",), ("b", "b")])
+def test_an_entry_has_each_of_its_names_once(aliases):
+    with pytest.raises(InvalidInput, match="names are unique"):
+        Registry("thing").add("a", 1, aliases=aliases)

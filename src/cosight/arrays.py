@@ -56,9 +56,16 @@ def same_length(**arrays: NDArray[Any]) -> int:
     return next(iter(sizes.values()))
 
 
+def _numbers(values: ArrayLike, name: str) -> FloatArray:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} must be an array of numbers, got something else: {error}") from error
+
+
 def finite(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
     """Numbers without nan or infinity, with `ndim` axes."""
-    array = np.asarray(values, dtype=np.float64)
+    array = _numbers(values, name)
     if array.ndim != ndim:
         raise InvalidInput(f"{name} must have {ndim} axes, got shape {array.shape}")
     if not np.isfinite(array).all():
@@ -68,7 +75,7 @@ def finite(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
 
 def distributions(values: ArrayLike, *, name: str = "probabilities") -> FloatArray:
     """Label distributions, shape (..., classes): none negative, each summing to one."""
-    array = np.asarray(values, dtype=np.float64)
+    array = _numbers(values, name)
     if array.ndim == 0 or array.shape[-1] == 0:
         raise InvalidInput(f"{name} must have a class axis, got shape {array.shape}")
     if not (array >= 0).all():  # nan fails here too

@@ -39,8 +39,9 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def add(self, name: str, entry: T, *, aliases: tuple[str, ...] = ()) -> T:
         """Add `entry` and return it; a name or alias already taken raises."""
-        for key in (name, *aliases):
-            if key in self._entries or key in self._aliases:
+        keys = (name, *aliases)
+        for key in keys:
+            if key in self._entries or key in self._aliases or keys.count(key) > 1:
                 raise InvalidInput(f"{self.kind} names are unique, got {key!r} twice; choose another")
         self._entries[name] = entry
         self._aliases.update(dict.fromkeys(aliases, name))
@@ -79,5 +80,9 @@ class Registry(Mapping[str, T], Generic[T]):
         if self._loaded:
             return
         self._loaded = True  # first, so that an extension may read the registry while it loads
-        for point in entry_points(group=f"cosight.{self.kind}s"):
-            point.load()
+        try:
+            for point in entry_points(group=f"cosight.{self.kind}s"):
+                point.load()
+        except BaseException:
+            self._loaded = False  # an extension that fails to load fails every time, not only the first
+            raise
