@@ -142,3 +142,27 @@ def test_json_never_has_nan(tmp_path, cosight):
     undefined = [row for row in rows if row["measure"] == "error_consistency" and row["value"] is None]
     assert undefined
     assert all("undefined" in row["note"] or "0 pairs" in row["note"] for row in undefined)
+
+
+def test_a_target_that_cannot_be_written_is_one_line(tmp_path, cosight):
+    (tmp_path / "file").write_text("not a folder")
+    done = cosight("trials", "convert", observers(tmp_path / "in"), tmp_path / "file" / "out.parquet")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[-1].startswith(f"cosight: {tmp_path / 'file'}")
+
+
+def test_more_resamples_than_memory_is_one_line(tmp_path, cosight):
+    done = cosight("compare", observers(tmp_path), "--resamples", 10**12)
+    assert done.code == 2
+    assert "fewer --resamples" in done.err.splitlines()[-1]
+
+
+def test_a_folder_that_links_to_itself_is_read_once(tmp_path, cosight):
+    observers(tmp_path)
+    (tmp_path / "edge" / "loop").symlink_to(tmp_path)
+    assert cosight("trials", "show", tmp_path).out.startswith("2 trials, 2 observers")
+
+
+def test_blank_lines_at_the_end_are_no_trials(tmp_path, cosight):
+    path = csv_file(tmp_path, ["subject-01,1,1,.5,cat,cat,0,cat1.png", "", ""])
+    assert cosight("trials", "show", path).out.startswith("1 trials, 1 observers")

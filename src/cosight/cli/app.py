@@ -60,12 +60,16 @@ def main() -> None:
         _complain(f"{error.format_message().rstrip('.')}; see `cosight --help`")
     except CosightError as error:
         _complain(str(error))
+    except MemoryError as error:
+        _complain(f"there is not enough memory for this ({error}); fewer --resamples or observers need less")
     except (Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
         # the reader went away (`cosight ... | head`); keep the interpreter from complaining about the flush at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:  # a folder that cannot be read or written
+        _complain(f"{error.filename or 'a file'}: {error.strerror or error}")
     else:
         sys.exit(code if isinstance(code, int) else 0)
 

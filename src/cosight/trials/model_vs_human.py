@@ -72,7 +72,7 @@ def _read_file(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     data = path.read_bytes()
     try:
         text = data.decode("utf-8")
-        raw = pl.read_csv(data, infer_schema=False, empty_string_is_null=False)
+        raw = pl.read_csv(data.rstrip(b"\r\n"), infer_schema=False, empty_string_is_null=False)
         header = raw.columns
         raw = raw.rename({name: name.lower() for name in header if name.lower() in _COLUMNS})
     except (UnicodeDecodeError, pl.exceptions.PolarsError) as error:

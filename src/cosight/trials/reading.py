@@ -66,8 +66,14 @@ def _read_path(path: Path, space: LabelSpace | None) -> Trials:
     return _with_notices(table, path, unknown)
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """Files that may hold trials; a Psych-DS folder stands for itself, a run folder for its `trials/`."""
+def _files(folder: Path, inside: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """Files that may hold trials; a Psych-DS folder stands for itself, a run folder for its `trials/`.
+
+    `inside` are the folders above, so that a link back to one of them is not followed for ever.
+    """
+    real = folder.resolve()
+    if real in inside:
+        return
     if (folder / _DESCRIPTION).is_file():
         yield folder / _DESCRIPTION
         return
@@ -77,7 +83,7 @@ def _files(folder: Path) -> Iterator[Path]:
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
-            yield from _files(entry)
+            yield from _files(entry, (*inside, real))
         elif entry.is_file():
             yield entry
 
