@@ -103,7 +103,7 @@ def test_every_digit_survives_the_narrowest_terminal(terminal, compared, columns
 
 def test_what_is_no_terminal_is_wide(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
-    assert console().width == 240
+    assert console().width == 2000
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert console().width == 80
 
@@ -205,3 +205,10 @@ def test_numbers_as_text(value, low, high, text):
 ])  # fmt: skip
 def test_group_names(group, name):
     assert _group_name(group) == name
+
+
+def test_names_are_not_taken_for_markup(capsys, monkeypatch):
+    rows = answered([("model:resnet50[v2]", "model"), ("model:x[/b]", "model"), ("human::b:c", "human")])
+    print_comparison(package.compare(trials(rows), resamples=5), list_pairs=True)
+    out = capsys.readouterr().out
+    assert all(name in out for name in ("model:resnet50[v2]", "model:x[/b]", "human::b:c"))

@@ -17,7 +17,7 @@ def block(entries, group=(), resamples=50, spread=0.01, seed=0):
     """A block of (observer, against, measure) -> value, resamples scattered around it."""
     values = np.array(list(entries.values()), dtype=float)
     noise = np.random.default_rng(seed).normal(0, spread, (len(values), resamples))
-    samples, n = finite_samples(values, values[:, None] + noise), np.full(len(values), 9.0)
+    samples, n = finite_samples(values, values[:, None] + noise), np.full(len(values), 90.0)
     return Block(group, tuple(Key(*key) for key in entries), values, samples, n, ("",) * len(values))
 
 

@@ -344,3 +344,27 @@ def test_a_simulated_observer_is_called_simulated(name):
     with pytest.raises(InvalidInput, match=re.escape(rule)):
         trials(rows)
     assert len(trials(answered([("simulated:1", "simulated")])))
+
+
+def test_a_ceiling_of_pairs_with_hardly_a_trial_in_common_normalises_nothing():
+    rng = np.random.default_rng(0)
+    rows = [
+        {"observer": f"human:{p}", "kind": "human", "experiment": "e", "condition": "0", "image": f"{i}.png",
+         "truth": "a", "response": "ab"[int(rng.random() < 0.4)], "session": "1", "trial": int(i)}
+        for p in range(12) for i in rng.choice(60, 12, replace=False)
+    ]  # fmt: skip
+    rows += [
+        {**r, "observer": "model:m", "kind": "model", "image": f"{i}.png", "trial": i} for i, r in enumerate(rows[:60])
+    ]
+    found = cosight.compare(trials(rows), measure=["ec"], resamples=20)
+    assert not [row for row in found.rows if row.measure.endswith(".normalised")]
+    people = row_of(found, "people", "people", "error_consistency")
+    assert people.n < 10
+    assert "trials a pair: so few bias it" in people.note
+
+
+def test_people_of_one_name_in_several_experiments_are_reported():
+    rows = answered(observers(people=4, models=1))
+    assert any("several experiments" in notice for notice in cosight.compare(trials(rows), resamples=2).notices)
+    by = cosight.compare(trials(rows), by=["experiment"], resamples=2)
+    assert not any("several experiments" in notice for notice in by.notices)

@@ -137,3 +137,21 @@ def test_writing_is_whole_or_nothing(tmp_path, monkeypatch):
 
 def test_every_column_is_kept():
     assert formats["parquet"].keeps == set(SCHEMA)
+
+
+def test_columns_a_trial_does_not_have_are_reported(tmp_path):
+    frame = trials(ROW).frame.with_columns(foo=pl.lit(1))
+    frame.write_parquet(tmp_path / "t.parquet")
+    assert any("foo" in notice for notice in read(tmp_path / "t.parquet").notices)
+
+
+def test_a_level_with_a_fraction_is_refused(tmp_path):
+    trials(ROW).frame.with_columns(level=pl.lit(1.7)).write_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InvalidInput, match="'level' must hold whole numbers"):
+        read(tmp_path / "t.parquet")
+
+
+def test_the_table_of_observers_is_not_written_over(tmp_path):
+    with pytest.raises(InvalidInput, match="name the table otherwise"):
+        write(trials(ROW), tmp_path / "observers.parquet")
+    assert list(tmp_path.iterdir()) == []

@@ -22,7 +22,8 @@ _ORDER = (PEOPLE, SIMULATED, MODELS)
 
 def console() -> Console:
     """Standard output; wide where it is not a terminal, so that nothing is cut."""
-    return Console(width=None if sys.stdout.isatty() else 240, highlight=False, soft_wrap=False)
+    width = None if sys.stdout.isatty() else 2000
+    return Console(width=width, highlight=False, markup=False, emoji=False)  # names are data, not markup
 
 
 def print_comparison(scores: Scores, *, list_pairs: bool) -> None:

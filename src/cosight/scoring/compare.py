@@ -98,6 +98,8 @@ def compare(
     outputs = Outputs.of(table, trials) if set(names) & set(OUTPUT_MEASURES) else None
     _check(table, options)
     blocks = _blocks(table, cells(table, grouping), options, outputs, progress)
+    if "experiment" not in grouping:
+        table = replace(table, notices=(*table.notices, *_namesakes(table)))
     models = {name for name, person in zip(table.observers, table.people, strict=True) if not person}
     rows = _rows(blocks, grouping, options, models, correlate)
     if preset is None and "shape_bias" in names and not any(row.measure == "shape_bias" for row in rows):
@@ -144,6 +146,18 @@ def _table(trials: Trials, preset: Preset | None, gamma: float) -> Table:
         rows=table.rows[:, kept],
         notices=(*table.notices, notice),
     )
+
+
+def _namesakes(table: Table) -> list[str]:
+    """A notice where people of one name took part in several experiments and are taken for one."""
+    experiments = table.columns["experiment"].to_numpy()
+    shown = table.answers.shown[table.people]
+    often = sum(len(set(experiments[row])) > 1 for row in shown)
+    if not often:
+        return []
+    return [
+        f"{often} people's names occur in several experiments: each is taken for one person; --by experiment if not"
+    ]
 
 
 def _guessed(table: Table, seed: int) -> Table:

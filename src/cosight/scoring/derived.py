@@ -13,6 +13,7 @@ from cosight.measures.contrast import paired_difference, rank_intervals, ranks
 from cosight.measures.correlation import rank_correlation, rank_correlation_resampled
 from cosight.measures.sums import divide
 from cosight.scoring.blocks import Block, Key, combine
+from cosight.scoring.duos import FEW_TRIALS
 from cosight.scoring.groups import MODELS, PEOPLE, SIMULATED
 from cosight.scoring.rows import Row, group_text, number
 
@@ -44,8 +45,9 @@ def normalised(block: Block, models: Collection[str]) -> list[Block]:
             or key.against != PEOPLE
             or key.observer not in (*models, MODELS)
             or not _scaled(key.measure)
+            or block.n[ceiling] < FEW_TRIALS
         ):
-            continue  # people are the ceiling
+            continue  # people are the ceiling, where they have enough in common
         above, below = (ceiling, index) if measures[key.measure].direction == "lower" else (index, ceiling)
         with np.errstate(invalid="ignore"):  # infinite as a share of infinite
             value = divide(block.values[above : above + 1], block.values[below : below + 1])[0]

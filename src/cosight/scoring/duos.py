@@ -21,7 +21,9 @@ from cosight.scoring.crowd import ENOUGH_PEOPLE, Draw, Resampled, few, stream
 from cosight.scoring.groups import MODELS, PEOPLE, Group
 from cosight.scoring.outputs import OUTPUT_MEASURES
 
-__all__ = ["ceiling_blocks", "duo_blocks"]
+__all__ = ["FEW_TRIALS", "ceiling_blocks", "duo_blocks"]
+
+FEW_TRIALS = 10  # that a pair must share on average for its mean to be read, and for a ceiling
 
 _SPLITS = 20
 
@@ -134,7 +136,10 @@ def _mean(
     value = each.values[defined].mean() if defined.any() else float("nan")
     n = each.n[defined].mean() if defined.any() else 0.0
     left_out = f", {int((~defined).sum())} undefined left out" if not defined.all() else ""
-    note = f"{before}mean of {int(defined.sum())} pairs{left_out}{after}"
+    rare = sum("only " in note for note in each.notes)
+    scarce = f"; {rare} of them with too few errors in common" if rare else ""
+    short = f"; {n:.0f} trials a pair: so few bias it" if defined.any() and n < FEW_TRIALS else ""
+    note = f"{before}mean of {int(defined.sum())} pairs{left_out}{scarce}{short}{after}"
     return Block(each.group, (key,), np.array([value]), samples[None], np.array([n]), (note,))
 
 

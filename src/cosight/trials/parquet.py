@@ -42,7 +42,10 @@ def _read_file(path: Path, declared: LabelSpace | None) -> Trials:
     if about.get("version", _VERSION) > _VERSION:
         raise InvalidInput(f"{path}: written by a newer cosight (table version {about['version']}); update cosight")
     space, known = declared or _space(about.get("space")), _known(path.with_name(_OBSERVERS_FILE))
-    return make(frame, source=str(path), space=space, observers=known, sources=about.get("sources", ()))
+    more = [name for name in frame.columns if name not in SCHEMA]
+    notices = [f"{path}: columns that a trial does not have were left out: {', '.join(more)}"] if more else []
+    sources = about.get("sources", ())
+    return make(frame, source=str(path), space=space, observers=known, sources=sources, notices=notices)
 
 
 def _known(beside: Path) -> pl.DataFrame | None:
@@ -61,12 +64,14 @@ def _space(about: dict[str, Any] | None) -> LabelSpace | None:
 
 def _write(trials: Trials, path: Path) -> None:
     """Write the table to `path` and add its observers to `observers.parquet` beside it."""
+    if path.name == _OBSERVERS_FILE:
+        raise InvalidInput(f"{_OBSERVERS_FILE} holds what is known about observers; name the table otherwise")
+    beside = path.with_name(_OBSERVERS_FILE)
+    known = _known(beside)  # before anything is written: it may be unreadable
     space = None if trials.space is None else asdict(trials.space)
     about = {"version": _VERSION, "space": space, "sources": list(trials.sources)}
     with new_file(path) as draft:
         trials.frame.write_parquet(draft, compression="zstd", metadata={"cosight": json.dumps(about)})
-    beside = path.with_name(_OBSERVERS_FILE)
-    known = _known(beside)
     everyone = trials.observers if known is None else pl.concat([trials.observers, known])
     with new_file(beside) as draft:
         everyone.unique("observer", keep="first", maintain_order=True).write_parquet(draft)

@@ -129,6 +129,8 @@ def _typed(frame: pl.DataFrame, source: str) -> pl.DataFrame:
         if name not in frame.columns:
             columns.append(pl.lit(None, dtype=kind).alias(name))
             continue
+        if kind == pl.Int64() and frame[name].dtype.is_float() and (frame[name] % 1 != 0).any():
+            raise InvalidInput(f"{source}: column {name!r} must hold whole numbers, got fractions")
         try:
             columns.append(frame[name].cast(kind).alias(name))
         except pl.exceptions.PolarsError as error:
