@@ -20,10 +20,17 @@ __all__ = ["console", "number_text", "print_comparison", "print_scores", "short_
 _ORDER = (PEOPLE, SIMULATED, MODELS)
 
 
+class _Output(Console):
+    """Standard output whose reader may go away: `main` takes that as done, where rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Standard output; wide where it is not a terminal, so that nothing is cut."""
     width = None if sys.stdout.isatty() else 2000
-    return Console(width=width, highlight=False, markup=False, emoji=False)  # names are data, not markup
+    return _Output(width=width, highlight=False, markup=False, emoji=False)  # names are data, not markup
 
 
 def print_comparison(scores: Scores, *, list_pairs: bool) -> None:
