@@ -6,7 +6,7 @@ over groups and differences between observers are taken resample by resample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -51,10 +51,6 @@ class Block:
     n: FloatArray  # (keys,)
     notes: tuple[str, ...]
     reach: FloatArray | None = None  # (keys,): what the high end of an interval reaches at least, nan for nothing
-
-    def only(self, wanted: Callable[[Key], bool]) -> Block:
-        """The numbers whose key is wanted."""
-        return self.at([i for i, key in enumerate(self.keys) if wanted(key)])
 
     def at(self, index: Sequence[int] | NDArray[np.int64]) -> Block:
         """The numbers at these places."""
