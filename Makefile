@@ -36,4 +36,6 @@ clean:
 
 .venv/ready-dev: .venv/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	# the peer that corruptions are compared with; its own opencv-python would overwrite the headless build
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps imagecorruptions-imaug
 	touch $@ .venv/ready

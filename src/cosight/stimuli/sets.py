@@ -1,0 +1,209 @@
+"""Stimulus sets: a folder with a manifest (`stimuli.parquet`) and `images/`; folders of images are read as sets too.
+
+Layouts without a manifest, told apart by what is in them:
+
+* LAION-C           DISTORTION/intensity_level_1..5/CLASS/*.JPEG
+* model-vs-human    NUMBER_EXPERIMENT_SESSION_CONDITION_CLASS_NUMBER_IMAGE.png, however deep
+* class folders     CLASS/*.png, or EXPERIMENT/CLASS/*.png
+* a plain folder    *.png, truth unknown
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path, PurePosixPath
+from platform import python_version
+from typing import Any
+
+import polars as pl
+
+from cosight.errors import InvalidInput
+from cosight.stimuli.images import ENDINGS, Bytes, digest, read_image
+from cosight.trials.files import new_file
+from cosight.trials.model_vs_human import image_name
+
+__all__ = [
+    "MANIFEST",
+    "SCHEMA",
+    "StimulusSet",
+    "Verification",
+    "as_frame",
+    "image_files",
+    "read_set",
+    "verify",
+    "versions",
+    "write_manifest",
+]
+
+MANIFEST = "stimuli.parquet"
+SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "stimulus": pl.String,
+    "file": pl.String,
+    "image": pl.String,
+    "experiment": pl.String,
+    "truth": pl.String,
+    "original": pl.String,
+    "condition": pl.String,
+    "level": pl.Int64,
+    "category": pl.Int64,
+    "group": pl.String,
+    "split": pl.String,
+    "gold": pl.List(pl.Float64),
+    "gold_counts": pl.List(pl.Int64),
+    "kind": pl.String,
+    "parameters": pl.String,
+    "seed": pl.Int64,
+    "parent": pl.String,
+}
+_FACTS = "cosight.stimuli"  # the key of our JSON in the Parquet file's metadata
+_MODEL_VS_HUMAN = re.compile(r"^\d+_[^_]+_[^_]+_(?P<condition>[^_]+)_(?P<truth>[a-z]+)_\d+_.+$")
+_LEVEL_FOLDER = re.compile(r"^intensity_level_(\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class StimulusSet:
+    """Stimuli of one folder: `frame` has the manifest's columns, `file` is relative to `root`.
+
+    `facts` is what the manifest says of the whole set (settings, versions); empty for a folder without a manifest,
+    where `stimulus` (the digest) is null until the image is read.
+    """
+
+    root: Path
+    frame: pl.DataFrame
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def path(self, file: str) -> Path:
+        """Where a stimulus' image is."""
+        return self.root / file
+
+    def pixels(self, file: str) -> Bytes:
+        """The image, decoded."""
+        return read_image(self.path(file))
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What has become of a set's images since its manifest was written. Files are relative to the set."""
+
+    stimuli: int
+    changed: tuple[str, ...]
+    missing: tuple[str, ...]
+    broken: tuple[str, ...]
+    unlisted: tuple[str, ...]
+
+    @property
+    def intact(self) -> bool:
+        """Whether every image is there with the pixels the manifest promises."""
+        return not (self.changed or self.missing or self.broken)
+
+
+def read_set(path: str | Path) -> StimulusSet:
+    """Read a stimulus set, or a folder of images in one of the layouts above. No image is decoded."""
+    root = Path(path)
+    if not root.is_dir():
+        raise InvalidInput(f"a stimulus set is a folder, got {root}; give the folder that holds {MANIFEST} or images")
+    if (root / MANIFEST).exists():
+        return _read_manifest(root)
+    files = image_files(root)
+    if not files:
+        raise InvalidInput(f"a stimulus set holds images ({', '.join(ENDINGS)}), found none in {root}")
+    frame = as_frame(_placed(root, PurePosixPath(file)) for file in files)
+    presented = pl.Series([bool(_MODEL_VS_HUMAN.match(PurePosixPath(file).stem)) for file in files], dtype=pl.Boolean)
+    name = pl.when(presented).then(image_name(pl.col("image"))).otherwise(pl.col("image"))
+    return StimulusSet(root, frame.with_columns(name.alias("image")))
+
+
+def image_files(root: Path) -> list[str]:
+    """Images below a folder by their ending, as relative POSIX paths in order; hidden files are left out."""
+    found = (p.relative_to(root) for p in root.rglob("*") if p.suffix.lower() in ENDINGS and p.is_file())
+    return sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
+
+
+def as_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """Rows as a manifest: every column, absent values null."""
+    return pl.DataFrame([{name: row.get(name) for name in SCHEMA} for row in rows], schema=SCHEMA)
+
+
+def _placed(root: Path, file: PurePosixPath) -> dict[str, Any]:
+    """What a file's place and name say about it."""
+    row: dict[str, Any] = {"file": str(file), "image": file.name}
+    folders = file.parts[:-1]
+    published = _MODEL_VS_HUMAN.match(file.stem)
+    if len(folders) >= 3 and (level := _LEVEL_FOLDER.match(folders[-2])):
+        row |= {"experiment": "laion-c", "condition": folders[-3], "level": int(level[1]), "truth": folders[-1]}
+    elif published:
+        row |= {"experiment": root.resolve().name, **published.groupdict()}
+    else:
+        row["experiment"] = "/".join(folders[:-1]) or root.resolve().name
+        row["truth"] = folders[-1] if folders else None
+    return row | {"original": row.get("truth")}
+
+
+def _read_manifest(root: Path) -> StimulusSet:
+    path = root / MANIFEST
+    try:
+        frame = pl.read_parquet(path)
+        facts = json.loads(pl.read_parquet_metadata(path).get(_FACTS, "{}"))
+    except (pl.exceptions.PolarsError, json.JSONDecodeError) as error:
+        raise InvalidInput(f"{path} is not a manifest that can be read: {error}; make the set again") from error
+    for name in ("stimulus", "file"):
+        if name not in frame.columns or frame[name].null_count():
+            raise InvalidInput(f"a manifest names each stimulus and its file, {path} lacks {name}; make the set again")
+    outside = [f for f in frame["file"] if PurePosixPath(f).is_absolute() or ".." in PurePosixPath(f).parts]
+    if outside:
+        raise InvalidInput(f"a manifest's files lie inside the set, {path} names {outside[0]}")
+    full = pl.concat([frame, pl.DataFrame(schema=SCHEMA)], how="diagonal_relaxed")
+    return StimulusSet(root, full, facts)
+
+
+def write_manifest(root: Path, frame: pl.DataFrame, facts: Mapping[str, Any]) -> None:
+    """Write `stimuli.parquet`, whole or not at all."""
+    with new_file(root / MANIFEST) as draft:
+        text = json.dumps(facts, sort_keys=True, ensure_ascii=False)
+        frame.write_parquet(draft, compression="zstd", metadata={_FACTS: text})
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that may change a pixel."""
+    packages = ("cosight", "numpy", "opencv-python-headless", "pillow", "numba")
+    return {"python": python_version()} | {name: version(name) for name in packages}
+
+
+def verify(stimuli: StimulusSet, *, progress: Callable[[int, int, str], None] | None = None) -> Verification:
+    """Decode every image of a set and compare its digest with the manifest's."""
+    if not stimuli.facts and stimuli.frame["stimulus"].null_count():
+        raise InvalidInput(f"{stimuli.root} has no {MANIFEST} to verify against")
+    found: dict[str, list[str]] = {"changed": [], "missing": [], "broken": []}
+    for done, (name, file) in enumerate(stimuli.frame.select("stimulus", "file").iter_rows(), start=1):
+        if (state := _state(stimuli, name, file)) is not None:
+            found[state].append(file)
+        if progress:
+            progress(done, len(stimuli), "verifying")
+    listed = set(stimuli.frame["file"])
+    unlisted = tuple(file for file in image_files(stimuli.root) if file not in listed)
+    lost = {state: tuple(files) for state, files in found.items()}
+    return Verification(stimuli=len(stimuli), unlisted=unlisted, **lost)
+
+
+def _state(stimuli: StimulusSet, name: str, file: str) -> str | None:
+    try:
+        return None if digest(stimuli.pixels(file)) == name else "changed"
+    except FileNotFoundError:
+        return "missing"
+    except InvalidInput:
+        return "broken"
+
+
+def sample(stimuli: StimulusSet, count: int, *, seed: int) -> StimulusSet:
+    """`count` stimuli drawn by their files' names, in the set's order; a smaller sample is part of a larger one."""
+    keys = [hashlib.sha256(f"{seed}/{file}".encode()).digest() for file in stimuli.frame["file"]]
+    kept = sorted(sorted(range(len(keys)), key=keys.__getitem__)[:count])
+    return replace(stimuli, frame=stimuli.frame[kept])

@@ -1,0 +1,215 @@
+"""Making sets: what is done twice, what is found again, what is refused."""
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cosight.errors import InvalidInput
+from cosight.stimuli.images import digest, read_image
+from cosight.stimuli.making import Job, Outcome, Unit, make_set
+from cosight.stimuli.sets import verify
+
+
+@dataclass
+class Squares:
+    """A recipe of plain squares: unit u has jobs u/0 .. u/2 of brightness 10 u + job."""
+
+    count: int = 4
+    seed: int = 0
+    stamp: str = "s"
+    parameters: str = "{}"
+    broken: tuple[int, ...] = ()
+    dropped: tuple[str, ...] = ()
+    stop_after: int | None = None
+    calls: list[str] = field(default_factory=list)
+
+    @property
+    def settings(self):
+        return {"verb": "squares", "seed": self.seed}
+
+    def units(self):
+        facts = {"kind": "square", "parameters": self.parameters}
+        return [
+            Unit(f"source{u}", self.stamp, tuple(Job(f"{u}/{j}", facts) for j in range(3)), payload=u)
+            for u in range(self.count)
+        ]
+
+    def make(self, unit, jobs):
+        if unit.payload in self.broken:
+            raise InvalidInput(f"{unit.name} is broken")
+        for job in jobs:
+            if self.stop_after is not None and len(self.calls) >= self.stop_after:
+                raise KeyboardInterrupt
+            self.calls.append(job.file)
+            if job.file in self.dropped:
+                yield Outcome(job, None, reason="too dull")
+            else:
+                value = 10 * unit.payload + int(job.file[-1])
+                yield Outcome(job, np.full((32, 32, 3), value, np.uint8), {"seed": value})
+
+
+def tree(folder: Path):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture
+def whole(tmp_path):
+    make_set(Squares(), tmp_path / "whole", workers=1)
+    return tree(tmp_path / "whole")
+
+
+def test_a_set_is_made(tmp_path):
+    made = make_set(Squares(), tmp_path / "out", workers=1)
+    assert (made.new, made.present, made.dropped, made.skipped) == (12, 0, {}, {})
+    assert verify(made.stimuli).intact
+    frame = made.stimuli.frame
+    assert frame["file"].to_list() == [f"images/{u}/{j}.png" for u in range(4) for j in range(3)]
+    assert frame["seed"].to_list() == [10 * u + j for u in range(4) for j in range(3)]
+    assert made.stimuli.facts["settings"] == {"verb": "squares", "seed": 0, "format": "png"}
+    assert set(made.stimuli.facts["versions"]) >= {"cosight", "numpy", "opencv-python-headless", "pillow", "numba"}
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["images", "jobs.parquet", "stimuli.parquet"]
+
+
+def test_a_second_run_does_nothing(tmp_path, whole):
+    recipe = Squares()
+    stamps = {p: p.stat().st_mtime_ns for p in (tmp_path / "whole").rglob("*") if p.is_file()}
+    made = make_set(recipe, tmp_path / "whole", workers=1)
+    assert (made.new, made.present) == (0, 12)
+    assert recipe.calls == []
+    assert {p: p.stat().st_mtime_ns for p in stamps} == stamps
+
+
+@pytest.mark.parametrize("after", [0, 1, 4, 11])
+def test_an_interrupted_run_goes_on_and_ends_in_the_same_bytes(tmp_path, whole, after):
+    out = tmp_path / "out"
+    first = Squares(stop_after=after)
+    with pytest.raises(KeyboardInterrupt):
+        make_set(first, out, workers=1)
+    second = Squares()
+    made = make_set(second, out, workers=1)
+    assert tree(out) == whole
+    whole_units = after // 3 * 3  # a unit is noted when it is done
+    assert made.present == whole_units
+    assert len(second.calls) == 12 - whole_units
+
+
+def test_half_a_line_and_a_file_cut_short_are_done_again(tmp_path, whole):
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        make_set(Squares(stop_after=6), out, workers=1)
+    journal = out / "journal.jsonl"
+    text = journal.read_text()
+    journal.write_text(text[: len(text) - 30])  # the last line is torn
+    (out / "images/0/1.png").write_bytes(b"\x89PNG")
+    (out / "images/0/.2.png.abc").write_bytes(b"draft of a killed process")
+    again = Squares()
+    make_set(again, out, workers=1)
+    assert sorted(again.calls) == sorted(["0/1", "1/2", *(f"{u}/{j}" for u in (2, 3) for j in range(3))])
+    assert tree(out) == whole
+
+
+def test_an_image_that_was_deleted_is_made_again(tmp_path, whole):
+    (tmp_path / "whole/images/2/1.png").unlink()
+    recipe = Squares()
+    make_set(recipe, tmp_path / "whole", workers=1)
+    assert recipe.calls == ["2/1"]
+    assert tree(tmp_path / "whole") == whole
+
+
+def test_a_set_can_grow(tmp_path, whole):
+    out = tmp_path / "out"
+    make_set(Squares(count=2), out, workers=1)
+    made = make_set(Squares(), out, workers=1)
+    assert (made.new, made.present) == (6, 6)
+    assert tree(out) == whole
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"seed": 1}, "made with seed 0, got 1"),
+        ({"stamp": "t"}, "source0 has changed since 0/0 was made"),
+        ({"parameters": '{"x": 1}'}, "0/0 is there with parameters"),
+    ],
+)
+def test_other_settings_or_sources_are_refused_and_nothing_is_lost(tmp_path, whole, change, says):
+    with pytest.raises(InvalidInput, match=says):
+        make_set(replace(Squares(), **change), tmp_path / "whole", workers=1)
+    assert tree(tmp_path / "whole") == whole
+
+
+def test_other_formats_are_refused_too_while_a_run_is_unfinished(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        make_set(Squares(stop_after=4), tmp_path / "out", workers=1)
+    with pytest.raises(InvalidInput, match="made with format 'png', got 'jpeg'"):
+        make_set(Squares(), tmp_path / "out", workers=1, format="jpeg")
+
+
+def test_a_folder_that_is_something_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("ten years")
+    with pytest.raises(InvalidInput, match="new, empty or a set"):
+        make_set(Squares(), tmp_path, workers=1)
+    with pytest.raises(InvalidInput, match="output is a folder"):
+        make_set(Squares(), tmp_path / "thesis.tex", workers=1)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_broken_source_stops_or_is_skipped(tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(InvalidInput, match="source1 is broken"):
+        make_set(Squares(broken=(1,)), out, workers=1)
+    made = make_set(Squares(broken=(1,)), out, workers=1, on_error="skip")
+    assert (made.new, made.present, made.skipped) == (6, 3, {"source1": "source1 is broken"})
+    recipe = Squares(broken=(1,))
+    assert make_set(recipe, out, workers=1, on_error="skip").skipped == {"source1": "source1 is broken"}
+    assert recipe.calls == []
+    assert make_set(Squares(), out, workers=1).new == 3  # mended, and asked to stop at errors: tried again
+
+
+def test_jobs_not_kept_are_remembered(tmp_path):
+    recipe = Squares(dropped=("1/2",))
+    made = make_set(recipe, tmp_path / "out", workers=1)
+    assert made.dropped == {"1/2": "too dull"}
+    assert made.new == 11
+    again = Squares(dropped=("1/2",))
+    assert make_set(again, tmp_path / "out", workers=1).dropped == {"1/2": "too dull"}
+    assert again.calls == []
+
+
+def test_jpeg_stimuli_are_known_by_what_is_shown(tmp_path):
+    made = make_set(Squares(count=1), tmp_path / "out", workers=1, format="jpeg")
+    for row in made.stimuli.frame.iter_rows(named=True):
+        assert row["file"].endswith(".jpeg")
+        assert row["stimulus"] == digest(read_image(tmp_path / "out" / row["file"]))
+
+
+def test_two_runs_do_not_write_to_one_folder(tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    out = tmp_path / "out"
+    out.mkdir()
+    with (out / "journal.jsonl").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(InvalidInput, match="another run is writing"):
+            make_set(Squares(), out, workers=1)
+
+
+def test_progress_counts_jobs(tmp_path):
+    seen = []
+    make_set(Squares(), tmp_path / "out", workers=1, progress=lambda *args: seen.append(args))
+    assert seen == [(3, 12, "making"), (6, 12, "making"), (9, 12, "making"), (12, 12, "making")]
+
+
+def test_workers_must_be_some(tmp_path):
+    with pytest.raises(InvalidInput, match="workers must be at least 1"):
+        make_set(Squares(), tmp_path / "out", workers=0)
+
+
+def test_the_journal_is_readable_while_it_grows(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        make_set(Squares(stop_after=5), tmp_path / "out", workers=1)
+    lines = [json.loads(line) for line in (tmp_path / "out/journal.jsonl").read_text().splitlines()]
+    assert lines[0]["settings"]["verb"] == "squares"
+    assert [line["job"] for line in lines[1:]] == ["0/0", "0/1", "0/2"]
