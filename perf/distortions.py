@@ -1,0 +1,74 @@
+"""LAION-C's distortions at the level that costs most, beside one JPEG encode (quality 100) of the same photo."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import cv2
+import numpy as np
+from sklearn.datasets import load_sample_image
+
+from cosight.stimuli.distortions import distort, distortions
+from cosight.stimuli.images import Bytes, encode
+from cosight.stimuli.tiles import TileIndex, build_tiles
+from perf.lines import Line, best
+
+__all__ = ["FULL", "Size", "lines"]
+
+MOST = {"mosaic": 8}  # encodes
+MOST_OTHERS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much work; the limits hold for FULL."""
+
+    tiles: int
+    repeats: int
+
+
+FULL = Size(50_000, 60)
+
+
+def lines(size: Size) -> list[Line]:
+    """One line a distortion."""
+    threads = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            index = build_tiles(_pictures(size.tiles), Path(folder) / "tiles")
+            return [_line(kind, index, size) for kind in distortions]
+    finally:
+        cv2.setNumThreads(threads)
+
+
+def _line(kind: str, index: TileIndex, size: Size) -> Line:
+    photo = _photo()
+    encoded = best(lambda: encode(photo, "jpeg"), size.repeats)
+    levels = distortions[kind].steps
+    times = [best(partial(_made, photo, kind, int(level), index), size.repeats) for level in levels]
+    worst = int(np.argmax(times))
+    among = f", {len(index):,} tiles" if "tiles" in distortions[kind].options else ""
+    name = f"{kind}, level {levels[worst]}, 224 px{among}"
+    return Line(name, "one JPEG encode, quality 100", times[worst], encoded, MOST.get(kind, MOST_OTHERS), faster=False)
+
+
+def _made(photo: Bytes, kind: str, level: int, index: TileIndex) -> None:
+    distort(photo, kind, level=level, rng=np.random.default_rng(0), tiles=index)
+
+
+def _photo() -> Bytes:
+    temple: Bytes = load_sample_image("china.jpg")[:, 106:533]  # the middle, 427 x 427
+    return cv2.resize(temple, (224, 224), interpolation=cv2.INTER_AREA)  # type: ignore[return-value]
+
+
+def _pictures(count: int) -> Iterator[Bytes]:
+    """Noise about mean colours that are spread as those of photos are: along grey mostly, around its middle."""
+    rng = np.random.default_rng(0)
+    for _ in range(count):
+        mean = 115 + rng.normal(0, 38) + rng.normal(0, 18, 3)
+        yield np.clip(mean + rng.integers(-60, 61, (32, 32, 3)), 0, 255).astype(np.uint8)
