@@ -1,0 +1,64 @@
+"""What a model sees of a photo is, to the pixel, what timm's own evaluation shows it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cosight.errors import InvalidInput
+from cosight.models import Preparation, fitted
+from cosight.torchvision_ops import import_torchvision
+
+
+def photo(height, width, seed=0):
+    noise = np.random.default_rng(seed).integers(0, 256, (height // 8 + 1, width // 8 + 1, 3), dtype=np.uint8)
+    return np.array(Image.fromarray(noise).resize((width, height)))
+
+
+@pytest.mark.parametrize("mode", ["center", "squash"])
+@pytest.mark.parametrize("interpolation", ["bicubic", "bilinear"])
+@pytest.mark.parametrize(("height", "width"), [(427, 640), (640, 427), (375, 500), (333, 97), (224, 224), (40, 33)])
+@pytest.mark.parametrize(("size", "crop"), [(224, 0.875), (97, 0.95), (64, 1.0)])
+def test_pixels_are_those_of_timm(height, width, interpolation, size, crop, mode):
+    import_torchvision()
+    from timm.data import create_transform
+
+    transform = create_transform(
+        (3, size, size), interpolation=interpolation, crop_pct=crop, crop_mode=mode, mean=(0,) * 3, std=(1,) * 3
+    )
+    image = photo(height, width)
+    expected = (transform(Image.fromarray(image)) * 255).round().byte().permute(1, 2, 0).numpy()
+    preparation = Preparation((size, size), interpolation=interpolation, crop=crop, crop_mode=mode)
+    assert np.array_equal(fitted(image, preparation), expected)
+
+
+@pytest.mark.parametrize("shape", [(50, 80), (50, 80, 1), (50, 80, 3), (90, 33, 3)])
+def test_any_size_grey_or_not_and_a_wide_input(shape):
+    image = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    kept = image.copy()
+    out = fitted(image, Preparation((32, 64), crop=0.9))
+    assert out.shape == (32, 64, 3)
+    assert out.dtype == np.uint8
+    assert np.array_equal(image, kept)
+
+
+def test_an_image_of_the_right_size_is_left_alone():
+    image = photo(32, 32)
+    assert np.array_equal(fitted(image, Preparation((32, 32))), image)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"size": (0, 3)}, "size must be"),
+        ({"mean": (0.5,)}, "one number a channel each"),
+        ({"std": (0.5, 0.5, 0.0)}, "std must be positive"),
+        ({"interpolation": "cubic"}, "interpolation must be one of nearest, bilinear, bicubic, lanczos, got 'cubic'"),
+        ({"crop": 1.5}, r"crop must be in \(0, 1\]"),
+        ({"crop_mode": "border"}, "crop mode must be center or squash, got 'border'"),
+    ],
+)
+def test_bad_settings_are_named(change, message):
+    with pytest.raises(InvalidInput, match=message):
+        Preparation(**({"size": (32, 32)} | change))

@@ -1,0 +1,268 @@
+"""Models by name, with real weights where they are at hand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from sklearn.datasets import load_sample_images
+
+from cosight.errors import InvalidInput, UnknownName
+from cosight.models import Preparation, load, read_weights, weights_digest, wrapped
+from cosight.models.small import BLOCKS, CifarResNet
+
+
+@pytest.fixture
+def resnet(tmp_path):
+    """A ResNet-20 with random weights, and the file they are in."""
+    torch.manual_seed(0)
+    module = CifarResNet(3).eval()
+    path = tmp_path / "random.safetensors"
+    save_file(module.state_dict(), path)
+    return module, path
+
+
+@pytest.fixture(scope="module")
+def lite(mirror):
+    folder = mirror / "weights/imagenet-timm"
+    numbers = f"mean={127 / 255},std={128 / 255}"
+    return load(f"timm:tf_efficientnet_lite0,checkpoint={folder}/tf_efficientnet_lite0.safetensors,{numbers}")
+
+
+# --- our own architectures
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("resnet20", 269_722), ("resnet32", 464_154), ("resnet44", 658_586)],  # He et al. 2016, table 6: .27 .46 .66 M
+)
+def test_sizes_of_the_cifar_resnets(name, count):
+    assert sum(weights.numel() for weights in CifarResNet(BLOCKS[name]).parameters()) == count
+
+
+def test_the_shortcut_takes_every_second_pixel_and_pads_with_zeros():
+    block = CifarResNet(3).layer2[0].eval()
+    for weights in block.parameters():
+        torch.nn.init.zeros_(weights)  # nothing is left but the way past
+    x = torch.rand(2, 16, 8, 8)
+    out = block(x)
+    assert out.shape == (2, 32, 4, 4)
+    assert torch.equal(out[:, 8:24], x[:, :, ::2, ::2])
+    assert not out[:, :8].any()
+    assert not out[:, 24:].any()
+
+
+@pytest.mark.parametrize(
+    ("architecture", "file", "expected"),
+    [
+        ("resnet20", "standard-resnet20", 0.917),
+        ("resnet44", "standard-resnet44", 0.931),
+        ("resnet20", "adversarial-l2-resnet20", 0.657),
+    ],  # accuracy on all 10,000, README of the weights
+)
+def test_accuracy_of_real_weights(mirror, architecture, file, expected):
+    model = load(f"cosight:{architecture},checkpoint={mirror}/weights/cifar10/{file}.safetensors")
+    pixels = np.asarray(Image.open(mirror / "cifar10/test_images.png"))[:400].reshape(-1, 32, 32, 3)
+    labels = torch.tensor(json.loads((mirror / "cifar10/test_labels.json").read_text())[:400])
+    images = torch.from_numpy(pixels / np.float32(255)).permute(0, 3, 1, 2)
+    with torch.no_grad():
+        right = (model(images).argmax(1) == labels).float().mean()
+    assert float(right) == pytest.approx(expected, abs=3 * (expected * (1 - expected) / 400) ** 0.5)
+    assert model.name == f"cosight:{architecture},checkpoint={file}.safetensors"
+
+
+# --- what a model is
+
+
+def test_a_model_normalises_what_it_is_given(resnet):
+    module, path = resnet
+    model = load(f"cosight:resnet20,checkpoint={path},mean=.5/.4/.3,std=.2")
+    images = torch.rand(3, 3, 32, 32)
+    normalised = (images - torch.tensor([0.5, 0.4, 0.3]).reshape(1, 3, 1, 1)) / 0.2
+    torch.testing.assert_close(model(images), module(normalised))
+    assert (model.mean, model.std, model.size, model.classes) == ((0.5, 0.4, 0.3), (0.2,) * 3, (32, 32), 10)
+
+
+def test_a_model_is_frozen_in_eval_mode_but_gives_gradients(resnet):
+    model = load(f"cosight:resnet20,checkpoint={resnet[1]}")
+    assert not any(part.training for part in model.module.modules())
+    assert not any(weights.requires_grad for weights in model.module.parameters())
+    images = torch.rand(1, 3, 32, 32, requires_grad=True)
+    model(images).sum().backward()
+    assert images.grad.abs().sum() > 0
+
+
+def test_images_of_another_size_are_refused_unless_asked_for(resnet):
+    model = load(f"cosight:resnet20,checkpoint={resnet[1]}")
+    with pytest.raises(InvalidInput, match=r"takes images \(N, 3, 32, 32\), got \(1, 3, 40, 40\)"):
+        model(torch.zeros(1, 3, 40, 40))
+    wide = load(f"cosight:resnet20,checkpoint={resnet[1]},size=40/48")
+    assert wide(torch.zeros(1, 3, 40, 48)).shape == (1, 10)
+
+
+def test_prepare_gives_what_fit_shows(resnet):
+    model = load(f"cosight:resnet20,checkpoint={resnet[1]},crop=.8,interpolation=nearest")
+    photo = load_sample_images().images[0]
+    tensor = model.prepare(photo)
+    assert tensor.shape == (3, 32, 32)
+    assert np.array_equal((tensor * 255).round().byte().permute(1, 2, 0).numpy(), model.fit(photo))
+
+
+def test_the_digest_is_of_the_weights_whatever_the_file(resnet, tmp_path):
+    module, path = resnet
+    model = load(f"cosight:resnet20,checkpoint={path}")
+    torch.save({"state_dict": {f"module.{k}": v for k, v in module.state_dict().items()}}, tmp_path / "parallel.pt")
+    bare = {name: value for name, value in module.state_dict().items() if "num_batches" not in name}
+    torch.save(bare, tmp_path / "bare.pt")
+    for other in ("parallel.pt", "bare.pt"):
+        assert load(f"cosight:resnet20,checkpoint={tmp_path / other}").weights_digest == model.weights_digest
+    changed = CifarResNet(3)
+    changed.load_state_dict(module.state_dict())
+    with torch.no_grad():
+        changed.linear.bias[0] += 1e-3
+    assert weights_digest(changed) != model.weights_digest == weights_digest(module)
+
+
+def test_ones_own_module_as_a_model():
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 36 * 36, 7), torch.nn.Dropout())
+    model = wrapped(module, name="mine", preparation=Preparation((36, 36)))
+    assert (model.classes, model.name, module.training) == (7, "mine", False)
+    with pytest.raises(InvalidInput, match=r"gives \(1, 3, 36, 36\) for one image"):
+        wrapped(torch.nn.Identity(), name="none", preparation=Preparation((36, 36)))
+
+
+def test_heads_of_other_sizes_are_taken_from_the_weights(tmp_path):
+    save_file(CifarResNet(3, 100).state_dict(), tmp_path / "hundred.safetensors")
+    assert load(f"cosight:resnet20,checkpoint={tmp_path}/hundred.safetensors").classes == 100
+
+
+# --- timm
+
+
+def test_a_timm_checkpoint_names_a_photo(lite, mirror):
+    names = json.loads((mirror / "class-mappings/imagenet-1k.json").read_text())
+    temple, flower = (lite.prepare(photo) for photo in load_sample_images().images)
+    with torch.no_grad():
+        top = lite(torch.stack([temple, flower])).topk(3).indices.tolist()
+    assert names[str(top[0][0])][1] in {"palace", "monastery", "bell_cote"}
+    assert names[str(top[1][0])][1] == "daisy"
+    assert (lite.size, lite.classes, lite.preparation.crop) == ((224, 224), 1000, 0.875)
+    assert lite.preparation.interpolation == "bicubic"
+
+
+def test_timm_weights_with_ten_classes_and_at_another_size(tmp_path):
+    from cosight.torchvision_ops import import_torchvision
+
+    import_torchvision()
+    import timm
+
+    torch.manual_seed(0)
+    vit = timm.create_model("test_vit", num_classes=10, img_size=64)
+    save_file(vit.state_dict(), tmp_path / "vit.safetensors")
+    model = load(f"timm:test_vit,checkpoint={tmp_path}/vit.safetensors,size=64")
+    assert (model.classes, model.size) == (10, (64, 64))
+    images = torch.rand(2, 3, 64, 64)
+    mean, std = (torch.tensor(values).reshape(1, 3, 1, 1) for values in (model.mean, model.std))
+    torch.testing.assert_close(model(images), vit.eval()((images - mean) / std))
+
+
+def test_no_network_is_one_line(monkeypatch):
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_CACHE", "/nowhere")
+    with pytest.raises(
+        InvalidInput, match=r"weights of timm:test_resnet must be fetched, got: .*checkpoint=FILE"
+    ) as caught:
+        load("timm:test_resnet")
+    assert "\n" not in str(caught.value)
+
+
+# --- what is wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("tim:resnet50", UnknownName, "no source is called 'tim'; did you mean timm"),
+        ("timm:resnet5", UnknownName, "no timm model is called 'resnet5'; did you mean .*resnet50"),
+        ("timm:resnet50.a1_in2k", UnknownName, r"did you mean resnet50.a1_in1k"),
+        ("cosight:resnet21", UnknownName, "there are resnet20, resnet32, resnet44"),
+        ("cosight:resnet20", InvalidInput, "no weights of its own, got no checkpoint; add checkpoint=FILE"),
+        ("cosight:resnet20,checkpint=x", InvalidInput, "got checkpint; did you mean checkpoint"),
+        ("cosight:resnet20,checkpoint=/no/such.pt", InvalidInput, "got /no/such.pt, which is not there"),
+    ],
+)
+def test_names_that_are_wrong(text, error, message):
+    with pytest.raises(error, match=message):
+        load(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("size=2.5", "size must be one or two whole numbers"),
+        ("size=0", "size must be one or two whole numbers"),
+        ("mean=.5/.5", "mean must be one number or three"),
+        ("std=0", "std must be positive"),
+        ("crop=.5/.5", "crop must be one number"),
+        ("interpolation=cubic", "interpolation must be one of"),
+        ("interpolation=", "interpolation must be one of"),
+    ],
+)
+def test_options_that_are_wrong(resnet, options, message):
+    with pytest.raises(InvalidInput, match=message):
+        load(f"cosight:resnet20,checkpoint={resnet[1]},{options}")
+
+
+def test_weights_that_do_not_fit_name_their_keys(resnet, tmp_path):
+    with pytest.raises(
+        InvalidInput, match=r"do not fit cosight:resnet32: 60 missing \(layer1.3.conv1.weight, "
+    ) as caught:
+        load(f"cosight:resnet32,checkpoint={resnet[1]}")
+    assert "\n" not in str(caught.value)
+    weights = load_file(resnet[1])
+    weights["extra"] = weights.pop("linear.bias")
+    weights["conv1.weight"] = torch.zeros(8, 3, 3, 3)
+    save_file(weights, tmp_path / "odd.safetensors")
+    expected = (
+        r"1 missing \(linear.bias\); 1 unexpected \(extra\); 1 of another shape \(conv1.weight \(8, 3, 3, 3\) for"
+    )
+    with pytest.raises(InvalidInput, match=expected):
+        load(f"cosight:resnet20,checkpoint={tmp_path}/odd.safetensors")
+
+
+@pytest.mark.parametrize("name", ["text.pt", "text.safetensors", "object.pt", "list.pt", "empty.pt", "numbers.pt"])
+def test_files_that_hold_no_weights(tmp_path, name):
+    path = tmp_path / name
+    content = {"object.pt": torch.nn.Linear(1, 1), "list.pt": [1], "empty.pt": {}, "numbers.pt": {"a": 1}}
+    if name in content:
+        torch.save(content[name], path)
+    else:
+        path.write_text("not weights\n")
+    with pytest.raises(InvalidInput, match=r"is no checkpoint that can be read safely|holds weights by name") as caught:
+        read_weights(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_importing_models_imports_no_torch():
+    code = "import cosight.models, sys; print('torch' in sys.modules, 'timm' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_without_torch_the_extra_is_named():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from cosight.models import load\n"
+        "try: load('cosight:resnet20,checkpoint=x')\n"
+        "except ValueError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "cosight models need torch; pip install 'cosight[models]'"
