@@ -11,8 +11,11 @@ from typing import Any
 from typer.main import get_command
 
 from cosight.cli.app import app
+from cosight.cli.listing import steps_in_words
 from cosight.measures import measures, pair_forms
 from cosight.scoring.presets import presets
+from cosight.stimuli.altering import FAMILIES
+from cosight.stimuli.attacks import attacks
 from cosight.trials import formats, label_spaces
 
 FOLDER = Path(__file__).parent
@@ -92,6 +95,20 @@ def registries_page() -> str:
             f"**`{preset.name}`**: {preset.summary} ({preset.citation}).",
             f"Grouped by {', '.join(preset.by)}; measures {', '.join(preset.measures)}. Left out: {left_out}.\n",
         ]
+    for family in FAMILIES.values():
+        parts += [f"## {family.kinds.kind.capitalize()}s\n", f"`cosight stimuli {family.verb}`.\n"]
+        parts += _table(
+            ["name", family.word, "random", "what it does", "source"],
+            [
+                [f"`{k.name}`", steps_in_words(k.steps), "yes" if k.random else "no", k.summary, k.citation]
+                for k in family.kinds.values()
+            ],
+        )
+    parts += ["## Attacks\n", "`cosight stimuli attack`.\n"]
+    parts += _table(
+        ["name", "norm", "what it does", "source"],
+        [[f"`{a.name}`", a.norm, a.summary, a.citation] for a in attacks.values()],
+    )
     return "\n".join(parts)
 
 

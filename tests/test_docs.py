@@ -7,14 +7,20 @@ import re
 import shlex
 from pathlib import Path
 
+import cv2
 import pytest
+from sklearn.datasets import load_sample_images
 
 from cosight.measures import measures
 from cosight.scoring.presets import presets
+from cosight.stimuli.altering import FAMILIES
+from cosight.stimuli.attacks import attacks
+from cosight.stimuli.images import encode
 from cosight.trials import formats, label_spaces
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+REGISTRIES = [measures, label_spaces, formats, presets, attacks, *(family.kinds for family in FAMILIES.values())]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 
 
@@ -30,7 +36,7 @@ def test_generated_pages_are_up_to_date(name):
     assert (DOCS / name).read_text(encoding="utf-8") == generator().pages()[name], "run `make docs`"
 
 
-@pytest.mark.parametrize("registry", [measures, label_spaces, formats, presets], ids=lambda r: r.kind)
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda r: r.kind)
 def test_every_registry_entry_is_documented(registry):
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert [name for name in registry if f"`{name}`" not in text] == []
@@ -67,12 +73,22 @@ def shown_commands():
             yield pytest.param(lines, id=page.name)
 
 
+def write_photos(folder):
+    """Four small photos in class folders."""
+    for name, photo in zip(("temple", "flower"), load_sample_images().images, strict=True):
+        (folder / name).mkdir(parents=True)
+        small = cv2.resize(photo[:, 100:527], (96, 96), interpolation=cv2.INTER_AREA)
+        for index, image in enumerate((small, small[:, ::-1])):
+            (folder / name / f"{index}.png").write_bytes(encode(image, "png"))
+
+
 @pytest.mark.parametrize("lines", list(shown_commands()))
 def test_commands_in_the_docs_run_as_they_stand(lines, tmp_path, monkeypatch, mirror, cosight):
     """In a folder that has `demo-run/` and the real trials under the names the docs use."""
     monkeypatch.chdir(tmp_path)
     for name in ("model-vs-human", "error-consistency"):
         (tmp_path / name).symlink_to(Path(os.path.realpath(mirror / name)))
+    write_photos(tmp_path / "photos")
     assert cosight("demo").code == 0
     for line in lines:
         done = cosight(*shlex.split(line, comments=True)[1:])

@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "cosight"
 FLOORS = [
-    {"errors", "registry", "arrays", "data"},
+    {"errors", "registry", "arrays", "torchvision_ops", "data"},
     {"measures"},
     {"trials"},
     {"stimuli"},
@@ -24,7 +24,7 @@ FLOORS = [
     {"__main__"},
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
-GROUND_ORDER = ["errors", "registry", "arrays", "data"]  # the ground floor has an order of its own
+GROUND_ORDER = ["errors", "registry", "arrays", "torchvision_ops", "data"]  # the ground floor has an order of its own
 
 
 def room_of(path: Path) -> str:
@@ -60,10 +60,27 @@ def test_every_room_has_a_floor():
 
 
 @pytest.mark.parametrize(
-    "code", ["import cosight", "import cosight.cli", "import cosight; cosight.measures; cosight.compare"]
+    "code",
+    [
+        "import cosight",
+        "import cosight.cli",
+        "import cosight; cosight.measures; cosight.compare",
+        "import cosight.stimuli",
+    ],
 )
 def test_heavy_libraries_stay_out(code):
-    heavy = ["torch", "torchvision", "sklearn", "pandas", "statsmodels", "matplotlib", "scipy.stats"]
+    heavy = [
+        "torch",
+        "torchvision",
+        "cv2",
+        "numba",
+        "PIL",
+        "sklearn",
+        "pandas",
+        "statsmodels",
+        "matplotlib",
+        "scipy.stats",
+    ]
     check = f"{code}; import sys; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

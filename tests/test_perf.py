@@ -20,9 +20,14 @@ from cosight.trials.reading import read
 def perf():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(Path(__file__).parents[1])  # scripts beside the package, not part of it
-        from perf import coverage, lines, reading, run
+        from perf import corruptions, coverage, distortions, lines, making, reading, run
 
-        yield SimpleNamespace(lines=lines, reading=reading, run=run, coverage=coverage)
+        yield SimpleNamespace(
+            **{
+                m.__name__.removeprefix("perf."): m
+                for m in (corruptions, coverage, distortions, lines, making, reading, run)
+            }
+        )
 
 
 @pytest.fixture(scope="module")
@@ -103,12 +108,27 @@ def test_memory_is_that_of_a_process_of_its_own(perf, files):
 def test_the_command_prints_json_and_fails_on_a_missed_limit(perf, monkeypatch, capsys):
     line = perf.lines.Line("slow", "peer", 4.0, 1.0, 3, faster=False)
     monkeypatch.setattr(perf.lines, "lines", lambda size: [line])
-    monkeypatch.setattr(perf.reading, "lines", lambda size: [])
+    for part in (perf.reading, perf.corruptions, perf.distortions, perf.making):
+        monkeypatch.setattr(part, "lines", lambda size: [])
     monkeypatch.setattr("os.environ", {})
     monkeypatch.setattr("sys.path", [])
     assert perf.run.main(["--json"]) == 1
     [found] = json.loads(capsys.readouterr().out)
     assert (found["name"], found["ratio"], found["limit"], found["ok"]) == ("slow", 4, 3, False)
+
+
+def test_every_stimulus_line_is_measured(perf):
+    pytest.importorskip("imagecorruptions")
+    corrupted = perf.corruptions.lines(perf.corruptions.Size((48,), 1))
+    assert len(corrupted) == 19 + 1
+    assert [line.limit for line in corrupted] == [1] * 19 + [6]
+    mean = np.exp(np.mean([np.log(line.ratio) for line in corrupted[:-1]]))
+    assert corrupted[-1].ratio == pytest.approx(mean)
+    distorted = perf.distortions.lines(perf.distortions.Size(200, 1))
+    assert sorted(line.limit for line in distorted) == [5, 5, 5, 5, 5, 8]
+    [made] = perf.making.lines(perf.making.Size(2, 1))
+    assert made.ours > 0
+    assert made.theirs > 0
 
 
 def test_coverage_prints_every_table(perf, monkeypatch, capsys):

@@ -2,7 +2,8 @@
 
 One table of trials for people and models, every number with its interval. Everything the command line does is a call of
 the same name: `cosight.compare(...)`, `cosight.score(...)`, `cosight.plan(...)`; `cosight.trials.read(...)` reads any
-trial file, `cosight.measures` has the numbers as plain functions of arrays. Parts are imported when first used.
+trial file, `cosight.measures` has the numbers as plain functions of arrays, `cosight.stimuli` what turns images into
+stimuli. Parts are imported when first used.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cosight import measures, scoring, trials
+    from cosight import measures, scoring, stimuli, trials
     from cosight.demo import demo
     from cosight.scoring.compare import compare
     from cosight.scoring.plan import plan
     from cosight.scoring.score import score
 
-__all__ = ["compare", "demo", "measures", "plan", "score", "scoring", "trials"]
+__all__ = ["compare", "demo", "measures", "plan", "score", "scoring", "stimuli", "trials"]
 
 _CALLS = {
     "compare": "cosight.scoring.compare",

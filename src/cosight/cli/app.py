@@ -11,7 +11,7 @@ import sys
 import typer
 from typer.exceptions import Abort, TyperException
 
-from cosight.cli import trials
+from cosight.cli import stimuli, trials
 from cosight.cli.compare import compare
 from cosight.cli.demo import demo
 from cosight.cli.listing import list_names
@@ -20,6 +20,19 @@ from cosight.cli.score import score
 from cosight.errors import CosightError
 
 __all__ = ["app", "main"]
+
+# module -> the extra that installs it
+_EXTRAS = {
+    "PIL": "stimuli",
+    "cv2": "stimuli",
+    "numba": "stimuli",
+    "torch": "models",
+    "torchvision": "models",
+    "timm": "models",
+    "safetensors": "models",
+    "diffusers": "diffusion",
+    "transformers": "diffusion",
+}
 
 app = typer.Typer(
     name="cosight",
@@ -36,6 +49,7 @@ app.command("score")(score)
 app.command("plan")(plan)
 app.command("list")(list_names)
 app.add_typer(trials.app, name="trials")
+app.add_typer(stimuli.app, name="stimuli")
 
 
 @app.callback(invoke_without_command=True)
@@ -60,6 +74,11 @@ def main() -> None:
         _complain(f"{error.format_message().rstrip('.')}; see `cosight --help`")
     except CosightError as error:
         _complain(str(error))
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        extra = _EXTRAS[error.name]
+        _complain(f"this needs {error.name}, which is not installed; pip install 'cosight[{extra}]'")
     except MemoryError as error:
         _complain(f"there is not enough memory for this ({error}); fewer --resamples or observers need less")
     except (Abort, KeyboardInterrupt):

@@ -10,16 +10,16 @@ import typer
 from cosight.cli.options import AsJson
 from cosight.errors import UnknownName
 
-__all__ = ["LISTS", "list_names"]
+__all__ = ["LISTS", "list_names", "steps_in_words"]
 
-LISTS = ("measures", "label-spaces", "formats", "presets")
+LISTS = ("measures", "label-spaces", "formats", "presets", "corruptions", "distortions", "manipulations", "attacks")
 
 
 def list_names(
     what: Annotated[str, typer.Argument(help=f"One of {', '.join(LISTS)}.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """What there is by name: measures, label spaces, trial formats, presets."""
+    """What there is by name: measures, label spaces, trial formats, presets, ways to change an image."""
     rows = _rows(what)
     if as_json:
         typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
@@ -34,6 +34,16 @@ def list_names(
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
     console().print(table)
+
+
+def steps_in_words(steps: tuple[str, ...]) -> str:
+    """Steps as they are typed: a range where they are numbers from 1.
+
+    >>> steps_in_words(("1", "2", "3")), steps_in_words(("cr", "bw"))
+    ('1-3', 'cr, bw')
+    """
+    numbers = [str(number) for number in range(1, len(steps) + 1)]
+    return f"1-{len(steps)}" if list(steps) == numbers and len(steps) > 1 else ", ".join(steps)
 
 
 def _rows(what: str) -> list[dict[str, str]]:
@@ -74,4 +84,22 @@ def _rows(what: str) -> list[dict[str, str]]:
             }
             for p in presets.values()
         ]
+    if what in ("corruptions", "distortions", "manipulations"):
+        from cosight.stimuli.altering import FAMILIES
+
+        family = next(f for f in FAMILIES.values() if f"{f.kinds.kind}s" == what)
+        return [
+            {
+                "name": kind.name,
+                family.word: steps_in_words(kind.steps),
+                "random": "yes" if kind.random else "no",
+                "summary": kind.summary,
+                "source": kind.citation,
+            }
+            for kind in family.kinds.values()
+        ]
+    if what == "attacks":
+        from cosight.stimuli.attacks import attacks
+
+        return [{"name": a.name, "norm": a.norm, "summary": a.summary, "source": a.citation} for a in attacks.values()]
     raise UnknownName(f"cosight lists {', '.join(LISTS)}, got {what!r}")

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from platform import python_version
@@ -182,11 +185,14 @@ def verify(stimuli: StimulusSet, *, progress: Callable[[int, int, str], None] | 
     if not stimuli.facts and stimuli.frame["stimulus"].null_count():
         raise InvalidInput(f"{stimuli.root} has no {MANIFEST} to verify against")
     found: dict[str, list[str]] = {"changed": [], "missing": [], "broken": []}
-    for done, (name, file) in enumerate(stimuli.frame.select("stimulus", "file").iter_rows(), start=1):
-        if (state := _state(stimuli, name, file)) is not None:
-            found[state].append(file)
-        if progress:
-            progress(done, len(stimuli), "verifying")
+    names, files = stimuli.frame["stimulus"].to_list(), stimuli.frame["file"].to_list()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and hashing leave the interpreter free
+        states = pool.map(partial(_state, stimuli), names, files)
+        for done, (file, state) in enumerate(zip(files, states, strict=True), start=1):
+            if state is not None:
+                found[state].append(file)
+            if progress:
+                progress(done, len(stimuli), "verifying")
     listed = set(stimuli.frame["file"])
     unlisted = tuple(file for file in image_files(stimuli.root) if file not in listed)
     lost = {state: tuple(files) for state, files in found.items()}

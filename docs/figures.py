@@ -1,0 +1,69 @@
+"""Draw the contact sheets of docs/stimuli.md from a photo that scikit-learn ships (flower.jpg, vultilion, CC BY 2.0).
+
+`python docs/figures.py` writes them. Tiles of the distortions are cut-outs of scikit-learn's two photos.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import cv2
+import numpy as np
+from PIL import Image as Pillow
+from sklearn.datasets import load_sample_images
+
+from cosight.stimuli import alteration, build_tiles, preparation
+from cosight.stimuli.altering import FAMILIES
+from cosight.stimuli.images import Bytes
+from cosight.stimuli.sheet import SheetRow, contact_sheet
+
+FOLDER = Path(__file__).parent / "images"
+QUALITY = 85
+
+
+def main() -> None:
+    """Write both sheets."""
+    temple, flower = load_sample_images().images
+    with tempfile.TemporaryDirectory() as folder:
+        tiles = build_tiles(cut_outs([temple, flower], 600), Path(folder) / "tiles")
+        write("corruptions", rows("corrupt", preparation("256x256")(square(flower)), {}), side=96)
+        write("distortions", rows("distort", preparation("256/224")(square(flower)), {"tiles": tiles}), side=160)
+
+
+def square(photo: Bytes) -> Bytes:
+    side = min(photo.shape[:2])
+    left = (photo.shape[1] - side) // 2
+    return np.ascontiguousarray(photo[:side, left : left + side])
+
+
+def cut_outs(photos: list[Bytes], count: int) -> list[Bytes]:
+    rng = np.random.default_rng(0)
+    found = []
+    for index in range(count):
+        photo, side = photos[index % 2], int(rng.integers(40, 200))
+        top, left = (int(rng.integers(0, size - side)) for size in photo.shape[:2])
+        hue = cv2.cvtColor(np.ascontiguousarray(photo[top : top + side, left : left + side]), cv2.COLOR_RGB2HSV)
+        hue[:, :, 0] = (hue[:, :, 0] + rng.integers(0, 180)) % 180  # more colours than two photos have
+        found.append(cv2.cvtColor(hue, cv2.COLOR_HSV2RGB))
+    return found
+
+
+def rows(verb: str, photo: Bytes, options: dict[str, object]) -> list[SheetRow]:
+    family = FAMILIES[verb]
+    return [
+        SheetRow(
+            name, [(step, alteration(name, **{family.word: step, **options}).seeded(photo, 0)) for step in kind.steps]
+        )
+        for name, kind in sorted(family.kinds.items())
+    ]
+
+
+def write(name: str, sheet: list[SheetRow], *, side: int) -> None:
+    FOLDER.mkdir(exist_ok=True)
+    Pillow.fromarray(contact_sheet(sheet, side=side)).save(FOLDER / f"{name}.jpg", quality=QUALITY)
+    print(FOLDER / f"{name}.jpg")
+
+
+if __name__ == "__main__":
+    main()

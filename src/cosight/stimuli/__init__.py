@@ -1,0 +1,67 @@
+"""Stimuli: everything that turns images into what observers are shown, each with an identity.
+
+`corrupt`, `distort` and `manipulate` change one image; `alteration`, `alter_batch` and `Altered` do it to many;
+`make_set` makes a stimulus set on disk, `read_set` reads one, `verify` checks it. Needs the extra `stimuli`, attacks
+also `models`, text-to-image `diffusion`. Parts are imported when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cosight.stimuli.altering import Alteration, Alterations, Altered, alter_batch, alteration
+    from cosight.stimuli.corruptions import corrupt
+    from cosight.stimuli.distortions import distort
+    from cosight.stimuli.images import decode, digest, encode, read_image
+    from cosight.stimuli.making import make_set
+    from cosight.stimuli.manipulations import manipulate
+    from cosight.stimuli.prepare import preparation
+    from cosight.stimuli.sets import StimulusSet, read_set, verify
+    from cosight.stimuli.tiles import build_tiles, open_tiles
+
+_PLACES = {
+    "altering": ("Alteration", "Alterations", "Altered", "alter_batch", "alteration"),
+    "corruptions": ("corrupt",),
+    "distortions": ("distort",),
+    "images": ("decode", "digest", "encode", "read_image"),
+    "making": ("make_set",),
+    "manipulations": ("manipulate",),
+    "prepare": ("preparation",),
+    "sets": ("StimulusSet", "read_set", "verify"),
+    "tiles": ("build_tiles", "open_tiles"),
+}
+_HOME = {name: module for module, members in _PLACES.items() for name in members}
+
+__all__ = [
+    "Alteration",
+    "Alterations",
+    "Altered",
+    "StimulusSet",
+    "alter_batch",
+    "alteration",
+    "build_tiles",
+    "corrupt",
+    "decode",
+    "digest",
+    "distort",
+    "encode",
+    "make_set",
+    "manipulate",
+    "open_tiles",
+    "preparation",
+    "read_image",
+    "read_set",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

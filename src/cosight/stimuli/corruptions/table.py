@@ -1,0 +1,52 @@
+"""The registry of corruptions, and how a row of published constants becomes the settings of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from cosight.errors import InvalidInput
+from cosight.registry import Registry
+from cosight.stimuli.kinds import Kind
+
+__all__ = ["IMAGENET_C", "VISALIGN", "Variant", "corruptions", "named", "severity_step"]
+
+Variant = Literal["visalign", "imagenet-c"]
+IMAGENET_C = "Hendrycks and Dietterich 2019"
+VISALIGN = "Lee et al. 2023"  # severities 6-10, multiplicative brightness, cropping
+_IMAGENET_C_SEVERITIES = 5
+
+corruptions: Registry[Kind] = Registry("corruption")
+
+
+def named(names: str, rows: Sequence[Any]) -> Callable[..., Mapping[str, Any]]:
+    """The `settings` of a kind whose constants are `rows`, one row (or one number) a severity.
+
+    >>> named("radius sigma", [(10, 3), (15, 5)])(1)
+    {'radius': 15, 'sigma': 5}
+    """
+    keys = names.split()
+
+    def settings(step: int, **options: Any) -> Mapping[str, Any]:
+        row = rows[step]
+        return dict(zip(keys, row if isinstance(row, tuple) else (row,), strict=True))
+
+    return settings
+
+
+def severity_step(kind: Kind, severity: int, variant: Variant = "visalign") -> int:
+    """Index of the step that `severity` names, from 0; ImageNet-C stops at severity 5.
+
+    >>> severity_step(corruptions["fog"], 7, "imagenet-c")
+    Traceback (most recent call last):
+    cosight.errors.InvalidInput: severity of fog must be 1 to 5 in ImageNet-C, got 7; variant "visalign" has more
+    """
+    if variant not in get_args(Variant):
+        raise InvalidInput(f"variant must be {' or '.join(get_args(Variant))}, got {variant}")
+    step = kind.step(str(severity), word="severity")
+    if variant == "imagenet-c" and step >= _IMAGENET_C_SEVERITIES:
+        raise InvalidInput(
+            f"severity of {kind.name} must be 1 to {_IMAGENET_C_SEVERITIES} in ImageNet-C, got {severity}; "
+            'variant "visalign" has more'
+        )
+    return step

@@ -1,0 +1,290 @@
+"""`cosight stimuli`: sets from folders, the same bytes however they are made, and what bad input says."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+from sklearn.datasets import load_sample_images
+
+from cosight.stimuli.images import encode, read_image
+from cosight.stimuli.sets import read_set
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """Twelve cut-outs of two photos in two class folders, 64 x 80."""
+    folder = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(1)
+    for index, photo in enumerate(load_sample_images().images * 6):
+        top, left = rng.integers(0, 250, 2)
+        path = folder / f"class{index % 2}" / f"{index:02d}.png"
+        path.parent.mkdir(exist_ok=True)
+        cut = cv2.resize(photo[top : top + 128, left : left + 160], (80, 64), interpolation=cv2.INTER_AREA)
+        path.write_bytes(encode(cut, "png"))
+    return folder
+
+
+def tree(folder: Path):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_corrupt_then_again_then_more(source, tmp_path, cosight):
+    out, sheet = tmp_path / "out", tmp_path / "sheet.png"
+    arguments = ("stimuli", "corrupt", source, out, "--kind", "fog,contrast", "--workers", 1)
+    done = cosight(*arguments, "--severity", "1-3", "--sheet", sheet)
+    assert (done.code, done.out, done.err) == (0, f"72 stimuli made: {out}\n", "")
+    assert read_image(sheet).shape[1] > 3 * 128
+    before = tree(out)
+    assert cosight(*arguments, "--severity", "1-3").out == f"0 stimuli made, 72 were there: {out}\n"
+    assert tree(out) == before
+    assert cosight(*arguments, "--severity", "3,10").out == f"24 stimuli made, 24 were there: {out}\n"
+    assert cosight("stimuli", "verify", out).out == "96 of 96 stimuli are as the manifest says\n"
+
+
+def test_all_kinds_take_the_severities_they_have(source, tmp_path, cosight):
+    done = cosight("stimuli", "corrupt", source, tmp_path / "out", "--severity", "7", "--limit", 1, "--workers", 1)
+    assert done.out.startswith("16 stimuli made")
+    assert "note: spatter has severity 1 to 5 only" in done.err
+    frame = read_set(tmp_path / "out").frame
+    assert frame["level"].unique().to_list() == [7]
+    done = cosight(
+        "stimuli", "corrupt", source, tmp_path / "c", "--variant", "imagenet-c", "--limit", 1, "--workers", 1
+    )
+    assert done.out.startswith("100 stimuli made")
+    assert read_set(tmp_path / "c").frame["experiment"].unique().to_list() == ["imagenet-c"]
+
+
+def test_distort_makes_its_tiles_from_all_sources(source, tmp_path, cosight):
+    arguments = ("stimuli", "distort", source, "--prepare", "64/64", "--workers", 1)
+    assert cosight(*arguments, tmp_path / "all").out.startswith("360 stimuli made")
+    assert cosight(*arguments, tmp_path / "some", "--limit", 2, "--kind", "mosaic,stickers").code == 0
+    whole = dict(read_set(tmp_path / "all").frame.select("file", "stimulus").iter_rows())
+    some = dict(read_set(tmp_path / "some").frame.select("file", "stimulus").iter_rows())
+    assert len(some) == 20
+    assert some.items() <= whole.items()
+    again = cosight(*arguments, tmp_path / "other", "--tiles", tmp_path / "all/tiles", "--kind", "mosaic", "--limit", 1)
+    assert again.code == 0
+    assert not (tmp_path / "other/tiles").exists()
+
+
+def test_manipulate_keeps_its_spectrum(source, tmp_path, cosight):
+    done = cosight(
+        "stimuli", "manipulate", source, tmp_path / "out", "--prepare", "64/64", "--limit", 2, "--workers", 1
+    )
+    assert done.code == 0, done.err
+    frame = read_set(tmp_path / "out").frame
+    assert set(frame["experiment"]) == {
+        "contrast", "uniform-noise", "low-pass", "high-pass", "rotation", "colour", "false-colour", "phase-scrambling",
+        "power-equalisation",
+    }  # fmt: skip
+    assert (tmp_path / "out/spectrum.npy").exists()
+    only = cosight(
+        "stimuli",
+        "manipulate",
+        source,
+        tmp_path / "two",
+        "--kind",
+        "contrast",
+        "--condition",
+        "c05,c10",
+        "--workers",
+        1,
+    )
+    assert only.out.startswith("24 stimuli made")
+
+
+def test_verify_tells_by_text_json_and_exit(source, tmp_path, cosight):
+    out = tmp_path / "out"
+    cosight("stimuli", "corrupt", source, out, "--kind", "contrast", "--severity", "1", "--workers", 1)
+    files = sorted((out / "images").rglob("*.png"))
+    files[0].unlink()
+    Pillow.new("RGB", (80, 64)).save(files[1])
+    done = cosight("stimuli", "verify", out)
+    assert done.code == 1
+    assert "missing: images/contrast/1/class0/00.png" in done.out
+    assert "changed: images/contrast/1/class0/02.png" in done.out
+    assert json.loads(cosight("stimuli", "verify", out, "--json").out)["intact"] is False
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "cosight", *map(str, arguments)]
+
+
+def test_one_and_more_workers_give_the_same_bytes(source, tmp_path):
+    kinds = ("--kind", "snow,shot_noise,glass_blur,elastic_transform,frost", "--severity", "2,5", "--seed", 3)
+    for workers in (1, 3):
+        out = tmp_path / str(workers)
+        subprocess.run(command("stimuli", "corrupt", source, out, *kinds, "--workers", workers), check=True)
+    assert tree(tmp_path / "1") == tree(tmp_path / "3")
+    assert len(tree(tmp_path / "1")) == 12 * 10 + 2
+
+
+def children(pid):
+    listing = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(line) for line in listing.stdout.split()]
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_killed_at_any_moment_it_goes_on_and_ends_in_the_same_bytes(source, tmp_path):
+    arguments = ("--kind", "snow,fog", "--severity", "1-10", "--workers", 2)
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    subprocess.run(command("stimuli", "corrupt", source, whole, *arguments), check=True, stdout=subprocess.DEVNULL)
+    for share in (0.02, 0.3, 0.6, 0.9):
+        started = subprocess.Popen(command("stimuli", "corrupt", source, out, *arguments), start_new_session=True)
+        deadline = time.monotonic() + 60
+        while started.poll() is None and time.monotonic() < deadline:
+            if len(list(out.glob("images/**/*.png"))) >= share * 240:
+                break
+            time.sleep(0.005)
+        workers = children(started.pid)
+        started.send_signal(signal.SIGKILL)
+        started.wait()
+        while any(map(alive, workers)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not any(map(alive, workers))  # nobody is left waiting for work
+        assert not (out / "stimuli.parquet").exists() or share == 0.9
+    subprocess.run(command("stimuli", "corrupt", source, out, *arguments), check=True, stdout=subprocess.DEVNULL)
+    assert tree(out) == tree(whole)
+
+
+def broken(folder, name):
+    """One good image and a broken one."""
+    good = np.random.default_rng(0).integers(0, 256, (48, 48, 3), np.uint8)
+    (folder / "a").mkdir(parents=True)
+    (folder / "a/good.png").write_bytes(encode(good, "png"))
+    bad = folder / "a" / name
+    if name == "truncated.jpg":
+        bad.write_bytes(encode(good, "jpeg")[:-900])
+    elif name == "one.png":
+        Pillow.new("RGB", (1, 1)).save(bad)
+    elif name == "deep.png":
+        Pillow.fromarray(np.zeros((48, 48), np.uint16)).save(bad)
+    elif name == "cmyk.jpg":
+        Pillow.new("CMYK", (48, 48)).save(bad)
+    elif name == "moving.gif":
+        frames = [Pillow.fromarray(good), Pillow.fromarray(255 - good)]
+        frames[0].save(bad, save_all=True, append_images=frames[1:])
+    else:
+        bad.write_text("this is no picture")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("truncated.jpg", "broken"),
+        ("one.png", "at least 32 x 32 pixels, got 1 x 1"),
+        ("deep.png", "8 bits a channel"),
+        ("cmyk.jpg", "CMYK"),
+        ("moving.gif", "2 frames"),
+        ("text.png", "not an image"),
+    ],
+)
+def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name, says):
+    source = broken(tmp_path / "source", name)
+    arguments = ("stimuli", "corrupt", source, tmp_path / "out", "--kind", "fog", "--severity", 1, "--workers", 1)
+    done = cosight(*arguments)
+    assert done.code == 2
+    assert done.err.startswith("cosight: ")
+    assert done.err.count("\n") == 1
+    assert name in done.err
+    assert says in done.err
+    done = cosight(*arguments, "--on-error", "skip")
+    assert done.code == 0
+    assert f"{name}" in done.err
+    assert read_set(tmp_path / "out").frame["image"].to_list() == ["good.png"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("corrupt", "nowhere", "out"), "a stimulus set is a folder, got nowhere"),
+        (("corrupt", "empty", "out"), "found none in empty"),
+        (("corrupt", "photos", "out", "--kind", "fogg"), "no corruption is called 'fogg'; did you mean fog?"),
+        (("corrupt", "photos", "out", "--kind", "fog", "--severity", "11"), "severity of fog must be 1 to 10, got 11"),
+        (("corrupt", "photos", "out", "--kind", "spatter", "--severity", "6"), "must be 1 to 5, got 6"),
+        (("corrupt", "photos", "out", "--severity", "40"), "no kind has severity 40"),
+        (("corrupt", "photos", "out", "--severity", "5-1"), "a range runs upwards, got 5-1"),
+        (("corrupt", "photos", "out", "--variant", "mine"), "variant must be"),
+        (("corrupt", "photos", "out", "--region", "left", "--kind", "cropping"), "region must be"),
+        (("corrupt", "photos", "out", "--format", "bmp"), "--format must be png or jpeg, got 'bmp'"),
+        (("corrupt", "photos", "out", "--on-error", "cry"), "--on-error must be stop or skip, got 'cry'"),
+        (("corrupt", "photos", "out", "--prepare", "big"), "256x256"),
+        (("corrupt", "photos", "out", "--workers", "0"), "--workers"),
+        (("corrupt", "photos", "out", "--textures", "empty"), "empty"),
+        (("corrupt", "photos", "out", "--kind", "fog", "--sheet", "sheet.bmp"), "a sheet is a .png or .jpg file"),
+        (("distort", "photos", "out", "--level", "6", "--kind", "glitched"), "level of glitched must be 1 to 5, got 6"),
+        (("distort", "photos", "out", "--geometry", "odd"), "geometry must be"),
+        (("distort", "photos", "out", "--tiles", "alone"), "at least 2 tiles"),
+        (("manipulate", "photos", "out", "--kind", "contrast", "--condition", "c07"), "condition of contrast must be"),
+        (("manipulate", "photos", "out", "--kind", "rotation", "--condition", "90"), "square"),
+        (("compose", "photos", "out", "--category", "3"), "category 2 or 5"),
+        (("prompts", "--category", "4"), "category"),
+        (("attack", "photos", "out", "--model", "cosight:resnet99"), "resnet99"),
+        (("attack", "photos", "out", "--model", "cosight:resnet20", "--eps", "a"), "--eps must be numbers"),
+        (("verify", "photos"), "no stimuli.parquet"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(source, tmp_path, monkeypatch, cosight, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    Path("photos").symlink_to(source)
+    Path("empty").mkdir()
+    Path("alone").mkdir()
+    Pillow.new("RGB", (40, 40)).save("alone/one.png")
+    done = cosight("stimuli", *arguments)
+    assert done.code == 2
+    assert done.err.startswith("cosight: ")
+    assert says in done.err
+    assert done.err.count("\n") == 1
+    assert not list(Path().glob("out/images/**/*.png"))
+
+
+def test_another_seed_or_variant_is_not_mixed_in(source, tmp_path, cosight):
+    arguments = (
+        "stimuli",
+        "corrupt",
+        source,
+        tmp_path / "out",
+        "--kind",
+        "brightness",
+        "--severity",
+        1,
+        "--workers",
+        1,
+    )
+    assert cosight(*arguments).code == 0
+    before = tree(tmp_path / "out")
+    assert "made with seed 0, got 1" in cosight(*arguments, "--seed", 1).err
+    assert "is there with" in cosight(*arguments, "--variant", "imagenet-c").err
+    assert tree(tmp_path / "out") == before
+
+
+def test_prompts_are_a_table(cosight):
+    lines = cosight("stimuli", "prompts", "--category", 2, "--count", 3).out.splitlines()
+    assert len(lines) == 4
+    assert lines[0].startswith("category,truth,original,subspecies")
+    rows = json.loads(cosight("stimuli", "prompts", "--category", 5, "--count", 4, "--json").out)
+    assert [row["truth"] for row in rows] == ["abstain"] * 4
+
+
+@pytest.mark.parametrize("what", ["corruptions", "distortions", "manipulations", "attacks"])
+def test_lists(cosight, what):
+    rows = json.loads(cosight("list", what, "--json").out)
+    assert len(rows) >= 3
+    assert all(row["name"] and row["summary"] and row["source"] for row in rows)
