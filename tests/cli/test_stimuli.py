@@ -52,13 +52,14 @@ def test_corrupt_then_again_then_more(source, tmp_path, cosight):
 def test_all_kinds_take_the_severities_they_have(source, tmp_path, cosight):
     done = cosight("stimuli", "corrupt", source, tmp_path / "out", "--severity", "7", "--limit", 1, "--workers", 1)
     assert done.out.startswith("16 stimuli made")
-    assert "note: spatter has severity 1 to 5 only" in done.err
+    assert "note: not every severity of 7 is there for " in done.err
+    assert "spatter" in done.err
     frame = read_set(tmp_path / "out").frame
     assert frame["level"].unique().to_list() == [7]
     done = cosight(
         "stimuli", "corrupt", source, tmp_path / "c", "--variant", "imagenet-c", "--limit", 1, "--workers", 1
     )
-    assert done.out.startswith("100 stimuli made")
+    assert done.out.startswith("95 stimuli made")  # no cropping there
     assert read_set(tmp_path / "c").frame["experiment"].unique().to_list() == ["imagenet-c"]
 
 
@@ -75,6 +76,31 @@ def test_distort_makes_its_tiles_from_all_sources(source, tmp_path, cosight):
     assert not (tmp_path / "other/tiles").exists()
 
 
+def test_other_tiles_are_not_mixed_in_and_left_over_ones_not_used(source, tmp_path, cosight):
+    out = tmp_path / "out"
+    arguments = ("stimuli", "distort", source / "class0", out, "--kind", "mosaic", "--prepare", "64/64", "--workers", 1)
+    assert cosight(*arguments, "--level", 9).code == 2
+    assert not out.exists()
+    assert cosight(*arguments, "--level", 1, "--tiles", source / "class1").code == 0
+    refused = cosight(*arguments, "--level", 2, "--tiles", source / "class0")
+    assert refused.code == 2
+    assert "holds tiles of other images" in refused.err
+    (out / "tiles/means.npy").write_bytes(b"broken")
+    assert "is broken" in cosight("stimuli", "verify", out).err
+
+
+def test_a_tile_index_of_a_run_that_came_to_nothing_is_made_again(source, tmp_path, cosight):
+    first, second = tmp_path / "first", tmp_path / "second"
+    arguments = ("--kind", "mosaic", "--level", 1, "--prepare", "64/64", "--workers", 1)
+    cosight("stimuli", "distort", source / "class0", first, *arguments)
+    second.mkdir()
+    (first / "tiles").rename(second / "tiles")  # as if killed before the first image
+    cosight("stimuli", "distort", source / "class1", second, *arguments)
+    fresh = tmp_path / "fresh"
+    cosight("stimuli", "distort", source / "class1", fresh, *arguments)
+    assert tree(second) == tree(fresh)
+
+
 def test_manipulate_keeps_its_spectrum(source, tmp_path, cosight):
     done = cosight(
         "stimuli", "manipulate", source, tmp_path / "out", "--prepare", "64/64", "--limit", 2, "--workers", 1
@@ -86,6 +112,10 @@ def test_manipulate_keeps_its_spectrum(source, tmp_path, cosight):
         "power-equalisation",
     }  # fmt: skip
     assert (tmp_path / "out/spectrum.npy").exists()
+    same = cosight(
+        "stimuli", "manipulate", source, tmp_path / "three", "--condition", "0.9", "--limit", 1, "--workers", 1
+    )
+    assert same.out.startswith("1 stimuli made")  # uniform-noise, whose condition is spelled 0.90
     only = cosight(
         "stimuli",
         "manipulate",
@@ -141,24 +171,43 @@ def alive(pid):
     return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
 
+def killed_at(images, out, *arguments):
+    """Run the command and kill it once so many images are there; its workers must follow."""
+    started = subprocess.Popen(command(*arguments), start_new_session=True)
+    deadline = time.monotonic() + 60
+    while started.poll() is None and time.monotonic() < deadline:
+        if len(list(out.glob("images/**/*.png"))) >= images:
+            break
+        time.sleep(0.005)
+    workers = children(started.pid)
+    started.send_signal(signal.SIGKILL)
+    assert started.wait() == -signal.SIGKILL  # it was still at work
+    while any(map(alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(alive, workers))  # nobody is left waiting for work
+
+
+def test_a_killed_extension_with_tiles_goes_on(source, tmp_path):
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    arguments = ("--prepare", "64/64", "--workers", 2)
+    subprocess.run(command("stimuli", "distort", source, whole, *arguments), check=True, stdout=subprocess.DEVNULL)
+    first = ("--kind", "glitched")
+    subprocess.run(
+        command("stimuli", "distort", source, out, *first, *arguments), check=True, stdout=subprocess.DEVNULL
+    )
+    killed_at(130, out, "stimuli", "distort", source, out, *arguments)
+    assert (out / "journal.jsonl").exists()
+    subprocess.run(command("stimuli", "distort", source, out, *arguments), check=True, stdout=subprocess.DEVNULL)
+    assert tree(out) == tree(whole)
+
+
 def test_killed_at_any_moment_it_goes_on_and_ends_in_the_same_bytes(source, tmp_path):
     arguments = ("--kind", "snow,fog", "--severity", "1-10", "--workers", 2)
     whole, out = tmp_path / "whole", tmp_path / "out"
     subprocess.run(command("stimuli", "corrupt", source, whole, *arguments), check=True, stdout=subprocess.DEVNULL)
-    for share in (0.02, 0.3, 0.6, 0.9):
-        started = subprocess.Popen(command("stimuli", "corrupt", source, out, *arguments), start_new_session=True)
-        deadline = time.monotonic() + 60
-        while started.poll() is None and time.monotonic() < deadline:
-            if len(list(out.glob("images/**/*.png"))) >= share * 240:
-                break
-            time.sleep(0.005)
-        workers = children(started.pid)
-        started.send_signal(signal.SIGKILL)
-        started.wait()
-        while any(map(alive, workers)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not any(map(alive, workers))  # nobody is left waiting for work
-        assert not (out / "stimuli.parquet").exists() or share == 0.9
+    for share in (0.02, 0.3, 0.6):
+        killed_at(share * 240, out, "stimuli", "corrupt", source, out, *arguments)
+    assert not (out / "stimuli.parquet").exists()
     subprocess.run(command("stimuli", "corrupt", source, out, *arguments), check=True, stdout=subprocess.DEVNULL)
     assert tree(out) == tree(whole)
 
@@ -219,8 +268,16 @@ def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name
         (("corrupt", "photos", "out", "--kind", "fogg"), "no corruption is called 'fogg'; did you mean fog?"),
         (("corrupt", "photos", "out", "--kind", "fog", "--severity", "11"), "severity of fog must be 1 to 10, got 11"),
         (("corrupt", "photos", "out", "--kind", "spatter", "--severity", "6"), "must be 1 to 5, got 6"),
-        (("corrupt", "photos", "out", "--severity", "40"), "no kind has severity 40"),
-        (("corrupt", "photos", "out", "--severity", "5-1"), "a range runs upwards, got 5-1"),
+        (("corrupt", "photos", "out", "--severity", "40"), "no kind has severity '40'"),
+        (("corrupt", "photos", "out", "--severity", "5-1"), "a range runs upwards, to 100 at most, got 5-1"),
+        (("corrupt", "photos", "out", "--severity", "1-99999999999"), "to 100 at most"),
+        (("corrupt", "photos", "out", "--kind", ""), "--kind must be names or all"),
+        (("corrupt", "photos", "out", "--kind", "all,fog"), "which stands alone"),
+        (("corrupt", "photos", "out", "--kind", "cropping", "--variant", "imagenet-c"), "ImageNet-C has no cropping"),
+        (("corrupt", "photos", "out", "--kind", "fog", "--region", "bogus"), "region must be centre or random"),
+        (("corrupt", "photos", "out", "--sheet", "photos/sheet.png"), "--sheet must lie outside photos"),
+        (("corrupt", "photos", "out", "--sheet", "folder.png"), "--sheet must be a file"),
+        (("compose", "photos", "out", "--category", "2", "--others", "photos"), "--others are for category 5"),
         (("corrupt", "photos", "out", "--variant", "mine"), "variant must be"),
         (("corrupt", "photos", "out", "--region", "left", "--kind", "cropping"), "region must be"),
         (("corrupt", "photos", "out", "--format", "bmp"), "--format must be png or jpeg, got 'bmp'"),
@@ -238,7 +295,15 @@ def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name
         (("prompts", "--category", "4"), "category"),
         (("attack", "photos", "out", "--model", "cosight:resnet99"), "resnet99"),
         (("attack", "photos", "out", "--model", "cosight:resnet20", "--eps", "a"), "--eps must be numbers"),
+        (("attack", "photos", "out", "--model", "timm:resnet18", "--kind", "zzz"), "no attack is called 'zzz'"),
+        (("attack", "photos", "out", "--model", "timm:resnet18", "--space", "zzz"), "space must be"),
+        (("attack", "photos", "out", "--model", "timm:resnet18", "--eps", "-1"), "eps must be distinct positive"),
+        (("attack", "photos", "out", "--model", "timm:resnet18", "--keep", "some"), "choose must be smallest or all"),
         (("verify", "photos"), "no stimuli.parquet"),
+        (("corrupt", "photos", "photos"), "outside the source"),
+        (("distort", "photos", "thesis"), "new, empty or a set"),
+        (("manipulate", "photos", "thesis"), "new, empty or a set"),
+        (("distort", "photos", "thesis/ten.tex"), "output is a folder"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(source, tmp_path, monkeypatch, cosight, arguments, says):
@@ -247,12 +312,77 @@ def test_mistakes_are_one_line_and_leave_nothing(source, tmp_path, monkeypatch, 
     Path("empty").mkdir()
     Path("alone").mkdir()
     Pillow.new("RGB", (40, 40)).save("alone/one.png")
+    Path("thesis").mkdir()
+    Path("folder.png").mkdir()
+    Path("thesis/ten.tex").write_text("ten years")
     done = cosight("stimuli", *arguments)
     assert done.code == 2
     assert done.err.startswith("cosight: ")
     assert says in done.err
     assert done.err.count("\n") == 1
-    assert not list(Path().glob("out/images/**/*.png"))
+    assert not Path("out").exists() or not [path for path in Path("out").rglob("*") if path.is_file()]
+    assert [path.name for path in Path("thesis").iterdir()] == ["ten.tex"]
+
+
+def test_an_interrupt_ends_it_soon_and_keeps_what_was_done(source, tmp_path):
+    """Ctrl-C in a terminal reaches the workers too."""
+    out = tmp_path / "out"
+    arguments = command("stimuli", "corrupt", source, out, "--workers", 2)
+    started = subprocess.Popen(arguments, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while len(list(out.glob("images/**/*.png"))) < 80 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.killpg(started.pid, signal.SIGINT)
+    since = time.monotonic()
+    _, printed = started.communicate(timeout=60)
+    assert started.returncode == 130
+    assert time.monotonic() - since < 10
+    assert "Traceback" not in printed
+    noted = len((out / "journal.jsonl").read_text().splitlines()) - 1
+    there = len(list(out.glob("images/**/*.png")))
+    assert noted >= there - 4 * 20  # what was in hand
+    assert noted > 0
+
+
+def test_damaged_records_are_one_line(source, tmp_path, cosight):
+    out = tmp_path / "out"
+    arguments = ("stimuli", "corrupt", source, out, "--kind", "fog", "--severity", 1, "--workers", 1)
+    cosight(*arguments)
+    jobs = (out / "jobs.parquet").read_bytes()
+    for damage in (b"junk", jobs[:50]):
+        (out / "jobs.parquet").write_bytes(damage)
+        done = cosight(*arguments)
+        assert done.code == 2
+        assert "jobs.parquet is not a record of jobs" in done.err
+    (out / "jobs.parquet").write_bytes(jobs)
+    (out / "journal.jsonl").write_text('{"settings": 3}\n{"job": "x"}\n[1]\n"half')
+    done = cosight(*arguments)
+    assert (done.code, done.out) == (0, f"0 stimuli made, 12 were there: {out}\n")
+
+
+def test_links_are_followed_and_links_to_nothing_are_named(source, tmp_path, cosight):
+    folder = tmp_path / "linked"
+    folder.mkdir()
+    (folder / "a").symlink_to(source / "class0")
+    (folder / "up").symlink_to(folder)  # a loop
+    arguments = ("stimuli", "corrupt", folder, tmp_path / "out", "--kind", "contrast", "--severity", 1, "--workers", 1)
+    assert cosight(*arguments).out.startswith("6 stimuli made")
+    (folder / "gone.png").symlink_to(tmp_path / "nothing.png")
+    assert "gone.png is not there, or a link to nothing" in cosight(*arguments).err
+    done = cosight(*arguments, "--on-error", "skip")
+    assert done.code == 0
+    assert "gone.png" in done.err
+
+
+def test_long_names_are_kept(tmp_path, cosight):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    image = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8)
+    (folder / f"{'x' * 240}.png").write_bytes(encode(image, "png"))
+    done = cosight(
+        "stimuli", "corrupt", folder, tmp_path / "out", "--kind", "contrast", "--severity", 1, "--workers", 1
+    )
+    assert done.code == 0, done.err
 
 
 def test_another_seed_or_variant_is_not_mixed_in(source, tmp_path, cosight):

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from sklearn.datasets import load_sample_images
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models import Preparation, load, read_weights, weights_digest, wrapped
+from cosight.models import Preprocessing, load, read_weights, weights_digest, wrapped
 from cosight.models.small import BLOCKS, CifarResNet
 
 
@@ -131,10 +131,10 @@ def test_the_digest_is_of_the_weights_whatever_the_file(resnet, tmp_path):
 
 def test_ones_own_module_as_a_model():
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 36 * 36, 7), torch.nn.Dropout())
-    model = wrapped(module, name="mine", preparation=Preparation((36, 36)))
+    model = wrapped(module, name="mine", preprocessing=Preprocessing((36, 36)))
     assert (model.classes, model.name, module.training) == (7, "mine", False)
     with pytest.raises(InvalidInput, match=r"gives \(1, 3, 36, 36\) for one image"):
-        wrapped(torch.nn.Identity(), name="none", preparation=Preparation((36, 36)))
+        wrapped(torch.nn.Identity(), name="none", preprocessing=Preprocessing((36, 36)))
 
 
 def test_heads_of_other_sizes_are_taken_from_the_weights(tmp_path):
@@ -152,8 +152,8 @@ def test_a_timm_checkpoint_names_a_photo(lite, mirror):
         top = lite(torch.stack([temple, flower])).topk(3).indices.tolist()
     assert names[str(top[0][0])][1] in {"palace", "monastery", "bell_cote"}
     assert names[str(top[1][0])][1] == "daisy"
-    assert (lite.size, lite.classes, lite.preparation.crop) == ((224, 224), 1000, 0.875)
-    assert lite.preparation.interpolation == "bicubic"
+    assert (lite.size, lite.classes, lite.preprocessing.crop) == ((224, 224), 1000, 0.875)
+    assert lite.preprocessing.interpolation == "bicubic"
 
 
 def test_timm_weights_with_ten_classes_and_at_another_size(tmp_path):

@@ -11,6 +11,7 @@ from cosight.errors import InvalidInput, UnknownName
 from cosight.stimuli import Alterations, Altered, alter_batch, alteration, corrupt, digest, make_set, read_set
 from cosight.stimuli.images import encode
 from cosight.stimuli.kinds import stimulus_seed
+from cosight.stimuli.manipulations import mean_spectrum
 from cosight.stimuli.prepare import preparation
 from cosight.stimuli.tiles import build_tiles
 
@@ -82,6 +83,73 @@ def test_jpeg_on_the_fly_is_jpeg_from_the_set(source, tmp_path):
     assert flying[0].shape == (64, 64, 3)
 
 
+def pictures(folder, photo):
+    """The same photo as other people's files have it: by palette, turned by EXIF, grey, small."""
+    folder.mkdir()
+    picture = Pillow.fromarray(photo)
+    picture.convert("P", palette=Pillow.Palette.ADAPTIVE).save(folder / "palette.png")
+    turned = Pillow.Exif()
+    turned[0x0112] = 6
+    picture.crop((0, 0, 224, 100)).save(folder / "turned.jpg", exif=turned)
+    picture.convert("L").save(folder / "grey.png")
+    picture.resize((20, 20)).save(folder / "small.png")
+    return folder
+
+
+def test_pillow_images_on_the_fly_are_those_of_the_set(tmp_path, squares):
+    source = read_set(pictures(tmp_path / "in", squares[0]))
+    how, prepare = alteration("gaussian_noise", severity=2), preparation("80/64")
+    expected = stored(source, tmp_path / "out", how, prepare=prepare).frame["stimulus"]
+    opened = [Pillow.open(source.path(file)) for file in source.frame["file"]]
+    flying = Altered(opened, how, prepare=prepare)
+    assert sorted(map(digest, flying)) == sorted(expected)
+    for picture in opened:
+        picture.close()
+
+
+def test_arrays_on_the_fly_are_checked():
+    for wrong, says in [(np.zeros((64, 64, 3), np.int32), "uint8 or floating"), (np.zeros((20, 64, 3)), "at least 32")]:
+        with pytest.raises(InvalidInput, match=says):
+            Altered([wrong], alteration("contrast", severity=1))[0]
+
+
+def test_what_is_wrong_with_a_source_is_told_with_its_name(source, tmp_path):
+    how = alteration("contrast", severity=1)
+    (source.root / "class0/0.png").write_bytes(encode(np.zeros((20, 200, 3), np.uint8), "png"))
+    with pytest.raises(InvalidInput, match=r"class0/0\.png: an image must be at least 32"):
+        stored(source, tmp_path / "a", how)
+    (source.root / "class0/0.png").write_bytes(encode(np.zeros((2, 200, 3), np.uint8), "png"))
+    with pytest.raises(InvalidInput, match=r"class0/0\.png: "):
+        stored(source, tmp_path / "b", how, prepare=preparation("80/64"))
+    (source.root / "class0/0.png").write_bytes((source.root / "class0/2.png").read_bytes())
+    first = stored(source, tmp_path / "one", alteration("fog", severity=1))
+    file = first.frame["file"][0]
+    first.path(file).write_bytes(first.path(first.frame["file"][-1]).read_bytes())
+    with pytest.raises(InvalidInput, match=r"0\.png has other pixels than its manifest says"):
+        stored(first, tmp_path / "two", how)
+    first.path(file).unlink()
+    with pytest.raises(InvalidInput, match=r"0\.png is not there"):
+        stored(first, tmp_path / "three", how)
+    made = make_set(Alterations(first, (how,)), tmp_path / "three", workers=1, on_error="skip")
+    assert made.new == 5
+    assert len(made.skipped) == 1
+
+
+def test_one_kinds_refusal_leaves_the_others_alone(source, tmp_path):
+    hows = (alteration("rotation", condition="90"), alteration("contrast", condition="c05"))
+    made = make_set(Alterations(source, hows), tmp_path / "out", workers=1, on_error="skip")
+    assert made.stimuli.frame["kind"].unique().to_list() == ["contrast"]
+    assert made.new == 6
+    assert all("square" in reason for reason in made.skipped.values())
+
+
+def test_parameters_tell_only_what_was_used(source, squares):
+    spectrum = mean_spectrum(squares)
+    used, unused = (alteration("power-equalisation", condition=c, spectrum=spectrum) for c in ("pow", "0"))
+    assert used.parameters["spectrum"] == spectrum.digest
+    assert unused.parameters["spectrum"] is None
+
+
 def test_the_draw_follows_from_the_source_whatever_its_company(source, tmp_path):
     hows = [alteration("gaussian_noise", severity=1), alteration("snow", severity=3)]
     whole = stored(source, tmp_path / "whole", *hows)
@@ -125,9 +193,10 @@ def test_a_picture_is_not_made_of_itself(source, tmp_path):
 
 def test_sources_with_one_name_are_refused(tmp_path, squares):
     for ending in ("png", "jpeg"):
-        (tmp_path / f"a.{ending}").write_bytes(encode(squares[0], ending))
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / f"in/a.{ending}").write_bytes(encode(squares[0], ending))
     with pytest.raises(InvalidInput, match="differ in more than their ending"):
-        stored(read_set(tmp_path), tmp_path / "out", alteration("fog", severity=1))
+        stored(read_set(tmp_path / "in"), tmp_path / "out", alteration("fog", severity=1))
 
 
 def test_a_set_can_be_made_of_a_set(source, tmp_path):

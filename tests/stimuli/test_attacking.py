@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.attacking import Attacked, answer
-from cosight.stimuli.images import encode, read_image
+from cosight.stimuli.attacking import Attacked
+from cosight.stimuli.fooling import answers
+from cosight.stimuli.images import digest, encode, read_image
+from cosight.stimuli.kinds import stimulus_seed
 from cosight.stimuli.making import make_set
+from cosight.stimuli.prepare import preparation
 from cosight.stimuli.sets import read_set, verify
 
 torch = pytest.importorskip("torch")
@@ -20,6 +23,7 @@ class Brightness:
 
     name = "test:brightness"
     std = (0.25, 0.25, 0.25)
+    classes = 2
     weights_digest = "0123456789abcdef"
 
     def __call__(self, images):
@@ -65,7 +69,7 @@ def test_only_what_fools_is_kept(sources, tmp_path):
 def test_stored_pixels_fool_the_model_and_the_manifest_tells_how(sources, tmp_path):
     made = make_set(Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES), tmp_path / "out", workers=1)
     for row in made.stimuli.frame.iter_rows(named=True):
-        assert CLASSES[answer(Brightness(), read_image(tmp_path / "out" / row["file"]))] != row["truth"]
+        assert CLASSES[answers(Brightness(), [read_image(tmp_path / "out" / row["file"])])[0]] != row["truth"]
         parameters = json.loads(row["parameters"])
         assert parameters == {
             "attack": "fgsm",
@@ -75,6 +79,7 @@ def test_stored_pixels_fool_the_model_and_the_manifest_tells_how(sources, tmp_pa
             "weights": "0123456789abcdef",
         }
         assert (row["experiment"], row["level"], row["kind"]) == ("attacks", 1, "fgsm")
+        assert (row["category"], row["group"]) == (3, "must-act")
 
 
 def test_keeping_all_keeps_every_eps_that_fools(sources, tmp_path):
@@ -108,8 +113,143 @@ def test_a_truth_that_is_a_number_is_an_output(tmp_path):
 
 
 def test_a_truth_outside_the_classes_is_named(sources, tmp_path):
-    with pytest.raises(InvalidInput, match="the truth 'dark', which is not among"):
+    with pytest.raises(InvalidInput, match=r"dark/near.png: a truth must be among the labels' classes, got 'dark'"):
         make_set(Attacked(sources, ("m",), load, classes=("light", "x")), tmp_path / "out", workers=1)
+
+
+def test_labels_must_be_as_many_as_the_models_outputs(sources, tmp_path):
+    """Also under on_error="skip": it is no fault of the sources."""
+    recipe = Attacked(sources, ("m",), load, classes=("dark", "light", "grey"))
+    with pytest.raises(InvalidInput, match="must be the 2 outputs of test:brightness in order, got 3 classes"):
+        make_set(recipe, tmp_path / "out", workers=1, on_error="skip")
+
+
+def test_other_classes_are_another_set(sources, tmp_path):
+    """With the names turned round, every truth would be the other output."""
+    make_set(Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES), tmp_path / "out", workers=1)
+    with pytest.raises(InvalidInput, match=r"was made with classes \['dark', 'light'\], got \['light', 'dark'\]"):
+        make_set(Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES[::-1]), tmp_path / "out", workers=1)
+
+
+def test_the_manifest_tells_how_pgd_walked(sources, tmp_path):
+    recipe = Attacked(sources, ("m",), load, attack="pgd-linf", eps=(0.04,), classes=CLASSES)
+    frame = make_set(recipe, tmp_path / "out", workers=1).stimuli.frame
+    told = json.loads(frame["parameters"][0])
+    assert (told["steps"], told["random_start"]) == (20, True)
+    assert told["step_size"] == pytest.approx(2.5 * 0.04 / 20)
+
+
+class Rough:
+    """Light where a fixed pattern of signs says so: PGD ends at different pixels from different starts."""
+
+    name = "test:rough"
+
+    def __init__(self, weights_digest):
+        self.weights_digest = weights_digest
+
+    def __call__(self, images):
+        wave = torch.sin(40 * images).mean(dim=(1, 2, 3))
+        return torch.stack([-wave, wave], dim=1)
+
+
+def rough(name):
+    """`FOLDER/NAME@WEIGHTS`, as a checkpoint has a place, a name and a content."""
+    model = Rough(name.partition("@")[2])
+    model.name = name.partition("@")[0].rpartition("/")[2]
+    return model
+
+
+def start(sources, out, model):
+    recipe = Attacked(sources, (model,), rough, attack="pgd-linf", eps=(0.1,), space="pixels", choose="all")
+    frame = make_set(recipe, out, workers=1).stimuli.frame
+    assert frame.height
+    return frame
+
+
+def test_where_a_checkpoint_lies_and_what_it_is_called_do_not_matter(sources, tmp_path):
+    first = start(sources, tmp_path / "one", "/here/a.pt@1234")
+    moved = start(sources, tmp_path / "two", "/far/away/a.pt@1234")
+    renamed = start(sources, tmp_path / "three", "/here/b.pt@1234")
+    other = start(sources, tmp_path / "four", "/here/a.pt@5678")
+    assert moved.equals(first)
+    assert renamed["stimulus"].to_list() == first["stimulus"].to_list()
+    assert other["stimulus"].to_list() != first["stimulus"].to_list()
+    row = first.row(0, named=True)
+    assert row["seed"] == stimulus_seed(row["parent"], "pgd-linf", f"1234@{0.1!r}", 0)
+
+
+def test_real_weights_under_two_paths_give_the_same_pixels(tmp_path):
+    from safetensors.torch import save_file
+
+    from cosight.models import load as load_model
+    from cosight.models.small import CifarResNet
+
+    torch.manual_seed(0)
+    weights = CifarResNet(3).state_dict()
+    noise = np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8)
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "a.png").write_bytes(encode(noise, "png"))
+    made = []
+    for place in ("one/a", "two/deep/a", "two/b"):
+        path = tmp_path / f"{place}.safetensors"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(weights, path)
+        recipe = Attacked(
+            read_set(tmp_path / "source"),
+            (f"cosight:resnet20,checkpoint={path}",),
+            load_model,
+            attack="pgd-l2",
+            eps=(4.0,),
+        )
+        frame = make_set(recipe, tmp_path / "out" / place.replace("/", "-"), workers=1).stimuli.frame
+        made.append(frame["stimulus"].to_list())
+    assert len(made[0]) == 1
+    assert made[0] == made[1] == made[2]
+    assert made[0] != [digest(noise)]
+
+
+def test_two_models_that_are_one_are_refused(sources, tmp_path):
+    recipe = Attacked(sources, ("/here/a.pt@1234", "/there/a.pt@1234"), rough, space="pixels")
+    with pytest.raises(InvalidInput, match=r"must differ in name or weights, got a.pt twice"):
+        make_set(recipe, tmp_path / "out", workers=1)
+
+
+def test_eps_that_nearly_agree_do_not_share_a_file(sources, tmp_path):
+    near = 0.04 + 1e-9  # the same to six digits
+    recipe = Attacked(sources, ("m",), load, eps=(0.04, near, 1), choose="all", classes=CLASSES)
+    made = make_set(recipe, tmp_path / "out", workers=1)
+    names = {job.split("/")[2] for job in (*made.dropped, *(file[7:] for file in made.stimuli.frame["file"]))}
+    assert names == {"0.04", repr(near), "1"}
+    assert len(made.dropped) + made.new == 3 * len(sources)
+
+
+@pytest.mark.parametrize(
+    ("shape", "prepare", "message"),
+    [
+        ((1, 1, 3), "none", "must be at least 32 x 32 pixels, got 1 x 1"),
+        ((3000, 2, 3), "64/64", "at most 64 times as long"),
+        ((40, 40, 3), "none", r"takes images \(N, 3, 32, 32\)"),
+    ],
+)
+def test_what_is_wrong_with_a_source_is_told_with_its_name(tmp_path, shape, prepare, message):
+    class Small(Brightness):
+        def __call__(self, images):
+            if tuple(images.shape[2:]) != (32, 32):
+                raise InvalidInput("test:small takes images (N, 3, 32, 32)")
+            return super().__call__(images)
+
+    path = tmp_path / "source" / "light" / "odd.png"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(encode(np.zeros(shape, np.uint8), "png"))
+    recipe = Attacked(
+        read_set(tmp_path / "source"), ("m",), lambda name: Small(), classes=CLASSES, prepare=preparation(prepare)
+    )
+    with pytest.raises(InvalidInput, match=rf"light/odd.png.*{message}"):
+        make_set(recipe, tmp_path / "out", workers=1)
+
+
+def test_the_versions_of_what_gives_gradients_are_recorded(sources, tmp_path):
+    assert {"torch", "timm"} <= set(Attacked(sources, ("m",), load).packages)
 
 
 def test_the_command_attacks_a_real_network(mirror, tmp_path, cosight):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import warnings
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from cosight.errors import InvalidInput
 from cosight.stimuli.composition.diffusion import generate
 from cosight.stimuli.composition.magicmix import mix
-from cosight.stimuli.composition.pipelines import load_pipeline, seeded, text_to_image
+from cosight.stimuli.composition.pipelines import load_pipeline, pipeline_identity, seeded, text_to_image
 from cosight.stimuli.composition.prompts import prompt_table
 from cosight.stimuli.sets import read_set
 from cosight.torchvision_ops import import_torchvision
@@ -290,13 +291,68 @@ def test_what_cannot_be_loaded_is_one_line_with_a_way_out(folder, tmp_path):
 
 
 def test_pickled_weights_are_refused(folder, tmp_path):
-    import shutil
-
     copy = shutil.copytree(folder, tmp_path / "copy")
     (copy / "unet" / "diffusion_pytorch_model.safetensors").unlink()
     torch.save({}, copy / "unet" / "diffusion_pytorch_model.bin")
     with pytest.raises(InvalidInput, match="safetensors"):
         load_pipeline(copy)
+
+
+def test_a_pipeline_is_what_its_files_hold_wherever_they_are(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "deep" / "copy")
+    identity = pipeline_identity(folder)
+    assert re.fullmatch(r"[0-9a-f]{64}", identity)
+    (copy / "README.md").write_text("says nothing")
+    (copy / ".cache").mkdir()
+    (copy / ".cache" / "x.json").write_text("{}")
+    assert pipeline_identity(copy) == identity
+    weights = copy / "unet" / "diffusion_pytorch_model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    assert pipeline_identity(copy) != identity
+    shutil.copy(folder / "unet" / weights.name, weights)
+    assert pipeline_identity(copy) == identity
+    (copy / "scheduler" / "scheduler_config.json").write_text("{}")
+    assert pipeline_identity(copy) != identity
+
+
+def test_a_pipeline_of_the_hub_is_its_name_and_commit(folder, tmp_path, monkeypatch):
+    """The hub's cache as its client leaves it, and no network."""
+    import huggingface_hub.constants
+
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    place = tmp_path / "models--someone--tiny-sd"
+    shutil.copytree(folder, place / "snapshots" / commit)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text(commit)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert pipeline_identity("someone/tiny-sd") == f"someone/tiny-sd@{commit}"
+        with pytest.raises(InvalidInput, match="no pipeline that can be loaded"):
+            pipeline_identity("someone/else")
+
+
+def test_a_folder_without_an_index_is_no_pipeline(tmp_path):
+    with pytest.raises(InvalidInput, match=r"holds model_index.json, .* does not"):
+        pipeline_identity(tmp_path)
+
+
+def test_a_set_does_not_go_on_with_other_weights_in_the_same_folder(folder, tmp_path, cosight):
+    place, out = shutil.copytree(folder, tmp_path / "tiny"), tmp_path / "out"
+    arguments = ("stimuli", "compose", f"diffusers:{place}", out, "--category", 2, "--size", SIZE, "--steps", 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert cosight(*arguments, "--count", 1).code == 0
+    settings = read_set(out).facts["settings"]
+    assert (settings["pipeline"], settings["weights"]) == ("tiny", pipeline_identity(folder))
+    weights = place / "vae" / "diffusion_pytorch_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    done = cosight(*arguments, "--count", 2)
+    assert done.code == 2
+    assert "was made with weights" in done.err
 
 
 def test_the_command_makes_a_set_of_generated_images(folder, tmp_path, cosight):

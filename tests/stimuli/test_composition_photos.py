@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.composition.backgrounds import GROUNDS, fitted, plain_ground
+from cosight.stimuli.composition.backgrounds import GROUNDS, covering, plain_ground
 from cosight.stimuli.composition.compositing import paste
 from cosight.stimuli.composition.hybrids import SPLITS, hybrid
 from cosight.stimuli.composition.masks import checked_mask, foreground_mask, mask_beside
@@ -151,8 +151,8 @@ def test_grounds_look_like_their_names():
 def test_fitting_cuts_the_middle():
     image = np.zeros((40, 100, 3), np.uint8)
     image[:, 30:70] = 200
-    assert (fitted(image, height=80, width=80) == 200).all()
-    assert fitted(image[:, :, 0], height=33, width=90).shape == (33, 90, 3)
+    assert (covering(image, height=80, width=80) == 200).all()
+    assert covering(image[:, :, 0], height=33, width=90).shape == (33, 90, 3)
 
 
 # --- pasting

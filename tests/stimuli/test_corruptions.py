@@ -7,12 +7,23 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba.core.dispatcher import Dispatcher
 from PIL import Image as Pillow
 from scipy import ndimage, stats
 from skimage.metrics import structural_similarity
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.stimuli.corruptions import corrupt, corruptions, severity_step
+from cosight.stimuli.corruptions import (
+    blur,
+    corrupt,
+    corruptions,
+    crystals,
+    digital,
+    filters,
+    noise,
+    severity_step,
+    weather,
+)
 from cosight.stimuli.corruptions.digital import _smooth_field
 from cosight.stimuli.corruptions.filters import add_zoomed, along_line, disk_kernel, mirrored_filter, zoom_places
 from cosight.stimuli.corruptions.weather import plasma
@@ -59,6 +70,25 @@ def test_the_disk_filter_is_a_correlation(radius, alias, shape):
     kernel = kernel if image.ndim == 2 else kernel[:, :, None]
     expected = ndimage.correlate(image.astype(float), kernel, mode="mirror")
     np.testing.assert_allclose(mirrored_filter(image, disk_kernel(radius, alias)), expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("module", [blur, crystals, digital, filters, noise, weather])
+def test_sums_are_never_reordered(module):
+    """`fastmath` adds in the order that suits the processor, so that bytes would depend on it."""
+    compiled = [item for item in vars(module).values() if isinstance(item, Dispatcher)]
+    assert not any(item.targetoptions.get("fastmath") for item in compiled)
+
+
+def test_taps_are_added_one_by_one_in_single_precision():
+    image = draw(0).random((40, 50), dtype=np.float32)
+    steps = np.arange(9)
+    weights = np.exp(-(steps**2) / (2 * 3.0**2))
+    weights = (weights / weights.sum()).astype(np.float32)
+    padded = np.pad(image, ((0, 0), (0, 8)), mode="edge")
+    expected = np.zeros_like(image)
+    for step, weight in enumerate(weights):
+        expected += weight * padded[:, step : step + 50]
+    np.testing.assert_array_equal(along_line(image, radius=4, sigma=3, degrees=0), expected)
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.11, 1.5, 2.95, 4.5])

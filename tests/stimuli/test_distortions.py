@@ -170,23 +170,49 @@ def test_published_regions():
     assert [len(glitch_regions(224, 224, level=level)) for level in LEVELS] == [4, 8, 10, 16, 20]  # table 3
 
 
+# What glitch_this 1.0.3, the library of the released LAION-C script, makes of `pattern(...)` with seed 1: digests of
+# its output, begun. It draws channel, right, down with randint from random.Random(1), anew after the bands.
+LIBRARY = {
+    (224, 224): ["52db8c026eb817c8", "8f89b562ed794c82", "992d003d9150f373", "a8786e52560365c5", "6b98b2be6da8423d"],
+    (97, 46): ["c2e5a441db5a5ec7", "3f84c47c813b2342", "5a5269610a3662a1", "9b8ce3c50abedd3a", "dd26ff73435945b5"],
+}
+LIBRARY_SHIFTS = [(0, -3, 0), (0, -6, 0), (0, 8, -8), (0, -12, 0), (0, 16, -16)]
+
+
+def pattern(height, width):
+    y, x, channel = np.indices((height, width, 3))
+    return ((7 * y * y + 13 * x * x + 5 * y * x + 89 * channel + x) % 251).astype(np.uint8)
+
+
+@pytest.mark.parametrize("size", LIBRARY)
 @pytest.mark.parametrize("level", LEVELS)
-def test_published_glitch_written_out(level, squares):
-    image, g = squares[1], GLITCH[level - 1]
-    expected, most = image.copy(), int(g**2 / 100 * 224)
+def test_published_glitch_is_the_librarys(level, size):
+    """At 97 x 46 bands with offset 0 lie over others, and the row shifted sideways is not under a scan line."""
+    made = distort(pattern(*size), "glitched", level=level, geometry="published")
+    assert digest(made).startswith(LIBRARY[size][level - 1])
+
+
+@pytest.mark.parametrize("size", [(224, 224), (97, 46)])
+@pytest.mark.parametrize("level", LEVELS)
+def test_published_glitch_written_out(level, size):
+    (height, width), g = size, GLITCH[level - 1]
+    image = pattern(height, width)
+    expected, most = image.copy(), int(g**2 / 100 * width)
     for region in range(2 * g):
         draw = random.Random(1 + region)
-        offset, top, height = draw.randint(-most, most), draw.randint(0, 224), draw.randint(1, 56)
-        for y in range(top, min(top + height, 224)):
-            for x in range(224):
-                expected[y, (x + offset) % 224] = image[y, x]
-    draw = random.Random(1 + 2 * g)
-    right, down, channel = draw.randint(-2 * g, 2 * g), draw.randint(-2 * g, 2 * g), draw.choice([0, 1, 2])
-    y, x = np.indices((224, 224))
-    expected[(y + down) % 224, (x + right) % 224, channel] = image[:, :, channel]
+        offset, top, tall = draw.randint(-most, most), draw.randint(0, height), draw.randint(1, height // 4)
+        for y in range(top, min(top + tall, height)) if offset else ():
+            for x in range(width):
+                expected[y, (x + offset) % width] = image[y, x]
+    draw = random.Random(1)
+    channel, right, down = draw.randint(0, 2), draw.randint(-2 * g, 2 * g), draw.randint(-2 * g, 2 * g)
+    assert (channel, right, down) == LIBRARY_SHIFTS[level - 1]
+    for y in range(height):
+        sideways = right if y == 0 else 0
+        for x in range(width):
+            expected[(y + down) % height, (x + sideways) % width, channel] = image[y, x, channel]
     expected[::2] = 0
-    made = distort(image, "glitched", level=level, geometry="published")
-    assert (made == expected).all()
+    assert (distort(image, "glitched", level=level, geometry="published") == expected).all()
 
 
 def test_own_geometry_keeps_to_the_published_ranges():
@@ -201,6 +227,23 @@ def test_own_geometry_keeps_to_the_published_ranges():
         assert len(shifted) in (1, 3)  # one channel is the original's; three where no band happened to show
         shifts.append(odd)
     assert max(np.abs(odd).max() for odd in shifts) > 28
+
+
+def test_own_geometry_shifts_one_channel_of_the_original_both_ways():
+    image, seen = pattern(60, 70), set()
+    for seed in range(12):
+        made = distort(image, "glitched", level=2, rng=rng(seed))
+        moves = [
+            (channel, down, right)
+            for channel in range(3)
+            for down in range(-8, 9)
+            for right in range(-8, 9)
+            if (made[1::2, :, channel] == np.roll(image[:, :, channel], (down, right), (0, 1))[1::2]).all()
+        ]
+        assert len(moves) == 1
+        seen.update(moves)
+    assert len({right for _, _, right in seen}) > 4
+    assert len({down for _, down, _ in seen}) > 4
 
 
 def test_which_channel_is_shifted_differs_between_images(small):
@@ -347,7 +390,10 @@ def test_mosaic_grows_in_pixels(squares, tiles):
 
 
 def test_glitches_grow(squares):
-    assert (np.diff(strength("glitched", squares, dissimilarity, [0], geometry="published")) > 0).all()
+    """Published, channel 0 stays where it is at 1, 2 and 4 (down is 0): so 4 is no stronger than 3, that moves it."""
+    published = strength("glitched", squares, dissimilarity, [0], geometry="published")
+    assert (np.diff(published[[0, 1, 2, 4]]) > 0).all()
+    assert published[1] < published[3] < published[4]
     own = strength("glitched", squares, euclidean, range(25))
     assert (np.diff(own[:4]) > 0).all()
     assert own[4] > own[2] + 3  # level 5 and 4 are alike: shifts beyond half the width come back by wrapping

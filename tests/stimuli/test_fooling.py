@@ -8,7 +8,7 @@ import torch
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.stimuli.attacks import fgsm, pgd
-from cosight.stimuli.fooling import VISALIGN_EPS, fooling
+from cosight.stimuli.fooling import VISALIGN_EPS, answers, fooling
 from cosight.stimuli.images import digest
 from cosight.stimuli.kinds import stimulus_seed
 
@@ -30,8 +30,8 @@ def plain(value, shape=(32, 32, 3)):
     return np.full(shape, value, np.uint8)
 
 
-def outcomes(found, **only):
-    return [(a.eps, a.outcome) for a in found if all(getattr(a, key) == value for key, value in only.items())]
+def verdicts(found, **only):
+    return [(a.eps, a.verdict) for a in found if all(getattr(a, key) == value for key, value in only.items())]
 
 
 def test_eight_bits_swallow_visaligns_smallest_eps():
@@ -39,7 +39,7 @@ def test_eight_bits_swallow_visaligns_smallest_eps():
     assert VISALIGN_EPS == (0.005, 0.01, 0.015, 0.02, 0.025, 0.03)
     found = fooling([plain(100)], [0], {"m": Brightness(101.5)})
     expected = ["unchanged", "not-fooled", "repeated", "repeated", "repeated", "kept"]
-    assert outcomes(found) == list(zip(VISALIGN_EPS, expected, strict=True))
+    assert verdicts(found) == list(zip(VISALIGN_EPS, expected, strict=True))
     kept = found[-1]
     assert (kept.pixels == 102).all()
     assert (kept.before, kept.after, kept.fooled, kept.seed, kept.kept) == (0, 1, ("m",), None, True)
@@ -49,16 +49,16 @@ def test_eight_bits_swallow_visaligns_smallest_eps():
 def test_the_smallest_eps_that_fools_or_all_of_them():
     models, eps = {"m": Brightness(101.5)}, (3 / 255, 1 / 255, 2 / 255, 2.2 / 255)
     smallest = fooling([plain(100)], [0], models, eps=eps, space="pixels")
-    assert [a.outcome for a in smallest] == ["not-fooled", "kept", "larger", "larger"]
+    assert [a.verdict for a in smallest] == ["not-fooled", "kept", "larger", "larger"]
     assert [a.eps for a in smallest] == sorted(eps)
     every = fooling([plain(100)], [0], models, eps=eps, space="pixels", choose="all")
-    assert [a.outcome for a in every] == ["not-fooled", "kept", "repeated", "kept"]
+    assert [a.verdict for a in every] == ["not-fooled", "kept", "repeated", "kept"]
     assert [int(a.pixels.max()) for a in every if a.kept] == [102, 103]
 
 
 def test_what_is_wrong_already_cannot_be_fooled():
     found = fooling([plain(100), plain(200)], [1, 1], {"m": Brightness(150)}, eps=(0.9,), space="pixels")
-    assert [(a.image, a.outcome, a.before, a.after) for a in found] == [(0, "clean-wrong", 0, None), (1, "kept", 1, 0)]
+    assert [(a.image, a.verdict, a.before, a.after) for a in found] == [(0, "clean-wrong", 0, None), (1, "kept", 1, 0)]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_judges_who_are_wrong_on_the_clean_image():
     models = {"right": Brightness(101.5), "wrong": Brightness(90)}
     for judges, expected in (("any", "kept"), ("all", "clean-wrong")):
         found = fooling([plain(100)], [0], models, eps=(2 / 255,), space="pixels", judges=judges)
-        assert [a.outcome for a in found] == [expected] * 2
+        assert [a.verdict for a in found] == [expected] * 2
         assert {a.fooled for a in found} == ({("right",)} if judges == "any" else {()})
 
 
@@ -116,6 +116,14 @@ def test_a_random_start_is_drawn_from_what_the_stimulus_is_made_of():
     rng = np.random.default_rng(alone.seed)
     again = pgd(model, clean, [0], eps=3 / 255, steps=1, step_size=1e-3, rng=[rng])
     assert np.array_equal(alone.pixels, (again[0].permute(1, 2, 0) * 255).round().byte().numpy())
+
+
+def test_answers_are_those_of_the_model_to_grey_and_to_colour():
+    assert answers(Brightness(100), [plain(90), plain(120, (32, 32))]) == [0, 1]
+    with pytest.raises(InvalidInput, match="labels must be 0 to 1"):
+        answers(Brightness(100), [plain(90)], np.array([2]))
+    with pytest.raises(InvalidInput, match="logits of shape"):
+        answers(lambda images: images, [plain(90)])
 
 
 def test_grey_images_become_colour():

@@ -12,6 +12,7 @@ from cosight.errors import InvalidInput
 from cosight.stimuli.corruptions import FrostTextures, corrupt, corruptions, load_textures, procedural_textures
 from cosight.stimuli.corruptions.crystals import grow
 from cosight.stimuli.corruptions.frost import _PANES, _pane
+from cosight.stimuli.images import encode
 
 HABIT = np.array([0.9, 5, 0.4, 3, 0.3, 0.0])
 
@@ -84,11 +85,12 @@ def test_photos_from_a_folder(tmp_path):
     rng = np.random.default_rng(0)
     first, second = rng.integers(0, 256, (2, 50, 60, 3), np.uint8)
     cv2.imwrite(str(tmp_path / "b.png"), second[:, :, ::-1])
-    alpha = np.full((50, 60, 1), 200, np.uint8)
+    alpha = np.full((50, 60, 1), 255, np.uint8)
     cv2.imwrite(
         str(tmp_path / "a.png"), np.dstack([first[:, :, ::-1], alpha])
     )  # ImageNet-C's own have an alpha channel
     (tmp_path / "LICENSE").write_text("not a picture")
+    (tmp_path / "._a.png").write_bytes(b"what macOS leaves beside a file")
     textures = load_textures(tmp_path)
     np.testing.assert_array_equal(textures.images[0], first)
     np.testing.assert_array_equal(textures.images[1], second)
@@ -100,6 +102,28 @@ def test_folders_without_pictures_are_refused(tmp_path):
         load_textures(tmp_path)
     (tmp_path / "a.png").write_text("no picture")
     with pytest.raises(InvalidInput, match=r"a\.png is not an image"):
+        load_textures(tmp_path)
+    with pytest.raises(InvalidInput, match=r"a folder of pictures, got .*nowhere"):
+        load_textures(tmp_path / "nowhere")
+
+
+def test_grey_textures_become_rgb(tmp_path):
+    grey = np.random.default_rng(0).integers(0, 256, (50, 60), np.uint8)
+    (tmp_path / "a.png").write_bytes(encode(grey, "png"))
+    np.testing.assert_array_equal(load_textures(tmp_path).images[0], np.dstack([grey] * 3))
+
+
+def test_textures_are_refused_as_sources_are(tmp_path):
+    colours = np.random.default_rng(0).integers(0, 256, (50, 60, 3), np.uint8)
+    file = tmp_path / "a.png"
+    cv2.imwrite(str(file), np.dstack([colours, np.full((50, 60), 200, np.uint8)]))
+    with pytest.raises(InvalidInput, match=r"opaque, .*a\.png has transparent pixels"):
+        load_textures(tmp_path)
+    cv2.imwrite(str(file), colours.astype(np.uint16) * 257)
+    with pytest.raises(InvalidInput, match=r"8 bits a channel, .*a\.png has more"):
+        load_textures(tmp_path)
+    file.write_bytes(encode(colours, "png")[:-2000])
+    with pytest.raises(InvalidInput, match=r"a\.png is broken"):
         load_textures(tmp_path)
 
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import digest, read_image
 from cosight.stimuli.making import Job, Outcome, Unit, make_set
-from cosight.stimuli.sets import verify
+from cosight.stimuli.sets import as_frame, read_set, verify, write_manifest
 
 
 @dataclass
@@ -24,6 +25,10 @@ class Squares:
     broken: tuple[int, ...] = ()
     dropped: tuple[str, ...] = ()
     stop_after: int | None = None
+    refused: tuple[str, ...] = ()
+    retry: str = ""
+    packages: tuple[str, ...] = ()
+    folders: tuple[Path, ...] = ()
     calls: list[str] = field(default_factory=list)
 
     @property
@@ -33,7 +38,7 @@ class Squares:
     def units(self):
         facts = {"kind": "square", "parameters": self.parameters}
         return [
-            Unit(f"source{u}", self.stamp, tuple(Job(f"{u}/{j}", facts) for j in range(3)), payload=u)
+            Unit(f"source{u}", self.stamp, tuple(Job(f"{u}/{j}", facts) for j in range(3)), u, self.retry)
             for u in range(self.count)
         ]
 
@@ -44,7 +49,9 @@ class Squares:
             if self.stop_after is not None and len(self.calls) >= self.stop_after:
                 raise KeyboardInterrupt
             self.calls.append(job.file)
-            if job.file in self.dropped:
+            if job.file in self.refused:
+                yield Outcome(job, None, error=InvalidInput(f"{job.file} is refused"))
+            elif job.file in self.dropped:
                 yield Outcome(job, None, reason="too dull")
             else:
                 value = 10 * unit.payload + int(job.file[-1])
@@ -69,7 +76,8 @@ def test_a_set_is_made(tmp_path):
     assert frame["file"].to_list() == [f"images/{u}/{j}.png" for u in range(4) for j in range(3)]
     assert frame["seed"].to_list() == [10 * u + j for u in range(4) for j in range(3)]
     assert made.stimuli.facts["settings"] == {"verb": "squares", "seed": 0, "format": "png"}
-    assert set(made.stimuli.facts["versions"]) >= {"cosight", "numpy", "opencv-python-headless", "pillow", "numba"}
+    [made_with] = made.stimuli.facts["versions"]
+    assert set(made_with) >= {"scipy", "cosight", "numpy", "opencv-python-headless", "pillow", "numba"}
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["images", "jobs.parquet", "stimuli.parquet"]
 
 
@@ -104,7 +112,7 @@ def test_half_a_line_and_a_file_cut_short_are_done_again(tmp_path, whole):
     text = journal.read_text()
     journal.write_text(text[: len(text) - 30])  # the last line is torn
     (out / "images/0/1.png").write_bytes(b"\x89PNG")
-    (out / "images/0/.2.png.abc").write_bytes(b"draft of a killed process")
+    (out / "images/0/.2.png.abc.cosight-draft").write_bytes(b"draft of a killed process")
     again = Squares()
     make_set(again, out, workers=1)
     assert sorted(again.calls) == sorted(["0/1", "1/2", *(f"{u}/{j}" for u in (2, 3) for j in range(3))])
@@ -177,6 +185,9 @@ def test_jobs_not_kept_are_remembered(tmp_path):
     again = Squares(dropped=("1/2",))
     assert make_set(again, tmp_path / "out", workers=1).dropped == {"1/2": "too dull"}
     assert again.calls == []
+    other = Squares(dropped=("1/2",), retry="in another light")
+    make_set(other, tmp_path / "out", workers=1)
+    assert other.calls == ["1/2"]
 
 
 def test_jpeg_stimuli_are_known_by_what_is_shown(tmp_path):
@@ -212,4 +223,103 @@ def test_the_journal_is_readable_while_it_grows(tmp_path):
         make_set(Squares(stop_after=5), tmp_path / "out", workers=1)
     lines = [json.loads(line) for line in (tmp_path / "out/journal.jsonl").read_text().splitlines()]
     assert lines[0]["settings"]["verb"] == "squares"
+    assert lines[0]["versions"]["numpy"] == np.__version__
     assert [line["job"] for line in lines[1:]] == ["0/0", "0/1", "0/2"]
+
+
+def test_one_refused_job_leaves_the_others_of_its_source_alone(tmp_path):
+    recipe = Squares(refused=("1/1",))
+    with pytest.raises(InvalidInput, match="1/1 is refused"):
+        make_set(recipe, tmp_path / "stop", workers=1)
+    made = make_set(recipe, tmp_path / "skip", workers=1, on_error="skip")
+    assert made.new == 11
+    assert made.skipped == {"source1": "1/1 is refused"}
+    assert not verify(made.stimuli).unlisted
+    assert make_set(Squares(), tmp_path / "skip", workers=1).new == 1
+
+
+def test_hidden_files_that_are_not_ours_stay(tmp_path):
+    """A set may be kept under git, from before its first run on."""
+    (tmp_path / "out/.git/objects").mkdir(parents=True)
+    (tmp_path / "out/.git/HEAD").write_text("ref: refs/heads/main")
+    (tmp_path / "out/.gitattributes").write_text("*.png filter=lfs")
+    make_set(Squares(count=1), tmp_path / "out", workers=1)
+    (tmp_path / "out/images/.gitkeep").touch()
+    make_set(Squares(count=2), tmp_path / "out", workers=1)
+    for name in (".git/HEAD", ".gitattributes", "images/.gitkeep"):
+        assert (tmp_path / "out" / name).exists()
+
+
+def test_a_set_of_another_making_is_not_overwritten(tmp_path):
+    frame = as_frame([{"stimulus": "0" * 64, "file": "images/x.png", "gold": [1.0]}])
+    write_manifest(tmp_path / "out", frame, {})
+    before = tree(tmp_path / "out")
+    with pytest.raises(InvalidInput, match="cannot be gone on with"):
+        make_set(Squares(), tmp_path / "out", workers=1)
+    assert tree(tmp_path / "out") == before
+
+
+def test_a_set_copied_without_its_jobs_is_not_gone_on_with(tmp_path, whole):
+    (tmp_path / "whole/jobs.parquet").unlink()
+    with pytest.raises(InvalidInput, match="cannot be gone on with"):
+        make_set(Squares(count=5), tmp_path / "whole", workers=1)
+    assert (tmp_path / "whole/stimuli.parquet").read_bytes() == whole["stimuli.parquet"]
+
+
+@pytest.mark.parametrize("after", [0, 3, 6])
+def test_a_killed_extension_is_found_again_even_by_a_smaller_run(tmp_path, whole, after):
+    out = tmp_path / "out"
+    make_set(Squares(count=2), out, workers=1)
+
+    def kill(done, total, what):  # 6 of 6: when all is done but the manifest
+        if done >= after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make_set(Squares(stop_after=after if after < 6 else None), out, workers=1, progress=kill)
+    assert read_set(out).frame.height == 6
+    make_set(Squares(count=1), out, workers=1)
+    again = Squares()
+    make_set(again, out, workers=1)
+    assert len(again.calls) == 6 - after
+    assert tree(out) == whole
+
+
+def test_rows_of_images_that_are_away_stay_in_the_manifest(tmp_path, whole):
+    out = tmp_path / "whole"
+    (out / "images/2").rename(tmp_path / "away")
+    make_set(Squares(count=2), out, workers=1)
+    assert verify(read_set(out)).missing == ("images/2/0.png", "images/2/1.png", "images/2/2.png")
+    (tmp_path / "away").rename(out / "images/2")
+    assert tree(out) == whole
+
+
+def test_lines_whose_run_is_unknown_are_not_believed(tmp_path, whole):
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        make_set(Squares(stop_after=6), out, workers=1)
+    lines = (out / "journal.jsonl").read_text().splitlines()
+    (out / "journal.jsonl").write_text("\n".join([lines[0][:20], *lines[1:]]))
+    again = Squares()
+    make_set(again, out, workers=1)
+    assert len(again.calls) == 12
+    assert tree(out) == whole
+
+
+def test_each_stimulus_keeps_the_versions_that_made_it(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    make_set(Squares(count=1), out, workers=1)
+    monkeypatch.setattr("cosight.stimuli.making.versions", lambda packages: {"numpy": "9", "torch": str(packages)})
+    made = make_set(Squares(count=2, packages=("torch",)), out, workers=1)
+    old, new = sorted(made.stimuli.facts["versions"], key=lambda v: v["numpy"] == "9")
+    assert old["numpy"] == np.__version__
+    assert new == {"numpy": "9", "torch": "('torch',)"}
+    jobs = dict(pl.read_parquet(out / "jobs.parquet").select("job", "versions").iter_rows())
+    assert {made.stimuli.facts["versions"][jobs[f"0/{j}"]]["numpy"] for j in range(3)} == {np.__version__}
+    assert {made.stimuli.facts["versions"][jobs[f"1/{j}"]]["numpy"] for j in range(3)} == {"9"}
+
+
+@pytest.mark.parametrize("inside", [".", "deeper/still"])
+def test_the_output_lies_outside_the_source(tmp_path, inside):
+    with pytest.raises(InvalidInput, match="outside the source"):
+        make_set(Squares(folders=(tmp_path,)), tmp_path / inside, workers=1)

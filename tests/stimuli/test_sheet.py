@@ -50,6 +50,16 @@ def test_a_set_shows_one_source_at_every_step_in_order(stimuli):
     np.testing.assert_array_equal(rows[0].pictures[2][1], stimuli.pixels("images/contrast/10/a.png"))
 
 
+def test_a_source_that_is_there_twice_is_shown_once(tmp_path, squares):
+    (tmp_path / "in").mkdir()
+    for name in "ab":
+        (tmp_path / "in" / f"{name}.png").write_bytes(encode(squares[0], "png"))
+    hows = tuple(alteration("contrast", severity=s) for s in range(1, 11))
+    made = make_set(Alterations(read_set(tmp_path / "in"), hows, experiment="x"), tmp_path / "out", workers=1)
+    [row] = sheet_of(made.stimuli)
+    assert [words for words, _ in row.pictures] == [str(s) for s in range(1, 11)]
+
+
 def test_sheets_are_written_whole(stimuli, tmp_path):
     write_sheet(stimuli, tmp_path / "sheet.jpg")
     assert read_image(tmp_path / "sheet.jpg").shape[0] > 2 * 128

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import digest, encode
-from cosight.stimuli.tiles import TILE_SIDES, build_tiles, nearest_tiles, open_tiles, tile_of
+from cosight.stimuli.sets import versions
+from cosight.stimuli.tiles import TILE_SIDES, build_tiles, nearest_tiles, open_tiles, tile_of, verify_tiles
 
 
 def halves(colour, spread=0):
@@ -116,13 +117,16 @@ def test_images_are_let_go_of_as_they_are_read(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a subfolder: four images, one of them twice, a text and a broken image."""
+    """A folder with a subfolder: four images, one of them twice, a text, a broken image, hidden ones."""
     inner = tmp_path / "photos" / "inner"
     inner.mkdir(parents=True)
     for number, image in enumerate(random_images(4)):
         (inner / f"{number}.PNG").write_bytes(encode(image, "png"))
     (inner.parent / "again.png").write_bytes(encode(random_images(1)[0], "png"))
     (inner.parent / "notes.txt").write_text("no image")
+    (inner / "._0.PNG").write_bytes(b"what macOS leaves beside a file")
+    (inner.parent / ".thumbnails").mkdir()
+    (inner.parent / ".thumbnails" / "small.png").write_bytes(encode(random_images(1, seed=9)[0], "png"))
     (inner.parent / "broken.jpg").write_bytes(encode(random_images(1)[0], "jpeg")[:300])
     return inner.parent
 
@@ -188,6 +192,95 @@ def test_an_index_of_another_format_is_refused(tmp_path):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
     with pytest.raises(InvalidInput, match="another format or incomplete; build it again"):
         open_tiles(path.parent)
+
+
+def changed(array, at, value):
+    copy = array.copy()
+    copy[at] = value
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("order", lambda a: a.astype(np.int64)),
+        ("order", lambda a: a[:, None]),
+        ("order", lambda a: changed(a, 3, len(a))),
+        ("order", lambda a: changed(a, 3, -1)),
+        ("means", lambda a: a.astype(np.float64)),
+        ("means", lambda a: a[:, :2]),
+        ("means", lambda a: changed(a, (0, 0), np.nan)),
+        ("leaves", lambda a: np.pad(a, ((0, 0), (0, 1)))),
+        ("leaves", lambda a: np.asfortranarray(a)),
+        ("leaves", lambda a: changed(a, (5, 1), np.inf)),
+        ("boxes", lambda a: a[:-1]),
+        ("boxes", lambda a: np.concatenate([a, a])),
+        ("boxes", lambda a: changed(a, (2, 5), np.nan)),
+        ("digests", lambda a: a.astype("S32")),
+        ("thumbnails_8", lambda a: a[:, :4]),
+        ("thumbnails_28", lambda a: a.astype(np.uint16)),
+    ],
+)
+def test_arrays_that_would_lead_a_search_astray_are_refused(file, damage, tmp_path):
+    index = build_tiles(random_images(40), tmp_path / "tiles")
+    path = index.path / f"{file}.npy"
+    damaged = damage(np.load(path))
+    path.unlink()  # the open index keeps its map
+    np.save(path, damaged)
+    with pytest.raises(InvalidInput, match=r"the tile index .*(incomplete|leads nowhere); build it again"):
+        open_tiles(index.path)
+
+
+@pytest.mark.parametrize("facts", [{"tiles": 0}, {"tiles": "many"}, {"tiles": None}, {"digest": None, "tiles": [3]}])
+def test_facts_that_are_none_are_refused(facts, tmp_path):
+    path = build_tiles(random_images(3), tmp_path / "tiles").path / "tiles.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | facts))
+    with pytest.raises(InvalidInput, match=r"the tile index .*; build it again"):
+        open_tiles(path.parent)
+
+
+def swapped(array):
+    return array[[1, 0, *range(2, len(array))]]
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "said"),
+    [
+        ("digests", swapped, "has changed since it was built"),
+        ("means", swapped, "has changed since it was built"),
+        ("thumbnails_4", lambda a: changed(a, (7, 0, 0, 0), a[7, 0, 0, 0] ^ 1), "has changed since it was built"),
+        ("thumbnails_28", swapped, "has changed since it was built"),
+        ("order", lambda a: changed(a, 3, a[4]), "search tree"),
+        ("order", swapped, "search tree"),
+        ("leaves", swapped, "search tree"),
+        ("boxes", lambda a: changed(a, (3, 0), a[3, 0] - 1), "search tree"),
+    ],
+)
+def test_verifying_reads_everything(file, damage, said, tmp_path):
+    index = build_tiles(random_images(40), tmp_path / "tiles")
+    verify_tiles(index)
+    path = index.path / f"{file}.npy"
+    damaged = damage(np.load(path))
+    path.unlink()
+    np.save(path, damaged)
+    with pytest.raises(InvalidInput, match=said):
+        verify_tiles(open_tiles(index.path))
+
+
+@pytest.mark.parametrize("count", [1, 2, 16, 17, 33, 1000])
+def test_an_index_of_any_size_verifies(count, tmp_path):
+    rng = np.random.default_rng(0)
+    verify_tiles(
+        build_tiles(
+            (np.full((32, 32), v % 256, np.uint8) + rng.integers(0, 2, (32, 32), dtype=np.uint8) for v in range(count)),
+            tmp_path / "tiles",
+        )
+    )
+
+
+def test_an_index_names_every_version_that_matters(tmp_path):
+    path = build_tiles(random_images(2), tmp_path / "tiles").path / "tiles.json"
+    assert json.loads(path.read_text())["versions"] == versions()
 
 
 _COLOUR = st.tuples(*[st.integers(0, 255)] * 3)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from cosight.stimuli.sets import StimulusSet
 
 __all__ = ["app"]
+
+_MOST_STEPS = 100  # in a range: no kind has more
 
 app = typer.Typer(help="Make stimulus sets from images, and verify them.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -66,9 +71,9 @@ def corrupt(
     from cosight.stimuli.altering import FAMILIES
     from cosight.stimuli.corruptions import load_textures
 
+    _check(out, source, format_, on_error, sheet)
     options = {"variant": variant, "region": region, "textures": load_textures(textures) if textures else None}
-    steps = "1-5" if variant == "imagenet-c" and severity == "all" else severity
-    chosen = _alterations(FAMILIES["corrupt"], kind, steps, options)
+    chosen = _alterations(FAMILIES["corrupt"], kind, severity, options)
     experiment = "imagenet-c" if variant == "imagenet-c" else "corruptions"
     recipe = _recipe(source, chosen, experiment, prepare, seed, limit)
     _make(recipe, out, workers=workers, format_=format_, on_error=on_error, sheet=sheet)
@@ -97,16 +102,17 @@ def distort(
 ) -> None:
     """Distort images as LAION-C does; `cosight list distortions` has the kinds."""
     from cosight.stimuli.altering import FAMILIES
-    from cosight.stimuli.resources import tiles_beside
+    from cosight.stimuli.resources import discard_leftovers, tiles_beside
 
-    family = FAMILIES["distort"]
-    options: dict[str, Any] = {"geometry": geometry}
-    if any("tiles" in family.kinds[name].options for name in _kind_names(family, kind)):
-        skipped: list[str] = []
-        on_skip = skipped.append if on_error == "skip" else None
-        options["tiles"] = tiles_beside(out, tiles or source, workers=workers, on_skip=on_skip)
-        notify(tuple(f"not a tile: {reason}" for reason in skipped))
-    recipe = _recipe(source, _alterations(family, kind, level, options), "laion-c", prepare, seed, limit)
+    _check(out, source, format_, on_error, sheet)
+    chosen = _alterations(FAMILIES["distort"], kind, level, {"geometry": geometry})
+    if tiles is None:
+        discard_leftovers(out)
+    with _skipping(on_error, "not a tile") as on_skip:
+        chosen = _given(
+            chosen, "tiles", lambda: tiles_beside(out, source, given=tiles, workers=workers, on_skip=on_skip)
+        )
+    recipe = _recipe(source, chosen, "laion-c", prepare, seed, limit)
     _make(recipe, out, workers=workers, format_=format_, on_error=on_error, sheet=sheet)
 
 
@@ -130,14 +136,18 @@ def manipulate(
     """Manipulate images as model-vs-human's experiments do; `cosight list manipulations` has kinds and conditions."""
     from cosight.stimuli.altering import FAMILIES
     from cosight.stimuli.prepare import preparation
-    from cosight.stimuli.resources import spectrum_beside
+    from cosight.stimuli.resources import discard_leftovers, spectrum_beside
     from cosight.stimuli.sets import read_set
 
-    family = FAMILIES["manipulate"]
-    options: dict[str, Any] = {}
-    if any("spectrum" in family.kinds[name].options for name in _kind_names(family, kind)):
-        options["spectrum"] = spectrum_beside(out, read_set(source), prepare=preparation(prepare), given=spectrum)
-    recipe = _recipe(source, _alterations(family, kind, condition, options), None, prepare, seed, limit)
+    _check(out, source, format_, on_error, sheet)
+    ready = preparation(prepare)
+    chosen = _alterations(FAMILIES["manipulate"], kind, condition, {})
+    if spectrum is None:
+        discard_leftovers(out)
+    with _skipping(on_error, "not in the spectrum") as on_skip:
+        mean = partial(spectrum_beside, out, read_set(source), prepare=ready, given=spectrum, on_skip=on_skip)
+        chosen = _given(chosen, "spectrum", mean)
+    recipe = _recipe(source, chosen, None, prepare, seed, limit)
     _make(recipe, out, workers=workers, format_=format_, on_error=on_error, sheet=sheet)
 
 
@@ -174,6 +184,7 @@ def attack(
     from cosight.stimuli.prepare import preparation
     from cosight.trials.spaces import label_space
 
+    _check(out, source, format_, on_error, sheet)
     recipe = Attacked(
         sources=_sources(source, seed, limit),
         models=tuple(model),
@@ -221,11 +232,16 @@ def compose(
     from cosight.stimuli.composing import Composites, Generated
     from cosight.stimuli.sets import read_set
 
+    _check(out, Path(source), format_, on_error, sheet)
     recipe: Recipe
     if source.startswith("diffusers:"):
         name = source.removeprefix("diffusers:")
+        if others or backgrounds:
+            raise InvalidInput("--others and --backgrounds are for photos; a pipeline follows its prompts")
         recipe = Generated(category, name, _pipeline, count, size=size, steps=steps, guidance=guidance, seed=seed)
     else:
+        if others and category == 2:
+            raise InvalidInput("--others are for category 5, got category 2")
         recipe = Composites(
             category,
             read_set(source),
@@ -266,9 +282,12 @@ def verify(
 
     from cosight.stimuli.sets import read_set
     from cosight.stimuli.sets import verify as check
+    from cosight.stimuli.tiles import open_tiles, verify_tiles
 
     with progress_bar() as progress:
         found = check(read_set(stimuli), progress=progress)
+    if (stimuli / "tiles").exists():
+        verify_tiles(open_tiles(stimuli / "tiles"))
     if as_json:
         typer.echo(json.dumps({**asdict(found), "intact": found.intact}, indent=1))
     else:
@@ -277,6 +296,8 @@ def verify(
                 typer.echo(f"{state}: {file}")
         lost = len(found.changed) + len(found.missing) + len(found.broken)
         typer.echo(f"{found.stimuli - lost} of {found.stimuli} stimuli are as the manifest says")
+        if found.changed or found.broken:
+            typer.echo("remove what is changed or broken and run the command that made the set again")
     if not found.intact:
         raise typer.Exit(1)
 
@@ -303,27 +324,40 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
 
 
 def _kind_names(family: Family, given: list[str] | None) -> list[str]:
-    asked = names(given) or ["all"]
-    return list(family.kinds) if asked == ["all"] else [family.kinds.name_of(name) for name in asked]
+    if given is None or names(given) == ["all"]:
+        return list(family.kinds)
+    asked = names(given) or []
+    if not asked or "all" in asked:
+        raise InvalidInput(f"--kind must be names or all, which stands alone, got {','.join(given)!r}")
+    return [family.kinds.name_of(name) for name in asked]
 
 
 def _alterations(family: Family, kinds: list[str] | None, steps: str, options: dict[str, Any]) -> list[Alteration]:
     """Every kind at every step; of "all" kinds those steps that there are, of named ones just what was asked for."""
     from cosight.stimuli.altering import alteration
 
-    every = (names(kinds) or ["all"]) == ["all"]
-    chosen, notes = [], []
+    family.check(options)
+    chosen, short = [], []
     for name in _kind_names(family, kinds):
-        kind = family.kinds[name]
-        asked = list(kind.steps) if steps == "all" else _spelled_out(steps)
-        there = [step for step in asked if step in kind.steps] if every else asked
-        if len(there) < len(asked):
-            notes.append(f"{name} has {family.word} {kind.steps[0]} to {kind.steps[-1]} only")
+        asked = list(family.kinds[name].steps) if steps == "all" else _spelled_out(steps)
+        every = kinds is None or names(kinds) == ["all"]
+        there = [step for step in asked if _has(family, name, step, options)] if every or steps == "all" else asked
+        there = there or (asked[:1] if not every else [])  # which is refused with the reason
+        short += [name] if len(there) < len(asked) and family.word != "condition" else []
         chosen += [alteration(name, **{family.word: step, **options}) for step in there]
     if not chosen:
-        raise InvalidInput(f"no kind has {family.word} {steps}; see `cosight list {family.kinds.kind}s`")
-    notify(tuple(notes))
+        raise InvalidInput(f"no kind has {family.word} {steps!r}; see `cosight list {family.kinds.kind}s`")
+    if short and steps != "all":
+        notify((f"not every {family.word} of {steps} is there for {', '.join(short)}",))
     return chosen
+
+
+def _has(family: Family, kind: str, step: str, options: dict[str, Any]) -> bool:
+    try:
+        family.step(family.kinds[kind], step, options)
+    except InvalidInput:
+        return False
+    return True
 
 
 def _spelled_out(steps: str) -> list[str]:
@@ -336,12 +370,30 @@ def _spelled_out(steps: str) -> list[str]:
     for part in (text.strip() for text in steps.split(",")):
         low, dash, high = part.partition("-")
         if dash and low.isdigit() and high.isdigit():
-            if int(low) > int(high):
-                raise InvalidInput(f"a range runs upwards, got {part}")
+            if not int(low) <= int(high) <= _MOST_STEPS:
+                raise InvalidInput(f"a range runs upwards, to {_MOST_STEPS} at most, got {part}; write 1-5")
             out += map(str, range(int(low), int(high) + 1))
         elif part:
             out.append(part)
     return list(dict.fromkeys(out))
+
+
+def _given(chosen: list[Alteration], option: str, make: Callable[[], Any]) -> list[Alteration]:
+    """The alterations with what those among them need that take `option`; it is made only for them."""
+    from cosight.stimuli.altering import FAMILIES
+
+    if not any(option in FAMILIES[how.verb].kinds[how.kind].options for how in chosen):
+        return chosen
+    resource = make()
+    return [replace(how, options={**how.options, option: resource}) for how in chosen]
+
+
+@contextmanager
+def _skipping(on_error: str, what: str) -> Iterator[Callable[[str], None] | None]:
+    """Where what cannot be used is told; None where it is to stop us."""
+    skipped: list[str] = []
+    yield skipped.append if on_error == "skip" else None
+    notify(tuple(f"{what}: {reason}" for reason in skipped))
 
 
 def _recipe(
@@ -366,15 +418,29 @@ def _sources(source: Path, seed: int, limit: int | None) -> StimulusSet:
     return found if limit is None else sample(found, limit, seed=seed)
 
 
-def _make(recipe: Recipe, out: Path, *, workers: int | None, format_: str, on_error: str, sheet: Path | None) -> None:
-    """Make the set, and say what came of it."""
-    from cosight.stimuli.making import make_set
-    from cosight.stimuli.sheet import sheet_format, write_sheet
+def _check(out: Path, source: Path, format_: str, on_error: str, sheet: Path | None) -> None:
+    """What can be refused before anything is written."""
+    from cosight.stimuli.making import check_output
+    from cosight.stimuli.sheet import sheet_format
 
     _one_of("--format", format_, ("png", "jpeg"))
     _one_of("--on-error", on_error, ("stop", "skip"))
-    if sheet is not None:
-        sheet_format(sheet)
+    check_output(out, outside=[source])
+    if sheet is None:
+        return
+    sheet_format(sheet)
+    for folder in (source, out / "images"):
+        if sheet.resolve().is_relative_to(folder.resolve()):
+            raise InvalidInput(f"--sheet must lie outside {folder}, where it would be taken for an image, got {sheet}")
+    if sheet.is_dir():
+        raise InvalidInput(f"--sheet must be a file, got the folder {sheet}")
+
+
+def _make(recipe: Recipe, out: Path, *, workers: int | None, format_: str, on_error: str, sheet: Path | None) -> None:
+    """Make the set, and say what came of it."""
+    from cosight.stimuli.making import make_set
+    from cosight.stimuli.sheet import write_sheet
+
     with progress_bar() as progress:
         made = make_set(
             recipe,

@@ -2,26 +2,26 @@
 
 * grammar         how a model is named: `source:name[,key=value...]`
 * sources         where it comes from: timm, our small architectures, other packages' sources
-* torch_models    what it is: module, preparation, number of classes, digest of the weights
-* preparation     what becomes of a photo before the model sees it
+* torch_models    what it is: module, preprocessing, number of classes, digest of the weights
+* preprocessing   what becomes of a photo before the model sees it
 * small           the CIFAR ResNets
 
 Importing this does not import torch; loading a model does.
 """
 
 from cosight.models.grammar import ModelSpec, parse
-from cosight.models.preparation import Preparation, fitted
+from cosight.models.preprocessing import Preprocessing, preprocessed
 from cosight.models.sources import Source, load, sources
 from cosight.models.torch_models import TorchModel, put_weights, read_weights, weights_digest, wrapped
 
 __all__ = [
     "ModelSpec",
-    "Preparation",
+    "Preprocessing",
     "Source",
     "TorchModel",
-    "fitted",
     "load",
     "parse",
+    "preprocessed",
     "put_weights",
     "read_weights",
     "sources",

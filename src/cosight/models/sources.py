@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models.grammar import ModelSpec, parse
-from cosight.models.preparation import Preparation
+from cosight.models.preprocessing import Preprocessing
 from cosight.models.torch_models import TorchModel, put_weights, read_weights, wrapped
 from cosight.registry import Registry
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["KEYS", "Source", "load", "sources"]
 
 KEYS = ("checkpoint", "mean", "std", "size", "interpolation", "crop")
-_CIFAR = Preparation(size=(32, 32), interpolation="bilinear")
+_CIFAR = Preprocessing(size=(32, 32), interpolation="bilinear")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _load_cosight(spec: ModelSpec) -> TorchModel:
     weights = read_weights(path)
     module = CifarResNet(BLOCKS[spec.name], _outputs(weights, "linear") or 10)
     put_weights(weights, module, model=f"cosight:{spec.name}", path=path)
-    return wrapped(module, name=spec.label, preparation=_prepared(spec, _CIFAR))
+    return wrapped(module, name=spec.label, preprocessing=_preprocessing(spec, _CIFAR))
 
 
 def _load_timm(spec: ModelSpec) -> TorchModel:
@@ -84,7 +84,7 @@ def _load_timm(spec: ModelSpec) -> TorchModel:
     facts = resolve_model_data_config(module)  # type: ignore[no-untyped-call]
     if not module.num_classes:
         raise InvalidInput(f"a classifier is needed, timm:{spec.name} has no classes; choose a model with a head")
-    own = Preparation(
+    own = Preprocessing(
         size=facts["input_size"][1:],
         mean=tuple(facts["mean"]),
         std=tuple(facts["std"]),
@@ -92,7 +92,7 @@ def _load_timm(spec: ModelSpec) -> TorchModel:
         crop=facts["crop_pct"],
         crop_mode=facts["crop_mode"],
     )
-    return wrapped(module, name=spec.label, preparation=_prepared(spec, own))
+    return wrapped(module, name=spec.label, preprocessing=_preprocessing(spec, own))
 
 
 def _check_timm_name(timm: Any, name: str) -> None:
@@ -142,8 +142,8 @@ def _outputs(weights: Mapping[str, Tensor], head: str | None) -> int | None:
     return None if weight is None else int(weight.shape[0])
 
 
-def _prepared(spec: ModelSpec, own: Preparation) -> Preparation:
-    """The model's own preparation, but for what the options say."""
+def _preprocessing(spec: ModelSpec, own: Preprocessing) -> Preprocessing:
+    """The model's own preprocessing, but for what the options say."""
     crop = spec.numbers("crop")
     if crop is not None and len(crop) != 1:
         raise InvalidInput(f"crop must be one number, got {spec.get('crop')}")

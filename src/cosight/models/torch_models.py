@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput
-from cosight.models.preparation import Preparation, fitted
+from cosight.models.preprocessing import Preprocessing, preprocessed
 from cosight.stimuli.images import Bytes, as_floats
 
 if TYPE_CHECKING:
@@ -35,35 +35,35 @@ class TorchModel:
 
     name: str
     module: nn.Module
-    preparation: Preparation
+    preprocessing: Preprocessing
     classes: int
     weights_digest: str
 
     @property
     def size(self) -> tuple[int, int]:
         """Height and width of the images it takes."""
-        return self.preparation.size
+        return self.preprocessing.size
 
     @property
     def mean(self) -> tuple[float, ...]:
         """What is subtracted from each channel, in units of pixels in [0, 1]."""
-        return self.preparation.mean
+        return self.preprocessing.mean
 
     @property
     def std(self) -> tuple[float, ...]:
         """What each channel is then divided by."""
-        return self.preparation.std
+        return self.preprocessing.std
 
     def __call__(self, images: Tensor) -> Tensor:
         """(N, 3, height, width) in [0, 1] -> logits (N, classes), on the module's device."""
         if images.ndim != 4 or tuple(images.shape[1:]) != (len(self.mean), *self.size):
             wanted = f"(N, {len(self.mean)}, {self.size[0]}, {self.size[1]})"
             raise InvalidInput(f"{self.name} takes images {wanted}, got {tuple(images.shape)}; prepare or resize them")
-        return _logits(self.module, images, self.preparation)
+        return _logits(self.module, images, self.preprocessing)
 
     def fit(self, image: Bytes) -> Bytes:
         """The uint8 RGB image of the model's own size that it would see of this photo."""
-        return fitted(image, self.preparation)
+        return preprocessed(image, self.preprocessing)
 
     def prepare(self, image: Bytes) -> Tensor:
         """What it would see of this photo, as a tensor (3, height, width) in [0, 1]."""
@@ -72,24 +72,24 @@ class TorchModel:
         return torch.from_numpy(as_floats(self.fit(image))).permute(2, 0, 1).contiguous()
 
 
-def _logits(module: nn.Module, images: Tensor, preparation: Preparation) -> Tensor:
+def _logits(module: nn.Module, images: Tensor, preprocessing: Preprocessing) -> Tensor:
     weights = next(module.parameters(), images)
     pixels = images.to(device=weights.device, dtype=weights.dtype)
-    mean, std = (pixels.new_tensor(values).reshape(1, -1, 1, 1) for values in (preparation.mean, preparation.std))
+    mean, std = (pixels.new_tensor(values).reshape(1, -1, 1, 1) for values in (preprocessing.mean, preprocessing.std))
     return module((pixels - mean) / std)  # type: ignore[no-any-return]
 
 
-def wrapped(module: nn.Module, *, name: str, preparation: Preparation) -> TorchModel:
+def wrapped(module: nn.Module, *, name: str, preprocessing: Preprocessing) -> TorchModel:
     """A module as a model. It is put into eval mode and its weights are frozen, which makes gradients cheaper."""
     import torch
 
     module.eval().requires_grad_(False)
     with torch.no_grad():
-        logits = _logits(module, torch.full((1, len(preparation.mean), *preparation.size), 0.5), preparation)
+        logits = _logits(module, torch.full((1, len(preprocessing.mean), *preprocessing.size), 0.5), preprocessing)
     if not isinstance(logits, torch.Tensor) or logits.ndim != 2:
         got = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
         raise InvalidInput(f"a classifier gives logits (N, classes), {name} gives {got} for one image; wrap it first")
-    return TorchModel(name, module, preparation, logits.shape[1], weights_digest(module))
+    return TorchModel(name, module, preprocessing, logits.shape[1], weights_digest(module))
 
 
 def weights_digest(module: nn.Module) -> str:

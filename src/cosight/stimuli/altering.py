@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, get_args
 
 import numpy as np
 
 from cosight.errors import InvalidInput
 from cosight.registry import Registry
-from cosight.stimuli.corruptions import corrupt, corruptions, severity_step
-from cosight.stimuli.distortions import distort, distortions
+from cosight.stimuli.corruptions import Region, Variant, corrupt, corruptions, severity_step
+from cosight.stimuli.distortions import Geometry, distort, distortions
 from cosight.stimuli.images import Bytes, FileFormat, Image, as_bytes, checked, decode, digest, encode
 from cosight.stimuli.kinds import Kind, stimulus_seed
 from cosight.stimuli.making import Job, Outcome, Unit
 from cosight.stimuli.manipulations import condition_step, manipulate, manipulations
-from cosight.stimuli.prepare import Preparation
-from cosight.stimuli.sets import StimulusSet
+from cosight.stimuli.prepare import Preparation, preparation
+from cosight.stimuli.sets import SourceImage, StimulusSet, file_stamp, source_image
 
 __all__ = ["FAMILIES", "Alteration", "Alterations", "Altered", "Family", "alter_batch", "alteration"]
 
@@ -38,7 +37,16 @@ class Family:
     kinds: Registry[Kind]
     call: Callable[..., Image]
     step: Callable[[Kind, Any, Mapping[str, Any]], int]
-    options: frozenset[str]
+    options: Mapping[str, tuple[str, ...] | None]  # the values an option may have, None where it is no word
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Refuse options that the verb does not take, and words that they do not know."""
+        for name, value in options.items():
+            if name not in self.options:
+                raise InvalidInput(f"to {self.verb} takes {', '.join(sorted(self.options))}, got {name}")
+            words = self.options[name]
+            if words is not None and value not in words:
+                raise InvalidInput(f"{name} must be {' or '.join(words)}, got {value!r}")
 
 
 FAMILIES: dict[str, Family] = {
@@ -50,7 +58,7 @@ FAMILIES: dict[str, Family] = {
             corruptions,
             corrupt,
             lambda kind, name, options: severity_step(kind, name, options.get("variant", "visalign")),
-            frozenset({"variant", "textures", "region"}),
+            {"variant": get_args(Variant), "region": get_args(Region), "textures": None},
         ),
         Family(
             "distort",
@@ -58,7 +66,7 @@ FAMILIES: dict[str, Family] = {
             distortions,
             distort,
             lambda kind, name, options: kind.step(str(name), word="level"),
-            frozenset({"tiles", "geometry"}),
+            {"geometry": get_args(Geometry), "tiles": None},
         ),
         Family(
             "manipulate",
@@ -66,7 +74,7 @@ FAMILIES: dict[str, Family] = {
             manipulations,
             manipulate,
             lambda kind, name, options: condition_step(kind, name),
-            frozenset({"spectrum"}),
+            {"spectrum": None},
         ),
     )
 }
@@ -106,7 +114,7 @@ class Alteration:
         kind = FAMILIES[self.verb].kinds[self.kind]
         known = {name: value for name, value in self.options.items() if name in kind.options}
         plain = {name: getattr(value, "digest", value) for name, value in known.items() if value is not None}
-        return {**kind.settings(kind.steps.index(self.step), **known), **plain}
+        return {**plain, **kind.settings(kind.steps.index(self.step), **known)}
 
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())
@@ -128,8 +136,7 @@ def alteration(
         raise InvalidInput(f"give one of severity, level and condition, got {len(chosen)}")
     verb, step = chosen[0]
     family = FAMILIES[verb]
-    if unknown := sorted(set(options) - family.options):
-        raise InvalidInput(f"to {verb} takes {', '.join(sorted(family.options))}, got {unknown[0]}")
+    family.check(options)
     entry = family.kinds[kind]
     return Alteration(verb, entry.name, entry.steps[family.step(entry, step, options)], options)
 
@@ -150,8 +157,9 @@ def alter_batch(images: Sequence[Image] | Image, how: Alteration, *, seed: int =
 class Altered(Sequence[Any]):
     """A data set whose images are altered when they are asked for.
 
-    `dataset[i]` is an image or a tuple that starts with one (image, label, ...); images are arrays or Pillow images.
-    The altered image is what a stored set would hold, passed through the same file format, so it has the same digest.
+    `dataset[i]` is an image or a tuple (or list) that starts with one (image, label, ...), an image an array or
+    Pillow's. The altered image is what a stored set would hold, passed through the same file format, so it has the same
+    digest.
 
     >>> grey = [(np.full((32, 32, 3), 90, np.uint8), "grey")]
     >>> image, label = Altered(grey, alteration("contrast", severity=3), seed=1)[0]
@@ -165,27 +173,31 @@ class Altered(Sequence[Any]):
         how: Alteration,
         *,
         seed: int = 0,
-        prepare: Preparation | None = None,
+        prepare: Preparation | str | None = None,
         format: FileFormat = "png",  # noqa: A002 (the option's name)
     ) -> None:
+        if not isinstance(how, Alteration):
+            raise InvalidInput(f"how must be an alteration, got {how!r}; alteration(KIND, severity=...) makes one")
         self.dataset = dataset
         self.how = how
         self.seed = seed
-        self.prepare = prepare
+        self.prepare = preparation(prepare) if isinstance(prepare, str) else prepare
         self.format = format
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
         item = self.dataset[index]
-        if isinstance(item, tuple):
+        if isinstance(item, (tuple, list)):
             return (self._altered(item[0]), *item[1:])
         return self._altered(item)
 
     def _altered(self, image: Any) -> Bytes:
-        source = as_bytes(checked(np.asarray(image)))
-        ready = self.prepare(source) if self.prepare else source
+        source = as_bytes(checked(image, smallest=1))  # preparing may enlarge it
+        ready = checked(self.prepare(source) if self.prepare else source)
         pixels = _drawn(ready, self.how, digest(source), self.seed)
         return pixels if self.format == "png" else decode(encode(pixels, self.format))
 
@@ -211,59 +223,69 @@ class Alterations:
         verbs = {how.verb for how in self.alterations}
         return {"verb": "+".join(sorted(verbs)), "seed": self.seed, "prepare": str(self.prepare or "none")}
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """None besides the usual ones."""
+        return ()
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The sources' folder."""
+        return (self.sources.root,)
+
     def units(self) -> list[Unit]:
         """One source file each."""
-        units = [self._unit(row) for row in self.sources.frame.iter_rows(named=True)]
-        check_distinct(unit.jobs[0].file for unit in units)
+        told = [self._told(how) for how in self.alterations]
+        units = [self._unit(row, told) for row in self.sources.frame.iter_rows(named=True)]
+        check_distinct(self.sources)
         return units
 
-    def _unit(self, row: Mapping[str, Any]) -> Unit:
-        path = self.sources.path(row["file"])
-        jobs = tuple(
-            Job(f"{how.kind}/{how.step}/{stem(row['file'])}", self._facts(row, how)) for how in self.alterations
-        )
-        return Unit(str(path), hashlib.sha256(path.read_bytes()).hexdigest(), jobs, payload=row["file"])
-
-    def _facts(self, row: Mapping[str, Any], how: Alteration) -> dict[str, Any]:
-        kept = {name: row[name] for name in ("image", "truth", "original", "split")}
-        steps = FAMILIES[how.verb].kinds[how.kind].steps
-        return kept | {
+    def _told(self, how: Alteration) -> dict[str, Any]:
+        """What the manifest says of every stimulus that is altered this way."""
+        return {
             "experiment": self.experiment or how.kind,
             "condition": how.kind if self.experiment else how.step,
-            "level": steps.index(how.step) + 1,
+            "level": FAMILIES[how.verb].kinds[how.kind].steps.index(how.step) + 1,
             "kind": how.kind,
             "parameters": json.dumps(how.parameters, sort_keys=True),
         }
 
+    def _unit(self, row: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> Unit:
+        path, name = self.sources.path(row["file"]), stem(self.sources, row["file"])
+        kept = {column: row[column] for column in ("image", "truth", "original", "split")}
+        jobs = tuple(
+            Job(f"{how.kind}/{how.step}/{name}", {**kept, **facts})
+            for how, facts in zip(self.alterations, told, strict=True)
+        )
+        return Unit(str(path), file_stamp(path), jobs, payload=(row["file"], row["stimulus"]))
+
     def make(self, unit: Unit, jobs: Sequence[Job]) -> Iterator[Outcome]:
-        """Read the source once and alter it as often as asked."""
-        source = self.sources.pixels(unit.payload)
-        own = digest(source)
-        ready = self.prepare(source) if self.prepare else source
+        """Read the source once and alter it as often as asked; one kind's refusal leaves the others alone."""
+        file, expected = unit.payload
+        source = source_image(self.sources, file, self.prepare, expected=expected)
         wanted = {job.file for job in jobs}
         for job, how in zip(unit.jobs, self.alterations, strict=True):
             if job.file in wanted:
-                pixels = _drawn(_named(ready, unit.name), how, own, self.seed)
-                yield Outcome(job, pixels, {"seed": how.seed_of(own, self.seed), "parent": own})
+                yield self._outcome(job, how, source, unit.name)
+
+    def _outcome(self, job: Job, how: Alteration, source: SourceImage, name: str) -> Outcome:
+        try:
+            pixels = _drawn(source.ready, how, source.digest, self.seed)
+        except InvalidInput as error:
+            return Outcome(job, None, error=InvalidInput(f"{name}: {error}"))
+        return Outcome(job, pixels, {"seed": how.seed_of(source.digest, self.seed), "parent": source.digest})
 
 
-def _named(image: Bytes, name: str) -> Bytes:
-    try:
-        return checked(image)
-    except InvalidInput as error:
-        raise InvalidInput(f"{name}: {error}") from error
-
-
-def stem(file: str) -> str:
+def stem(sources: StimulusSet, file: str) -> str:
     """A source's name without its ending, and without the folder that sets keep their images in."""
     path = PurePosixPath(file).with_suffix("")
-    return str(path.relative_to("images")) if path.parts[0] == "images" else str(path)
+    return str(path.relative_to("images")) if sources.facts and path.parts[0] == "images" else str(path)
 
 
-def check_distinct(files: Iterator[str]) -> None:
+def check_distinct(sources: StimulusSet) -> None:
     """Two sources must not make one stimulus."""
-    seen: set[str] = set()
-    for file in files:
-        if file in seen:
-            raise InvalidInput(f"sources must differ in more than their ending, got {file} twice; rename one of them")
-        seen.add(file)
+    seen: dict[str, str] = {}
+    for file in sources.frame["file"]:
+        other = seen.setdefault(stem(sources, file), file)
+        if other != file:
+            raise InvalidInput(f"sources must differ in more than their ending, got {other} and {file}; rename one")

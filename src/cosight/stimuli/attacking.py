@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.altering import check_distinct, stem
-from cosight.stimuli.attacks import Classifier, Space
-from cosight.stimuli.fooling import VISALIGN_EPS, Attempt, Choose, fooling
-from cosight.stimuli.images import Bytes, as_bytes, checked, digest
+from cosight.stimuli.attacks import Classifier, Space, attacks
+from cosight.stimuli.fooling import VISALIGN_EPS, Attempt, Choose, answers, checked_eps, fooling
+from cosight.stimuli.images import Bytes
 from cosight.stimuli.making import Job, Outcome, Unit
 from cosight.stimuli.prepare import Preparation
-from cosight.stimuli.sets import StimulusSet
+from cosight.stimuli.sets import StimulusSet, file_stamp, source_image
 
 __all__ = ["Attacked"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """What a model is, wherever its files are: its name and the digest of its weights ("" where it tells none)."""
+
+    name: str
+    weights: str
+
+    @property
+    def folder(self) -> str:
+        """The name as that of a folder; the weights tell two trainings apart."""
+        plain = "".join(letter if letter.isalnum() or letter in ".-_" else "_" for letter in self.name)
+        return f"{plain}-{self.weights[:8]}" if self.weights else plain
+
+    @property
+    def key(self) -> str:
+        """What random starts are drawn from: a renamed checkpoint is the same model."""
+        return self.weights or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,69 +61,100 @@ class Attacked:
     seed: int = 0
     prepare: Preparation | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse wrong options before a model is loaded, which may take long."""
+        attacks.name_of(self.attack)
+        checked_eps(self.eps, choose=self.choose)
+        if self.space not in get_args(Space):
+            raise InvalidInput(f"space must be {' or '.join(get_args(Space))}, got {self.space!r}")
+
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Verb, attack, seed, preparation and how attempts were chosen."""
+        """Verb, attack, classes, seed, preparation and how attempts were chosen."""
         return {
             "verb": "attack",
             "attack": self.attack,
             "space": self.space,
             "choose": self.choose,
             "eps": sorted(self.eps),  # which eps is the smallest that fools depends on all of them
+            "classes": None if self.classes is None else list(self.classes),  # which output is the truth
             "seed": self.seed,
             "prepare": str(self.prepare or "none"),
         }
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What the gradients come from."""
+        return ("torch", "timm")
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The sources' folder."""
+        return (self.sources.root,)
+
     def units(self) -> list[Unit]:
         """One source file each."""
-        units = [self._unit(row) for row in self.sources.frame.iter_rows(named=True)]
-        check_distinct(unit.jobs[0].file for unit in units)
-        return units
-
-    def _unit(self, row: Mapping[str, Any]) -> Unit:
-        path = self.sources.path(row["file"])
-        jobs = tuple(
-            Job(f"{self.attack}/{_folder(*known)}/{eps:g}/{stem(row['file'])}", self._facts(row, *known, eps))
-            for known in map(self._known, self.models)
+        check_distinct(self.sources)
+        told = {
+            f"{self.attack}/{model.folder}/{_text(eps)}": self._told(model, eps)
+            for model in self._identities()
             for eps in sorted(self.eps)
-        )
-        return Unit(str(path), hashlib.sha256(path.read_bytes()).hexdigest(), jobs, payload=(row["file"], row["truth"]))
+        }
+        return [self._unit(row, told) for row in self.sources.frame.iter_rows(named=True)]
 
-    def _known(self, model: str) -> tuple[str, str]:
-        """A model's name and the digest of its weights: what it is, wherever its files are."""
-        classifier = self.load(model)
-        return getattr(classifier, "name", model), getattr(classifier, "weights_digest", "")
+    def _identities(self) -> list[_Identity]:
+        """What each model is; two that are one, or one that has not the classes, are refused."""
+        found: list[_Identity] = []
+        for model in self.models:
+            classifier = self.load(model)
+            known = _identity(classifier, model)
+            if known.folder in {other.folder for other in found}:
+                raise InvalidInput(f"models must differ in name or weights, got {known.name} twice; leave one out")
+            _check_outputs(classifier, known.name, self.classes)
+            found.append(known)
+        return found
 
-    def _facts(self, row: Mapping[str, Any], model: str, weights: str, eps: float) -> dict[str, Any]:
-        kept = {name: row[name] for name in ("image", "truth", "original", "split")}
-        parameters = {"attack": self.attack, "eps": eps, "space": self.space, "model": model, "weights": weights}
-        return kept | {
+    def _told(self, model: _Identity, eps: float) -> dict[str, Any]:
+        """What the manifest says of every stimulus made with this model's gradients at this eps."""
+        parameters = {"attack": self.attack, "eps": eps, "space": self.space}
+        parameters |= {"model": model.name, "weights": model.weights, **attacks[self.attack].settings(eps)}
+        return {
             "experiment": "attacks",
-            "condition": f"{model} {eps:g}",
+            "condition": f"{model.name} {_text(eps)}",
+            "category": 3,
+            "group": "must-act",
             "kind": self.attack,
             "level": sorted(self.eps).index(eps) + 1,
             "parameters": json.dumps(parameters, sort_keys=True),
         }
 
+    def _unit(self, row: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]]) -> Unit:
+        path, name = self.sources.path(row["file"]), stem(self.sources, row["file"])
+        kept = {column: row[column] for column in ("image", "truth", "original", "split")}
+        jobs = tuple(Job(f"{place}/{name}", {**kept, **facts}) for place, facts in told.items())
+        payload = (row["file"], row["truth"], row["stimulus"])
+        return Unit(str(path), file_stamp(path), jobs, payload=payload)
+
     def make(self, unit: Unit, jobs: Sequence[Job]) -> Iterator[Outcome]:
         """All attempts on one source; those that are to be done again are told."""
-        file, truth = unit.payload
-        source = self.sources.pixels(file)
-        image = as_bytes(checked(self.prepare(source) if self.prepare else source))
-        attempts = [attempt for model in self.models for attempt in self._attempts(image, truth, model, unit.name)]
+        file, truth, expected = unit.payload
+        source = source_image(self.sources, file, self.prepare, expected=expected)
+        try:
+            attempts = [attempt for model in self.models for attempt in self._attempts(source.ready, truth, model)]
+        except InvalidInput as error:
+            raise InvalidInput(f"{unit.name}: {error}") from error
         wanted = {job.file for job in jobs}
         for job, attempt in zip(unit.jobs, attempts, strict=True):
             if job.file in wanted:
-                facts = {"seed": attempt.seed, "parent": digest(source)}
-                yield Outcome(job, attempt.pixels, facts, reason=None if attempt.kept else attempt.outcome)
+                facts = {"seed": attempt.seed, "parent": source.digest}
+                yield Outcome(job, attempt.pixels, facts, reason=None if attempt.kept else attempt.verdict)
 
-    def _attempts(self, image: Bytes, truth: str | None, model: str, name: str) -> list[Attempt]:
+    def _attempts(self, image: Bytes, truth: str | None, model: str) -> list[Attempt]:
         classifier = self.load(model)
-        label = self._label(image, truth, classifier, name)
         return fooling(
             [image],
-            np.array([label]),
-            {model: classifier},
+            np.array([self._label(image, truth, classifier)]),
+            {_identity(classifier, model).key: classifier},
             eps=self.eps,
             attack=self.attack,
             space=self.space,
@@ -112,27 +162,31 @@ class Attacked:
             seed=self.seed,
         )
 
-    def _label(self, image: Bytes, truth: str | None, classifier: Classifier, name: str) -> int:
+    def _label(self, image: Bytes, truth: str | None, classifier: Classifier) -> int:
         if self.classes is not None:
             if truth not in self.classes:
-                raise InvalidInput(f"{name} has the truth {truth!r}, which is not among the labels' classes")
+                raise InvalidInput(f"a truth must be among the labels' classes, got {truth!r}; choose other labels")
             return self.classes.index(truth)
         if truth is not None and truth.isdigit():
             return int(truth)
-        return answer(classifier, image)
+        return answers(classifier, [image])[0]
 
 
-def answer(classifier: Classifier, image: Bytes) -> int:
-    """The class a model gives one 8-bit image."""
-    import torch
-
-    colour = image if image.ndim == 3 else np.repeat(image[:, :, None], 3, axis=2)
-    batch = torch.from_numpy(colour).permute(2, 0, 1)[None].float() / 255
-    with torch.inference_mode():
-        return int(classifier(batch).argmax())
+def _identity(classifier: Classifier, model: str) -> _Identity:
+    return _Identity(getattr(classifier, "name", model), getattr(classifier, "weights_digest", ""))
 
 
-def _folder(model: str, weights: str) -> str:
-    """A model's name as the name of a folder; the weights tell two trainings of it apart."""
-    plain = "".join(letter if letter.isalnum() or letter in ".-_" else "_" for letter in model)
-    return f"{plain}-{weights[:8]}" if weights else plain
+def _check_outputs(classifier: Classifier, name: str, classes: tuple[str, ...] | None) -> None:
+    """A model that tells its number of outputs must have as many as there are classes."""
+    outputs = getattr(classifier, "classes", None)
+    if classes is not None and outputs is not None and outputs != len(classes):
+        raise InvalidInput(
+            f"labels must be the {outputs} outputs of {name} in order, got {len(classes)} classes;"
+            " choose those it was trained on"
+        )
+
+
+def _text(eps: float) -> str:
+    """Short where that is exact, so that two eps never share a name."""
+    short = f"{eps:g}"
+    return short if float(short) == eps else repr(float(eps))

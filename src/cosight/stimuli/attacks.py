@@ -43,6 +43,7 @@ __all__ = [
     "check_range",
     "fgsm",
     "pgd",
+    "pgd_settings",
     "target",
 ]
 
@@ -69,13 +70,16 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One way to attack. `aim(target, **options)` does the work that all eps share and returns the strike."""
+    """One way to attack. `aim(target, **options)` does the work that all eps share and returns the strike;
+    `settings(eps, **options)` are the numbers that decide an attack of this size, for the record.
+    """
 
     name: str
     aim: Callable[..., Strike]
     norm: Norm
     random: bool
     options: frozenset[str]
+    settings: Callable[..., dict[str, Any]]
     summary: str
     citation: str
 
@@ -269,7 +273,7 @@ def _aim_pgd(
     @_gradients()
     def strike(eps: float, rows: Tensor, rngs: Rngs | None) -> Tensor:
         clean, labels = aimed.images[rows], aimed.labels[rows]
-        length = _REACH * eps / steps if step_size is None else step_size
+        length = pgd_settings(eps, steps=steps, step_size=step_size)["step_size"]
         change = _start(clean, eps, norm, rngs) if random_start else clean.new_zeros(clean.shape)  # in units of eps
         for _ in range(steps):
             attacked = (clean + change * aimed.scale).clamp(0, 1)
@@ -280,6 +284,18 @@ def _aim_pgd(
         return (clean + change * aimed.scale).clamp(0, 1)
 
     return strike
+
+
+def pgd_settings(
+    eps: float, *, steps: int = PGD_STEPS, step_size: float | None = None, random_start: bool = True
+) -> dict[str, Any]:
+    """How PGD walks at this eps: the options, and the step size that follows where none is given.
+
+    >>> pgd_settings(0.08, steps=10)
+    {'steps': 10, 'step_size': 0.02, 'random_start': True}
+    """
+    length = _REACH * eps / steps if step_size is None else step_size
+    return {"steps": steps, "step_size": length, "random_start": random_start}
 
 
 def _start(clean: Tensor, eps: float, norm: Norm, rngs: Rngs | None) -> Tensor:
@@ -337,13 +353,25 @@ def _aim_pgd_l2(aimed: Target, **options: Any) -> Strike:
 
 _GOODFELLOW = "Goodfellow, Shlens and Szegedy 2015, Explaining and harnessing adversarial examples"
 _MADRY = "Madry et al. 2018, Towards deep learning models resistant to adversarial attacks"
-_PGD_OPTIONS = frozenset({"steps", "step_size", "random_start"})
+_PGD: dict[str, Any] = {
+    "random": True,
+    "options": frozenset({"steps", "step_size", "random_start"}),
+    "settings": pgd_settings,
+    "citation": _MADRY,
+}
 
 for _entry in (
-    Attack("fgsm", _aim_fgsm, "linf", False, frozenset(), "One step along the gradient's sign.", _GOODFELLOW),
-    Attack("pgd-linf", _aim_pgd_linf, "linf", True, _PGD_OPTIONS, "Many steps, every pixel within eps.", _MADRY),
     Attack(
-        "pgd-l2", _aim_pgd_l2, "l2", True, _PGD_OPTIONS, "Many steps, the image's length of change within eps.", _MADRY
+        name="fgsm",
+        aim=_aim_fgsm,
+        norm="linf",
+        random=False,
+        options=frozenset(),
+        settings=lambda eps: {},
+        summary="One step along the gradient's sign.",
+        citation=_GOODFELLOW,
     ),
+    Attack("pgd-linf", _aim_pgd_linf, "linf", summary="Many steps, every pixel within eps.", **_PGD),
+    Attack("pgd-l2", _aim_pgd_l2, "l2", summary="Many steps, the image's length of change within eps.", **_PGD),
 ):
     attacks.add(_entry.name, _entry)

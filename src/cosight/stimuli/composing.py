@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from cosight.errors import InvalidInput
 from cosight.stimuli.composition import (
     DoubtfulMask,
     generate,
     make_composite,
     mask_beside,
+    pipeline_identity,
     plan_composites,
     prompt_table,
 )
 from cosight.stimuli.composition.backgrounds import GROUNDS
+from cosight.stimuli.composition.masks import mask_path
 from cosight.stimuli.composition.pipelines import Pipeline
-from cosight.stimuli.images import digest, read_image
+from cosight.stimuli.images import Bytes, as_bytes, checked, digest, read_image
 from cosight.stimuli.making import Job, Outcome, Unit
-from cosight.stimuli.sets import StimulusSet
+from cosight.stimuli.sets import StimulusSet, file_stamp
 
 __all__ = ["Composites", "Generated"]
 
 _GROUPS = {2: "must-act", 5: "must-abstain"}
-_FILES = ("source", "second", "background")  # columns of a plan that may name files
+_CUT_OUT = ("source", "second")  # columns of a plan that name photos with an object
+_FILES = (*_CUT_OUT, "background")  # columns that may name files
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,16 @@ class Composites:
         """Verb, category, size and seed."""
         return {"verb": "compose", "category": self.category, "size": self.size, "seed": self.seed}
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What joins two photos."""
+        return ("scipy",)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where the photos are."""
+        return tuple(photos.root for photos in (self.sources, self.others, self.grounds) if photos is not None)
+
     def units(self) -> list[Unit]:
         """One composite each. Plans speak of names inside the folders, so they do not depend on where those are."""
         photos, others = _by_class(self.sources, ""), _by_class(self.others, "others/") if self.others else {}
@@ -67,13 +80,14 @@ class Composites:
             name: path for files in (*photos.values(), *others.values()) for name, path in files.items()
         } | grounds
         stamps = _Stamps()
-        return [_composite(index, row, places, stamps) for index, row in enumerate(plan.iter_rows(named=True))]
+        rows = enumerate(plan.iter_rows(named=True))
+        return [_composite(index, row, places, stamps, doubtful=self.doubtful) for index, row in rows]
 
     def make(self, unit: Unit, jobs: Sequence[Job]) -> Iterator[Outcome]:
         """Cut out, paste or join."""
         row, places = unit.payload
-        load = {name: read_image(path) for name, path in places.items()}
-        mask = {name: mask_beside(path) for name, path in places.items()}
+        load = {name: _read(path) for name, path in places.items()}
+        mask = {name: mask_beside(path) for name, path in places.items() if name in map(row.get, _CUT_OUT)}
         try:
             pixels = make_composite(row, load.__getitem__, mask=mask.get, size=self.size, doubtful=self.doubtful)
         except DoubtfulMask:
@@ -82,23 +96,43 @@ class Composites:
             yield Outcome(jobs[0], pixels, {"parent": digest(load[row["source"]])})
 
 
+def _read(path: Path) -> Bytes:
+    """A photo; whatever is wrong with it is told with its name."""
+    try:
+        return as_bytes(checked(read_image(path)))
+    except FileNotFoundError as error:
+        raise InvalidInput(f"{path} is listed but not there; verify the set, or make it again") from error
+    except InvalidInput as error:
+        raise InvalidInput(str(error) if str(path) in str(error) else f"{path}: {error}") from error
+
+
 class _Stamps(dict[Path, str]):
     """Digests of files, each read once."""
 
     def __missing__(self, path: Path) -> str:
-        self[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+        self[path] = file_stamp(path)
         return self[path]
 
 
-def _composite(index: int, row: dict[str, Any], places: Mapping[str, Path], stamps: _Stamps) -> Unit:
+def _composite(index: int, row: dict[str, Any], places: Mapping[str, Path], stamps: _Stamps, *, doubtful: bool) -> Unit:
+    """The unit of one row. A mask beside a photo is part of what the composite is made from, and so is its absence.
+
+    Allowing doubtful masks changes no composite that could be made without them: only what was lost is tried again.
+    """
     used = {row[name]: places[row[name]] for name in _FILES if row[name] in places}
-    stamp = "+".join(stamps[path] for path in used.values())
-    return Unit(" and ".join(map(str, used.values())), stamp, (_job(index, row),), payload=(row, used))
+    masks = [mask_path(places[row[name]]) for name in _CUT_OUT if row[name] in places]
+    stamp = "+".join(stamps[path] for path in (*used.values(), *masks))
+    name = " and ".join([*map(str, used.values()), *(str(path) for path in masks if path.is_file())])
+    retry = "doubtful masks allowed" if doubtful else ""
+    return Unit(name, stamp, (_job(index, row),), payload=(row, used), retry=retry)
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """Images that a text-to-image pipeline makes of VisAlign's prompts; `load` gives the pipeline of this name."""
+    """Images that a text-to-image pipeline makes of VisAlign's prompts.
+
+    `load` gives the pipeline of this name, and `identify` what it is, wherever it lies.
+    """
 
     category: int
     pipeline: str
@@ -109,6 +143,7 @@ class Generated:
     guidance: float = 7.5
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)  # of `prompt_table`: routes, others
+    identify: Callable[[str], str] = pipeline_identity
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -116,18 +151,33 @@ class Generated:
         return {
             "verb": "compose",
             "category": self.category,
-            "pipeline": self.pipeline,
+            **self._told(),
             "size": self.size,
             "steps": self.steps,
             "guidance": self.guidance,
             "seed": self.seed,
         }
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What the pipeline is made with."""
+        return ("torch", "diffusers", "transformers")
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The pipeline's, where it is one."""
+        folder = Path(self.pipeline).expanduser()
+        return (folder,) if folder.is_dir() else ()
+
+    def _told(self) -> dict[str, str]:
+        """The pipeline's last name and what it is; not where it lies."""
+        return {"pipeline": Path(self.pipeline).expanduser().resolve().name, "weights": self.identify(self.pipeline)}
+
     def units(self) -> list[Unit]:
         """One prompt each."""
-        table = prompt_table(self.category, count=self.count, seed=self.seed, **self.options)
+        table, told = prompt_table(self.category, count=self.count, seed=self.seed, **self.options), self._told()
         return [
-            Unit(row["prompt"], self.pipeline, (_job(index, row),), payload=row)
+            Unit(row["prompt"], told["weights"], (_job(index, row, told),), payload=row)
             for index, row in enumerate(table.iter_rows(named=True))
         ]
 
@@ -138,9 +188,9 @@ class Generated:
         yield Outcome(jobs[0], image)
 
 
-def _job(index: int, row: Mapping[str, Any]) -> Job:
+def _job(index: int, row: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> Job:
     facts = {name: row[name] for name in ("truth", "original", "category", "seed")}
-    told = {name: value for name, value in row.items() if name not in facts and value is not None}
+    told = {name: value for name, value in row.items() if name not in facts and value is not None} | dict(more or {})
     return Job(
         f"category-{row['category']}/{row['original']}/{index:05d}",
         facts

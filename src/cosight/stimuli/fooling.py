@@ -27,19 +27,19 @@ from cosight.stimuli.attacks import (
     check_range,
     target,
 )
-from cosight.stimuli.images import Bytes, as_bytes, as_floats, checked, digest
+from cosight.stimuli.images import Bytes, as_bytes, as_floats, checked, digest, in_colour
 from cosight.stimuli.kinds import stimulus_seed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["VISALIGN_EPS", "Attempt", "Choose", "Judges", "Outcome", "fooling"]
+__all__ = ["VISALIGN_EPS", "Attempt", "Choose", "Judges", "Verdict", "answers", "checked_eps", "fooling"]
 
 VISALIGN_EPS = (0.005, 0.01, 0.015, 0.02, 0.025, 0.03)  # Lee et al. 2023, category 3, in normalised units
 
 Judges = Literal["own", "any", "all"]
 Choose = Literal["smallest", "all"]
-Outcome = Literal[
+Verdict = Literal[
     "kept",
     "clean-wrong",  # the judges do not get the clean image right: nothing to fool, no attack made
     "unchanged",  # in 8 bits the attacked image is the clean one
@@ -62,7 +62,7 @@ class Attempt:
     model: str
     attack: str
     eps: float
-    outcome: Outcome
+    verdict: Verdict
     before: int
     after: int | None = None
     fooled: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Attempt:
     @property
     def kept(self) -> bool:
         """Whether this is a stimulus."""
-        return self.outcome == "kept"
+        return self.verdict == "kept"
 
 
 def fooling(
@@ -122,12 +122,17 @@ def _check_options(
 ) -> tuple[float, ...]:
     if judges not in get_args(Judges):
         raise InvalidInput(f"judges must be own, any or all, got {judges!r}")
-    if choose not in get_args(Choose):
-        raise InvalidInput(f"choose must be smallest or all, got {choose!r}")
     if batch < 1:
         raise InvalidInput(f"batch must be at least 1, got {batch}")
     if not models:
         raise InvalidInput("fooling needs at least one model to take gradients from, got none")
+    return checked_eps(eps, choose=choose)
+
+
+def checked_eps(eps: Sequence[float], *, choose: Choose) -> tuple[float, ...]:
+    """The eps to try, ascending, if they and the rule to choose among them make sense."""
+    if choose not in get_args(Choose):
+        raise InvalidInput(f"choose must be smallest or all, got {choose!r}")
     values = tuple(sorted(float(value) for value in eps))
     if not values or not values[0] > 0 or len(set(values)) < len(values):
         raise InvalidInput(f"eps must be distinct positive numbers, at least one, got {tuple(eps)}")
@@ -139,8 +144,7 @@ def _pixels(images: Sequence[Bytes]) -> list[Bytes]:
     wrong = next((image.dtype for image in given if image.dtype != np.uint8), None)
     if wrong is not None:
         raise InvalidInput(f"fooling judges 8-bit images, got {wrong}; round them with images.as_bytes first")
-    colour = [as_bytes(image) for image in given]
-    colour = [image if image.ndim == 3 else np.repeat(image[:, :, None], 3, axis=2) for image in colour]
+    colour = [in_colour(as_bytes(image)) for image in given]
     sizes = sorted({image.shape[:2] for image in colour})
     if len(sizes) > 1:
         shown = ", ".join(f"{width} x {height}" for height, width in sizes)
@@ -175,9 +179,9 @@ class _Clean:
 
 def _attempts(plan: _Plan, pixels: list[Bytes], labels: NDArray[np.integer[Any]], first: int) -> list[Attempt]:
     """Every attempt on one batch, whose first image has the number `first`: by image, then model, then eps."""
-    answers = {name: _classes(model, pixels, labels) for name, model in plan.models.items()}
+    before = {name: answers(model, pixels, labels) for name, model in plan.models.items()}
     batch = [
-        _Clean(first + row, image, int(labels[row]), digest(image), {name: answers[name][row] for name in answers})
+        _Clean(first + row, image, int(labels[row]), digest(image), {name: before[name][row] for name in before})
         for row, image in enumerate(pixels)
     ]
     searched = [_search(plan, name, batch) for name in plan.models]
@@ -194,7 +198,7 @@ def _search(plan: _Plan, name: str, batch: list[_Clean]) -> list[list[Attempt]]:
     for eps in plan.eps:
         struck = _struck(plan, name, eps, strike, batch, live, made) if strike and live else {}
         for row, clean in enumerate(batch):
-            skipped: Outcome = "larger" if able[row] else "clean-wrong"
+            skipped: Verdict = "larger" if able[row] else "clean-wrong"
             nothing = Attempt(clean.number, name, plan.attack.name, eps, skipped, clean.before[name])
             found[row].append(struck.get(row, nothing))
         if plan.choose == "smallest":
@@ -225,29 +229,29 @@ def _struck(
     attacked = strike(eps, torch.tensor(rows), [np.random.default_rng(seed) for seed in seeds])
     pixels = [as_bytes(image) for image in attacked.permute(0, 2, 3, 1).cpu().numpy()]
     labels = np.array([batch[row].label for row in rows])
-    after = {judge: _classes(plan.models[judge], pixels, labels) for judge in _judging(plan, name)}
+    after = {judge: answers(plan.models[judge], pixels, labels) for judge in _judging(plan, name)}
     attempts = {}
     for at, row in enumerate(rows):
         clean, identity = batch[row], digest(pixels[at])
         votes = {judge: clean.before[judge] == clean.label != after[judge][at] for judge in after}
-        outcome = _outcome(identity, made[row], fools=_decided(plan.judges, list(votes.values())))
+        verdict = _verdict(identity, made[row], fools=_decided(plan.judges, list(votes.values())))
         made[row].append(identity)
         attempts[row] = Attempt(
             image=clean.number,
             model=name,
             attack=plan.attack.name,
             eps=eps,
-            outcome=outcome,
+            verdict=verdict,
             before=clean.before[name],
             after=after[name][at],
             fooled=tuple(judge for judge, fooled in votes.items() if fooled),
             seed=seeds[at] if plan.attack.random else None,
-            pixels=pixels[at] if outcome == "kept" else None,
+            pixels=pixels[at] if verdict == "kept" else None,
         )
     return attempts
 
 
-def _outcome(identity: str, made: list[str], *, fools: bool) -> Outcome:
+def _verdict(identity: str, made: list[str], *, fools: bool) -> Verdict:
     if identity == made[0]:
         return "unchanged"
     if identity in made:
@@ -255,19 +259,21 @@ def _outcome(identity: str, made: list[str], *, fools: bool) -> Outcome:
     return "kept" if fools else "not-fooled"
 
 
-def _tensor(pixels: list[Bytes]) -> Tensor:
+def _tensor(images: Sequence[Bytes]) -> Tensor:
     """Images as the models take them: float32 in [0, 1], (N, 3, height, width)."""
     import torch
 
-    return torch.from_numpy(np.stack([as_floats(image) for image in pixels])).permute(0, 3, 1, 2).contiguous()
+    floats = np.stack([as_floats(in_colour(image)) for image in images])
+    return torch.from_numpy(floats).permute(0, 3, 1, 2).contiguous()
 
 
-def _classes(model: Classifier, pixels: list[Bytes], labels: NDArray[np.integer[Any]]) -> list[int]:
-    """The class each 8-bit image is taken for; the labels must be among the model's classes."""
+def answers(model: Classifier, images: Sequence[Bytes], labels: NDArray[np.integer[Any]] | None = None) -> list[int]:
+    """The class each 8-bit image, all of one size, is taken for; labels must be among the model's classes."""
     import torch
 
     with torch.no_grad():
-        logits = model(_tensor(pixels))
-    check_logits(logits, len(pixels))
-    check_range(labels, logits.shape[1])
+        logits = model(_tensor(images))
+    check_logits(logits, len(images))
+    if labels is not None:
+        check_range(labels, logits.shape[1])
     return logits.argmax(dim=1).tolist()

@@ -74,6 +74,8 @@ def alter(kind: Kind, image: Image, step: int, rng: np.random.Generator | None, 
     drawn = kind.random and not any(options.get(name) == value for name, value in kind.steady.items())
     if drawn and rng is None:
         raise InvalidInput(f"{kind.name} is random and needs rng, got None; give numpy.random.default_rng(SEED)")
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise InvalidInput(f"rng must be a numpy.random.Generator, got {type(rng).__name__}; see default_rng")
     known = {name: value for name, value in options.items() if name in kind.options}
     work = as_bytes(array) if kind.eight_bit else as_floats(array)
     return restored(kind.apply(work, step, rng, **known), array)

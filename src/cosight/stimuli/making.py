@@ -4,7 +4,7 @@ A recipe says what there is to make; this module makes it. In the output folder:
 
 * `images/`            the stimuli
 * `stimuli.parquet`    the manifest, written when everything is done
-* `jobs.parquet`       what became of each job, and the digest of the file it was made from
+* `jobs.parquet`       what became of each job, the digest of the file it was made from, which versions made it
 * `journal.jsonl`      while a run is going, or after one was killed: the jobs done so far
 
 To resume is to run again: jobs found in `jobs.parquet` or the journal are not done twice.
@@ -16,6 +16,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -29,21 +30,22 @@ import polars as pl
 from cosight.errors import CosightError, InvalidInput
 from cosight.stimuli.images import Bytes, FileFormat, decode, digest, encode
 from cosight.stimuli.sets import MANIFEST, StimulusSet, as_frame, read_set, versions, write_manifest
-from cosight.trials.files import new_file
+from cosight.trials.files import DRAFT, new_file
 
 try:
     import fcntl
 except ImportError:  # Windows: two runs into one folder are not told apart there
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Job", "Made", "OnError", "Outcome", "Recipe", "Unit", "make_set"]
+__all__ = ["Job", "Made", "OnError", "Outcome", "Recipe", "Unit", "begun", "check_output", "make_set"]
 
 OnError = Literal["stop", "skip"]
 Progress = Callable[[int, int, str], None]
 _JOBS = "jobs.parquet"
 _JOURNAL = "journal.jsonl"
+_PORTION = 20  # jobs of a unit that are done and noted together; its source is read again for the next
 _BESIDE = ("tiles", "spectrum.npy")  # what a recipe may have put there before the first image is made
-_JOB_SCHEMA = {"job": pl.String, "stamp": pl.String, "outcome": pl.String, "reason": pl.String}
+_JOB_SCHEMA = {"job": pl.String, "stamp": pl.String, "outcome": pl.String, "reason": pl.String, "versions": pl.Int64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +58,32 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Jobs done together because they share a source. `stamp` is a digest of the file(s) they are made from."""
+    """Jobs done together because they share a source. `stamp` is a digest of the file(s) they are made from.
+
+    A job that came to nothing is tried again when the stamp has changed, or `retry`: what it also depended on.
+    """
 
     name: str
     stamp: str
     jobs: tuple[Job, ...]
     payload: Any = None
+    retry: str = ""
+
+    @property
+    def stamp_when_lost(self) -> str:
+        """What is noted with a job that came to nothing."""
+        return f"{self.stamp} {self.retry}".strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a recipe made of a job: pixels and further facts, or the reason why nothing is kept."""
+    """What a recipe made of a job: pixels and further facts, or the reason why nothing is kept, or what went wrong."""
 
     job: Job
     pixels: Bytes | None
     facts: Mapping[str, Any] = field(default_factory=dict)
     reason: str | None = None
+    error: CosightError | None = None
 
 
 class Recipe(Protocol):
@@ -82,12 +94,22 @@ class Recipe(Protocol):
         """What all stimuli of a set have in common, as JSON; another value in the same folder is refused."""
         ...
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Packages besides the usual ones whose versions may change a pixel."""
+        ...
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Folders that are read; the output must lie outside them."""
+        ...
+
     def units(self) -> Sequence[Unit]:
         """All the work, in any order."""
         ...
 
     def make(self, unit: Unit, jobs: Sequence[Job]) -> Iterable[Outcome]:
-        """Do these jobs of the unit, one outcome each."""
+        """Do these jobs of the unit, one outcome each; an error raised here is that of all jobs not yet told."""
         ...
 
 
@@ -117,16 +139,19 @@ def make_set(
     result. What was made before an error stays and is found again.
     """
     settings = {**recipe.settings, "format": format}
-    _check_folder(out, settings)
+    check_output(out, outside=recipe.folders)
+    _check_settings(out, settings)
     units = recipe.units()
     out.mkdir(parents=True, exist_ok=True)
     with _journal(out) as journal:
         record = _Record.read(out)
         record.check_same(units)
-        journal.begin(settings)
-        pending = [(unit, todo) for unit in units if (todo := record.todo(unit, retry=on_error == "stop"))]
+        record.made_with = versions(recipe.packages)
+        journal.begin(settings, record.made_with)
+        pending = [(unit, todo) for unit in units if (todo := record.todo(unit, out, retry=on_error == "stop"))]
         total = sum(len(todo) for _, todo in pending)
-        before, done = len(record.rows), 0
+        already = {job.file for unit in units for job in unit.jobs} - {job.file for _, jobs in pending for job in jobs}
+        done = 0
         for lines in _results(recipe, out, pending, format, _worker_count(workers, len(pending)), on_error):
             for line in lines:
                 record.add(line)
@@ -134,32 +159,40 @@ def make_set(
             done += len(lines)
             if progress:
                 progress(done, total, "making")
-        if pending or not (out / MANIFEST).exists():
+        if pending or record.unwritten or not (out / MANIFEST).exists():
             record.write(out, settings)
         journal.end()
-    return record.made(read_set(out), units, before)
+    return record.made(read_set(out), units, already)
 
 
-def _check_folder(out: Path, settings: Mapping[str, Any]) -> None:
-    """The output folder is new, or holds a set made with the same settings, finished or not."""
+def check_output(out: Path, *, outside: Iterable[Path] = ()) -> None:
+    """The output folder is new, empty, or holds a set that was made here, finished or not; and no source lies in it."""
+    for folder in outside:
+        if out.resolve().is_relative_to(folder.resolve()):
+            raise InvalidInput(f"the output must lie outside the source {folder}, got {out}; name another folder")
     if not out.exists():
         return
     if not out.is_dir():
         raise InvalidInput(f"the output is a folder, got the file {out}; name another")
-    theirs: Mapping[str, Any] | None = None
     if (out / MANIFEST).exists():
-        theirs = read_set(out).facts.get("settings")
-    elif (out / _JOURNAL).exists():
-        theirs = next(_lines(out / _JOURNAL), {}).get("settings")
-    elif any(p.name not in _BESIDE and not p.name.startswith(".") for p in out.iterdir()):
+        if "settings" not in read_set(out).facts or not (out / _JOBS).exists():
+            raise InvalidInput(f"{out} holds a set that cannot be gone on with ({_JOBS} is not its own); name another")
+    elif not begun(out) and any(p.name not in _BESIDE and p.name[0] != "." for p in out.iterdir()):
         raise InvalidInput(f"the output folder must be new, empty or a set to go on with, got {out}; name another")
-    if theirs is None:
-        return
-    for name in sorted(theirs.keys() | settings.keys()):
-        if theirs.get(name) != settings.get(name):
+
+
+def begun(out: Path) -> bool:
+    """Whether a run has left anything in the folder to go on with."""
+    return (out / MANIFEST).exists() or (out / _JOURNAL).exists()
+
+
+def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:
+    theirs = read_set(out).facts["settings"] if (out / MANIFEST).exists() else None
+    headers = (line["settings"] for line in _lines(out / _JOURNAL) if _begins(line))
+    for name, value in (theirs or next(headers, settings)).items():
+        if settings.get(name) != value:
             raise InvalidInput(
-                f"{out} was made with {name} {theirs.get(name)!r}, got {settings.get(name)!r}; "
-                "use the same or name another folder"
+                f"{out} was made with {name} {value!r}, got {settings.get(name)!r}; use the same or name another folder"
             )
 
 
@@ -170,26 +203,39 @@ class _Record:
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     lost: dict[str, tuple[str, str]] = field(default_factory=dict)  # job -> (outcome, reason)
     stamps: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, dict[str, str]] = field(default_factory=dict)  # job -> what made it
+    made_with: dict[str, str] = field(default_factory=dict)  # what makes the jobs that are added now
+    unwritten: bool = False  # whether the journal knows jobs that the manifest does not
 
     @classmethod
     def read(cls, out: Path) -> _Record:
         record = cls()
-        if (out / _JOBS).exists() and (out / MANIFEST).exists():
-            jobs = pl.read_parquet(out / _JOBS)
-            manifest = {row["file"]: row for row in read_set(out).frame.iter_rows(named=True)}
-            for job, stamp, outcome, reason in jobs.iter_rows():
-                record.stamps[job] = stamp
-                if outcome in ("dropped", "skipped"):
-                    record.lost[job] = (outcome, reason)
-                elif outcome in manifest and (out / outcome).exists():  # a job done is recorded with its file
-                    record.rows[job] = manifest[outcome]
+        if (out / MANIFEST).exists():
+            record._read_finished(out)
+        begun = False
         for line in _lines(out / _JOURNAL):
-            if "job" in line and (line.get("row") is None or _as_long(out / line["row"]["file"], line["size"])):
+            if _begins(line):
+                begun, record.made_with = True, line["versions"]
+            elif begun and (line["row"] is None or _as_long(out / line["row"]["file"], line["size"])):
                 record.add(line)
+                record.unwritten = True
         return record
+
+    def _read_finished(self, out: Path) -> None:
+        finished = read_set(out)
+        manifest = {row["file"]: row for row in finished.frame.iter_rows(named=True)}
+        made_with = finished.facts["versions"]
+        for job, stamp, outcome, reason, number in _read_jobs(out / _JOBS).iter_rows():
+            self.stamps[job] = stamp
+            self.versions[job] = made_with[number]
+            if outcome in ("dropped", "skipped"):
+                self.lost[job] = (outcome, reason)
+            elif outcome in manifest:  # a job that was done is recorded with its file
+                self.rows[job] = manifest[outcome]
 
     def add(self, line: Mapping[str, Any]) -> None:
         self.stamps[line["job"]] = line["stamp"]
+        self.versions[line["job"]] = self.made_with
         if line["row"] is None:
             self.lost[line["job"]] = (line["outcome"], line["reason"])
         else:
@@ -212,43 +258,53 @@ class _Record:
                     f"{job.file} is there with {name} {there!r}, got {value!r}; use the same options or another folder"
                 )
 
-    def todo(self, unit: Unit, *, retry: bool) -> tuple[Job, ...]:
+    def todo(self, unit: Unit, out: Path, *, retry: bool) -> tuple[Job, ...]:
         """Jobs not done; a source that was skipped is tried again when it is to stop us, or when it has changed."""
 
         def known(job: Job) -> bool:
             if job.file in self.rows:
-                return True
+                return bool((out / self.rows[job.file]["file"]).exists())
             outcome, _ = self.lost.get(job.file, ("", ""))
-            return outcome != "" and self.stamps[job.file] == unit.stamp and not (outcome == "skipped" and retry)
+            same = self.stamps.get(job.file) == unit.stamp_when_lost
+            return outcome != "" and same and not (outcome == "skipped" and retry)
 
         return tuple(job for job in unit.jobs if not known(job))
 
     def write(self, out: Path, settings: Mapping[str, Any]) -> None:
         jobs = sorted({*self.rows, *self.lost})
+        kinds = sorted({json.dumps(self.versions[job], sort_keys=True) for job in jobs})
+        number = {text: index for index, text in enumerate(kinds)}
         columns = {
             "job": jobs,
             "stamp": [self.stamps[job] for job in jobs],
             "outcome": [self.rows[job]["file"] if job in self.rows else self.lost[job][0] for job in jobs],
             "reason": [None if job in self.rows else self.lost[job][1] for job in jobs],
+            "versions": [number[json.dumps(self.versions[job], sort_keys=True)] for job in jobs],
         }
         with new_file(out / _JOBS) as draft:
             pl.DataFrame(columns, schema=_JOB_SCHEMA).write_parquet(draft, compression="zstd")
         rows = [self.rows[job] for job in jobs if job in self.rows]
-        write_manifest(out, as_frame(rows), {"settings": settings, "versions": versions()})
-        for draft in [*out.glob(".*"), *(out / "images").rglob(".*")]:  # left by a process killed while writing
-            shutil.rmtree(draft) if draft.is_dir() else draft.unlink(missing_ok=True)
+        write_manifest(out, as_frame(rows), {"settings": settings, "versions": [json.loads(text) for text in kinds]})
+        for path in [*out.glob(f".*{DRAFT}"), *(out / "images").rglob(f".*{DRAFT}")]:  # a process was killed writing it
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
-    def made(self, stimuli: StimulusSet, units: Sequence[Unit], before: int) -> Made:
+    def made(self, stimuli: StimulusSet, units: Sequence[Unit], already: set[str]) -> Made:
         asked = {job.file: unit.name for unit in units for job in unit.jobs}
         lost = {job: self.lost[job] for job in asked if job in self.lost}
-        new = len(self.rows) - before
         return Made(
             stimuli=stimuli,
-            new=new,
-            present=sum(job in self.rows for job in asked) - new,
+            new=sum(job in self.rows and job not in already for job in asked),
+            present=sum(job in self.rows and job in already for job in asked),
             dropped={job: reason for job, (outcome, reason) in lost.items() if outcome == "dropped"},
             skipped={asked[job]: reason for job, (outcome, reason) in lost.items() if outcome == "skipped"},
         )
+
+
+def _read_jobs(path: Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(path).select(list(_JOB_SCHEMA))
+    except pl.exceptions.PolarsError as error:
+        raise InvalidInput(f"{path} is not a record of jobs that can be read; name another output folder") from error
 
 
 def _as_long(path: Path, size: int) -> bool:
@@ -256,19 +312,20 @@ def _as_long(path: Path, size: int) -> bool:
 
 
 class _Journal:
-    """Lines of JSON, one a job, written as soon as the job's image is on disk."""
+    """Lines of JSON: one when a run begins, then one a job when its unit is done and its image on disk."""
 
     def __init__(self, file: IO[str], path: Path) -> None:
         self._file = file
         self._path = path
+        self.idle = path.stat().st_size == 0  # whether it tells of no job
 
-    def begin(self, settings: Mapping[str, Any]) -> None:
-        if self._path.stat().st_size == 0:
-            self.write({"settings": settings})
-        else:
+    def begin(self, settings: Mapping[str, Any], made_with: Mapping[str, str]) -> None:
+        if self._path.stat().st_size:
             self._file.write("\n")  # a killed run may have left half a line
+        self.write({"settings": settings, "versions": made_with})
 
     def write(self, line: Mapping[str, Any]) -> None:
+        self.idle &= "job" not in line
         self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
         self._file.flush()
 
@@ -285,15 +342,17 @@ def _journal(out: Path) -> Iterator[_Journal]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise InvalidInput(f"another run is writing to {out}; wait for it or name another folder") from error
+        journal = _Journal(file, path)
         try:
-            yield _Journal(file, path)
+            yield journal
         finally:
-            if path.exists() and path.stat().st_size == 0:  # nothing was begun
-                path.unlink()
+            # a run that came to nothing binds no other
+            if journal.idle and ((out / MANIFEST).exists() or not (out / "images").exists()):
+                path.unlink(missing_ok=True)
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines of a journal; half a line, left by a run that was killed, is passed over."""
+    """The lines of a journal that begin a run or tell of a job; half a line, left by a killed run, is passed over."""
     if not path.exists():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -302,8 +361,12 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 line = json.loads(text)
             except json.JSONDecodeError:
                 continue
-            if isinstance(line, dict):
+            if isinstance(line, dict) and (_begins(line) or {"job", "stamp", "row"} <= line.keys()):
                 yield line
+
+
+def _begins(line: Mapping[str, Any]) -> bool:
+    return isinstance(line.get("settings"), dict) and "versions" in line
 
 
 def _worker_count(workers: int | None, units: int) -> int:
@@ -320,35 +383,62 @@ def _results(
     workers: int,
     on_error: OnError,
 ) -> Iterator[list[dict[str, Any]]]:
-    """Journal lines of the pending work, unit by unit, in the order they finish."""
+    """Journal lines of the pending work, a portion of a unit at a time, in the order they finish."""
     task = _Task(recipe, out, format, on_error)
+    portions = (
+        (unit, jobs[start : start + _PORTION]) for unit, jobs in pending for start in range(0, len(jobs), _PORTION)
+    )
     if workers == 1:
-        yield from (task(unit, jobs) for unit, jobs in pending)
+        yield from (task(unit, jobs) for unit, jobs in portions)
         return
+    others = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")  # polars' threads do not survive a fork
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(task,))
     try:
-        yield from _as_they_finish(pool, pending, ahead=4 * workers)
-    finally:
-        pool.shutdown(cancel_futures=True)
+        yield from _as_they_finish(pool, portions, ahead=2 * workers)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+        raise
+    pool.shutdown()
 
 
 def _as_they_finish(
-    pool: ProcessPoolExecutor, pending: Sequence[tuple[Unit, tuple[Job, ...]]], *, ahead: int
+    pool: ProcessPoolExecutor, portions: Iterable[tuple[Unit, tuple[Job, ...]]], *, ahead: int
 ) -> Iterator[list[dict[str, Any]]]:
-    """Few units are handed out at a time, so that memory does not grow with their number."""
+    """Few portions are handed out at a time, so that memory does not grow with their number."""
     waiting: set[Future[list[dict[str, Any]]]] = set()
-    queue = iter(pending)
+    queue = iter(portions)
     while True:
         for unit, jobs in queue:
-            waiting.add(pool.submit(_in_worker, unit, jobs))
+            with _interrupts_ignored():  # a new process inherits it: an interrupt is the parent's to handle
+                waiting.add(pool.submit(_in_worker, unit, jobs))
             if len(waiting) >= ahead:
                 break
         if not waiting:
             return
-        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-        for future in done:
-            yield future.result()
+        try:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        except KeyboardInterrupt:
+            yield from (future.result() for future in waiting if future.done() and future.exception() is None)
+            raise
+        failed = [future for future in done if future.exception() is not None]
+        yield from (future.result() for future in done if future not in failed)
+        for future in failed:
+            future.result()
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # where signals cannot be set
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,19 +451,28 @@ class _Task:
     on_error: OnError
 
     def __call__(self, unit: Unit, jobs: Sequence[Job]) -> list[dict[str, Any]]:
+        lines: list[dict[str, Any]] = []
         try:
-            return [self._kept(outcome, unit) for outcome in self.recipe.make(unit, jobs)]
+            for outcome in self.recipe.make(unit, jobs):
+                if outcome.error is not None and self.on_error == "stop":
+                    raise outcome.error
+                lines.append(self._kept(outcome, unit))
         except CosightError as error:
             if self.on_error == "stop":
                 raise
-            base = {"stamp": unit.stamp, "row": None, "outcome": "skipped", "reason": str(error)}
-            return [{"job": job.file, **base} for job in jobs]
+            told = {line["job"] for line in lines}
+            lines += [self._lost(job, unit, "skipped", str(error)) for job in jobs if job.file not in told]
+        return lines
+
+    def _lost(self, job: Job, unit: Unit, outcome: str, reason: str) -> dict[str, Any]:
+        return {"job": job.file, "stamp": unit.stamp_when_lost, "row": None, "outcome": outcome, "reason": reason}
 
     def _kept(self, outcome: Outcome, unit: Unit) -> dict[str, Any]:
         job = outcome.job
+        if outcome.error is not None:
+            return self._lost(job, unit, "skipped", str(outcome.error))
         if outcome.pixels is None:
-            reason = outcome.reason or ""
-            return {"job": job.file, "stamp": unit.stamp, "row": None, "outcome": "dropped", "reason": reason}
+            return self._lost(job, unit, "dropped", outcome.reason or "")
         data = encode(outcome.pixels, self.format)
         shown = outcome.pixels if self.format == "png" else decode(data)
         file = f"images/{job.file}.{self.format}"

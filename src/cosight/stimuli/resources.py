@@ -3,47 +3,123 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cosight.errors import InvalidInput
+from cosight.stimuli.images import Bytes, checked
+from cosight.stimuli.making import begun
 from cosight.stimuli.manipulations import Spectrum, mean_spectrum, read_spectrum
 from cosight.stimuli.prepare import Preparation
 from cosight.stimuli.sets import StimulusSet, read_set
-from cosight.stimuli.tiles import TileIndex, build_tiles, open_tiles
+from cosight.stimuli.tiles import TileIndex, build_tiles, open_tiles, verify_tiles
+from cosight.trials.files import DRAFT
 
-__all__ = ["spectrum_beside", "tiles_beside"]
+__all__ = ["discard_leftovers", "spectrum_beside", "tiles_beside"]
+
+Skipped = Callable[[str], None]
+
+
+def discard_leftovers(out: Path) -> None:
+    """Remove what a run that came to nothing has left in `out`: it may be of other sources than the next one's."""
+    if begun(out):
+        return
+    if (out / "tiles" / "tiles.json").exists():
+        shutil.rmtree(out / "tiles")
+    (out / "spectrum.npy").unlink(missing_ok=True)
 
 
 def tiles_beside(
-    out: Path, images: Path, *, workers: int | None = None, on_skip: Callable[[str], None] | None = None
+    out: Path, sources: Path, *, given: Path | None = None, workers: int | None = None, on_skip: Skipped | None = None
 ) -> TileIndex:
-    """The tile index in `out`, built from all `images` where there is none yet; an index given as `images` is taken.
+    """The tile index for a set in `out`: of what is `given` (an index, or a folder of images), else of all `sources`.
 
-    An image that cannot be a tile is refused, or told to `on_skip` and left out.
+    An index built here is kept in `out` and found there again; if another is kept already, what is given is refused.
+    An index that was not built just now is verified. An image that cannot be a tile is refused, or told to `on_skip`
+    and left out.
     """
-    if (images / "tiles.json").exists():
-        return open_tiles(images)
     kept = out / "tiles"
-    if kept.exists():
-        return open_tiles(kept)
+    if given is not None and (given / "tiles.json").exists():
+        index = open_tiles(given)
+        if kept.exists():
+            _check_tiles(kept, index.digest, given)
+    elif not kept.exists():
+        return _built(given or sources, kept, workers, on_skip)
+    else:
+        if given is not None:
+            _check_tiles(kept, _digest_of(given, out, workers, on_skip), given)
+        index = open_tiles(kept)
+    verify_tiles(index)
+    return index
+
+
+def _check_tiles(kept: Path, digest: str, given: Path) -> None:
+    if open_tiles(kept).digest != digest:
+        raise InvalidInput(
+            f"{kept.parent} holds tiles of other images than {given}; "
+            "leave --tiles out to use those, or name another output folder"
+        )
+
+
+def _digest_of(images: Path, out: Path, workers: int | None, on_skip: Skipped | None) -> str:
+    """Identity of the index that these images give."""
+    with tempfile.TemporaryDirectory(dir=out, prefix=".", suffix=DRAFT) as draft:
+        return _built(images, Path(draft) / "tiles", workers, on_skip).digest
+
+
+def _built(images: Path, folder: Path, workers: int | None, on_skip: Skipped | None) -> TileIndex:
     found = read_set(images)
     if len(found) < 2:
         raise InvalidInput(
             f"mosaic and stickers need at least 2 tiles, found 1 image in {images}; give more with --tiles"
         )
     paths = [found.path(file) for file in found.frame["file"]]
-    return build_tiles(paths, kept, workers=workers or os.cpu_count() or 1, on_skip=on_skip)
+    count = workers if workers is not None else os.cpu_count() or 1
+    return build_tiles(paths, folder, workers=count, on_skip=on_skip)
 
 
 def spectrum_beside(
-    out: Path, sources: StimulusSet, *, prepare: Preparation | None = None, given: Path | None = None
+    out: Path,
+    sources: StimulusSet,
+    *,
+    prepare: Preparation | None = None,
+    given: Path | None = None,
+    on_skip: Skipped | None = None,
 ) -> Spectrum:
-    """The spectrum given as a file, else the one in `out`, else the mean over all sources, then kept in `out`."""
+    """The spectrum given as a file, else the one in `out`, else the mean over all sources, then kept in `out`.
+
+    If another than the one given is kept already, the given one is refused. A source that cannot be used is refused,
+    or told to `on_skip` and left out.
+    """
     kept = out / "spectrum.npy"
-    if given is not None or kept.exists():
-        return read_spectrum(given or kept)
-    pixels = map(sources.pixels, sources.frame["file"])
-    spectrum = mean_spectrum(map(prepare, pixels) if prepare else pixels)
+    there = read_spectrum(kept) if kept.exists() else None
+    if given is not None:
+        spectrum = read_spectrum(given)
+        if there is not None and there.digest != spectrum.digest:
+            raise InvalidInput(
+                f"{out} holds another spectrum than {given}; "
+                "leave --spectrum out to use it, or name another output folder"
+            )
+        return spectrum
+    if there is not None:
+        return there
+    spectrum = mean_spectrum(_prepared(sources, prepare, on_skip))
     spectrum.save(kept)
     return spectrum
+
+
+def _prepared(sources: StimulusSet, prepare: Preparation | None, on_skip: Skipped | None) -> Iterator[Bytes]:
+    for file in sources.frame["file"]:
+        try:
+            pixels = sources.pixels(file)
+            ready = checked(prepare(pixels) if prepare else pixels)
+        except (InvalidInput, OSError) as error:
+            path = str(sources.path(file))
+            reason = str(error) if path in str(error) else f"{path}: {error}"
+            if on_skip is None:
+                raise InvalidInput(reason) from error
+            on_skip(reason)
+        else:
+            yield ready

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath
 from platform import python_version
 from typing import Any
@@ -26,18 +26,23 @@ from typing import Any
 import polars as pl
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.images import ENDINGS, Bytes, digest, read_image
+from cosight.stimuli.images import ENDINGS, Bytes, checked, digest, read_image
+from cosight.stimuli.prepare import Preparation
 from cosight.trials.files import new_file
 from cosight.trials.model_vs_human import image_name
 
 __all__ = [
     "MANIFEST",
     "SCHEMA",
+    "SourceImage",
     "StimulusSet",
     "Verification",
     "as_frame",
+    "file_stamp",
     "image_files",
     "read_set",
+    "sample",
+    "source_image",
     "verify",
     "versions",
     "write_manifest",
@@ -108,6 +113,43 @@ class Verification:
         return not (self.changed or self.missing or self.broken)
 
 
+@dataclass(frozen=True, slots=True)
+class SourceImage:
+    """A source as it was read (`pixels`, `digest`) and as it goes into what is made of it (`ready`)."""
+
+    pixels: Bytes
+    ready: Bytes
+    digest: str
+
+
+def source_image(
+    stimuli: StimulusSet, file: str, prepare: Preparation | None = None, *, expected: str | None = None
+) -> SourceImage:
+    """Read, prepare and check one image of a set; whatever is wrong with it is told with its name.
+
+    `expected` is the digest that the set's manifest has for it, where it has one.
+    """
+    path = stimuli.path(file)
+    try:
+        pixels = read_image(path)
+        ready = checked(prepare(pixels) if prepare else pixels)
+    except FileNotFoundError as error:
+        raise InvalidInput(
+            f"{path} is not there, or a link to nothing; remove it from the set, or put it back"
+        ) from error
+    except InvalidInput as error:
+        raise InvalidInput(str(error) if str(path) in str(error) else f"{path}: {error}") from error
+    found = digest(pixels)
+    if expected is not None and found != expected:
+        raise InvalidInput(f"{path} has other pixels than its manifest says; verify the set, or make it again")
+    return SourceImage(pixels, ready, found)
+
+
+def file_stamp(path: Path) -> str:
+    """sha256 of a file's bytes; "missing" where there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
+
+
 def read_set(path: str | Path) -> StimulusSet:
     """Read a stimulus set, or a folder of images in one of the layouts above. No image is decoded."""
     root = Path(path)
@@ -125,9 +167,21 @@ def read_set(path: str | Path) -> StimulusSet:
 
 
 def image_files(root: Path) -> list[str]:
-    """Images below a folder by their ending, as relative POSIX paths in order; hidden files are left out."""
-    found = (p.relative_to(root) for p in root.rglob("*") if p.suffix.lower() in ENDINGS and p.is_file())
-    return sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
+    """Images below a folder by their ending, as relative POSIX paths in order; hidden ones are left out.
+
+    Links to folders are followed; a link to nothing is listed, so that whoever reads it says so.
+    """
+    found: list[str] = []
+    seen: set[str] = set()  # folders, by where they really are: a link may lead back up
+    for folder, folders, names in os.walk(root, followlinks=True):
+        if (real := os.path.realpath(folder)) in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        images = (name for name in names if name.lower().endswith(ENDINGS) and not name.startswith("."))
+        found += (Path(folder, name).relative_to(root).as_posix() for name in images)
+    return sorted(found)
 
 
 def as_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
@@ -156,7 +210,9 @@ def _read_manifest(root: Path) -> StimulusSet:
         frame = pl.read_parquet(path)
         facts = json.loads(pl.read_parquet_metadata(path).get(_FACTS, "{}"))
     except (pl.exceptions.PolarsError, json.JSONDecodeError) as error:
-        raise InvalidInput(f"{path} is not a manifest that can be read: {error}; make the set again") from error
+        raise InvalidInput(
+            f"{path} is not a manifest that can be read: {error}; remove {root} and make it again"
+        ) from error
     for name in ("stimulus", "file"):
         if name not in frame.columns or frame[name].null_count():
             raise InvalidInput(f"a manifest names each stimulus and its file, {path} lacks {name}; make the set again")
@@ -174,10 +230,17 @@ def write_manifest(root: Path, frame: pl.DataFrame, facts: Mapping[str, Any]) ->
         frame.write_parquet(draft, compression="zstd", metadata={_FACTS: text})
 
 
-def versions() -> dict[str, str]:
-    """Versions of everything that may change a pixel."""
-    packages = ("cosight", "numpy", "opencv-python-headless", "pillow", "numba")
-    return {"python": python_version()} | {name: version(name) for name in packages}
+def versions(packages: Iterable[str] = ()) -> dict[str, str]:
+    """Versions of what may change a pixel: the libraries that all stimuli pass through, and `packages`."""
+    always = ("cosight", "numpy", "opencv-python-headless", "pillow", "numba", "scipy")
+    return {"python": python_version()} | {name: _version(name) for name in (*always, *packages)}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # OpenCV under another of its names, a model of one's own without timm
+        return "not installed"
 
 
 def verify(stimuli: StimulusSet, *, progress: Callable[[int, int, str], None] | None = None) -> Verification:

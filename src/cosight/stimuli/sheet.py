@@ -71,6 +71,7 @@ def sheet_of(stimuli: StimulusSet, *, pictures: int = 10) -> list[SheetRow]:
     frame = stimuli.frame
     if not frame["level"].null_count():
         frame = frame.filter(pl.col("parent") == pl.col("parent").sort_by("image", "file").first())
+        frame = frame.sort("file").unique(["kind", "condition", "level"], keep="first")  # a source may be there twice
     rows = []
     for (name,), part in frame.sort("kind", "level", "file").group_by("kind", maintain_order=True):
         shown = part.head(pictures).select("file", "condition", "level", "kind").iter_rows(named=True)

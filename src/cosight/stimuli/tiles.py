@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from itertools import islice
 from multiprocessing import get_context
 from multiprocessing.pool import Pool
@@ -24,16 +23,26 @@ from numba import njit
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.images import ENDINGS, Bytes, Floats, as_bytes, checked, digest, read_image
+from cosight.stimuli.images import Bytes, Floats, as_bytes, checked, digest, read_image
+from cosight.stimuli.sets import image_files, versions
 from cosight.trials.files import new_folder
 
-__all__ = ["TILE_SIDES", "Tile", "TileIndex", "build_tiles", "nearest_tiles", "open_tiles", "tile_of"]
+__all__ = [
+    "TILE_SIDES",
+    "Tile",
+    "TileIndex",
+    "build_tiles",
+    "nearest_tiles",
+    "open_tiles",
+    "tile_of",
+    "verify_tiles",
+]
 
 TILE_SIDES = (4, 6, 8, 16, 28)  # pixels; LAION-C's mosaic, 16 its stickers too (Li et al. 2025, tables 2 and 6)
 _FORMAT = 1
 _LEAF = 16  # tiles a leaf of the search tree holds at most; 8 to 32 are about as fast
 _BLOCK = 4096  # tiles written at a time
-_ARRAYS = ("digests", "means", "order", "leaves", "boxes")  # all but the last have a row a tile
+_ARRAYS = ("digests", "means", "order", "leaves", "boxes")
 
 Whole = NDArray[np.int64]
 Skipped = Callable[[str], None]
@@ -100,7 +109,7 @@ def build_tiles(
 def _files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise InvalidInput(f"tiles are made from a folder of images, got {folder}; name one that exists")
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS and path.is_file())
+    return [folder / file for file in image_files(folder)]
 
 
 @contextmanager
@@ -157,7 +166,7 @@ def _write(tiles: Iterable[Tile], folder: Path) -> None:
     for block in _sorted_thumbnails(raw, first, folder):
         identity.update(block)
     raw.unlink()
-    about = {"format": _FORMAT, "tiles": len(digests), "digest": identity.hexdigest(), "versions": _versions()}
+    about = {"format": _FORMAT, "tiles": len(digests), "digest": identity.hexdigest(), "versions": versions()}
     (folder / "tiles.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
@@ -175,16 +184,15 @@ def _sorted_thumbnails(raw: Path, places: Whole, folder: Path) -> Iterator[bytes
         kept.flush()
 
 
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ("cosight", "numpy", "opencv-python-headless", "pillow")}
-
-
 def _thumbnails(folder: Path, side: int) -> Path:
     return folder / f"thumbnails_{side}.npy"
 
 
 def open_tiles(folder: Path) -> TileIndex:
-    """A tile index that was built before; its arrays stay on disk until they are used."""
+    """A tile index that was built before; its arrays stay on disk until they are used.
+
+    What could lead a search out of its arrays is refused; whether the tiles are those once built, `verify_tiles` tells.
+    """
     about = folder / "tiles.json"
     if not about.is_file():
         raise InvalidInput(f"a tile index is a folder with tiles.json, got {folder}; build one with build_tiles")
@@ -192,18 +200,61 @@ def open_tiles(folder: Path) -> TileIndex:
         facts = json.loads(about.read_text(encoding="utf-8"))
         arrays = {name: _opened(folder / f"{name}.npy") for name in _ARRAYS}
         thumbnails = {side: _opened(_thumbnails(folder, side)) for side in TILE_SIDES}
-        rows = {facts["tiles"], *(len(arrays[name]) for name in _ARRAYS[:-1]), *map(len, thumbnails.values())}
-        same = facts["format"] == _FORMAT and len(rows) == 1
-        identity = str(facts["digest"])
+        count, same, identity = int(facts["tiles"]), facts["format"] == _FORMAT, str(facts["digest"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"the tile index {folder} is broken: {error}; build it again") from error
-    if not same:
+    if not (same and count > 0 and _fits(count, arrays, thumbnails)):
         raise InvalidInput(f"the tile index {folder} is of another format or incomplete; build it again")
+    if not _searchable(count, arrays):
+        raise InvalidInput(f"the tile index {folder} is broken: its search tree leads nowhere; build it again")
     return TileIndex(folder.absolute(), identity, thumbnails=thumbnails, **arrays)
 
 
 def _opened(path: Path) -> NDArray[Any]:
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))  # a plain array over the map, as numba wants it
+    return np.asarray(np.lib.format.open_memmap(path, mode="r"))  # a plain array over the map, as numba wants it
+
+
+def _fits(count: int, arrays: Mapping[str, NDArray[Any]], thumbnails: Mapping[int, NDArray[Any]]) -> bool:
+    """Whether each array has the type, the shape and the layout that are due for `count` tiles."""
+    due: list[tuple[NDArray[Any], tuple[int, ...], str]] = [
+        (arrays["digests"], (count,), "S64"),
+        (arrays["means"], (count, 3), "f4"),
+        (arrays["order"], (count,), "i4"),
+        (arrays["leaves"], (count, 3), "f4"),
+        (arrays["boxes"], (2 << _depth(count), 6), "f4"),
+        *((thumbnails[side], (count, side, side, 3), "u1") for side in TILE_SIDES),
+    ]
+    return all(a.shape == shape and a.dtype == np.dtype(kind) and a.flags.c_contiguous for a, shape, kind in due)
+
+
+def _searchable(count: int, arrays: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether every step of a search ends at a tile: compiled code follows these numbers unchecked."""
+    order = arrays["order"]
+    finite = all(np.isfinite(arrays[name]).all() for name in ("means", "leaves", "boxes"))
+    return finite and int(order.min()) >= 0 and int(order.max()) < count
+
+
+def verify_tiles(index: TileIndex) -> None:
+    """Read the whole index and refuse it unless tiles and search tree are those that were built."""
+    identity = hashlib.sha256(index.digests.tobytes() + index.means.tobytes())
+    for side in TILE_SIDES:
+        identity.update(index.thumbnails[side].data)
+    if identity.hexdigest() != index.digest:
+        raise InvalidInput(f"the tile index {index.path} has changed since it was built; build it again")
+    whole = (np.bincount(index.order, minlength=len(index)) == 1).all()  # each tile once
+    same = whole and (index.leaves == index.means[index.order]).all()
+    if not same or not (index.boxes == _boxes_of(index.leaves)).all():
+        raise InvalidInput(f"the search tree of the tile index {index.path} does not fit its tiles; build it again")
+
+
+def _boxes_of(leaves: Floats) -> Floats:
+    """Lowest and highest colour under each node, tiles in the tree's order: how the tree splits them is not asked."""
+    boxes = np.empty((2 << _depth(len(leaves)), 6), np.float32)
+    for node in range(1, len(boxes)):
+        start, _, end = _span(len(leaves), node)
+        boxes[node] = (*leaves[start:end].min(axis=0), *leaves[start:end].max(axis=0))
+    boxes[0] = boxes[1]
+    return boxes
 
 
 def nearest_tiles(index: TileIndex, colours: NDArray[np.float64], *, without: int | None = None) -> Whole:
@@ -223,24 +274,30 @@ def _tree(means: Floats) -> tuple[NDArray[np.int32], Floats]:
     Node k at depth d holds tiles `n * (k - 2**d) >> d` up to where its neighbour's begin, so no bounds are stored.
     """
     count = len(means)
-    depth = max(0, int(np.ceil(np.log2(count / _LEAF))))
+    depth = _depth(count)
     order, boxes = np.arange(count, dtype=np.int32), np.empty((2 << depth, 6), np.float32)
     for node in range(1, 2 << depth):
-        level = node.bit_length() - 1
-        start, middle, end = (count * place >> (level + 1) for place in _thirds(node, level))
+        start, middle, end = _span(count, node)
         part = order[start:end]
         low, high = means[part].min(axis=0), means[part].max(axis=0)
         boxes[node] = (*low, *high)
-        if level < depth:
+        if node < 1 << depth:
             keys = means[part, np.argmax(high - low)]
             order[start:end] = part[np.argpartition(keys, middle - start)]
     boxes[0] = boxes[1]  # node 0 is not used
     return order, boxes
 
 
-def _thirds(node: int, level: int) -> tuple[int, int, int]:
+def _depth(count: int) -> int:
+    return max(0, int(np.ceil(np.log2(count / _LEAF))))
+
+
+def _span(count: int, node: int) -> tuple[int, int, int]:
+    """Where a node's tiles begin, where those of its second child do, and where they end."""
+    level = node.bit_length() - 1
     first = 2 * (node - (1 << level))
-    return first, first + 1, first + 2
+    start, middle, end = (count * place >> (level + 1) for place in (first, first + 1, first + 2))
+    return start, middle, end
 
 
 @njit(cache=True)

@@ -11,20 +11,25 @@ from pathlib import Path
 
 from cosight.errors import InvalidInput
 
-__all__ = ["new_file", "new_folder"]
+__all__ = ["DRAFT", "new_file", "new_folder"]
+
+DRAFT = ".cosight-draft"  # how the names of unfinished files and folders end
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
     """A path to write to; it takes the place of `path` when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=DRAFT)  # short, however long the name
     os.close(handle)
     draft = Path(name)
     try:
         yield draft
         draft.chmod(0o644)  # mkstemp makes files only their owner can read
         draft.replace(path)
+    except OSError as error:  # a full disk, a folder of that name: what the reader knows is the file, not its draft
+        error.filename = str(path)
+        raise
     finally:
         draft.unlink(missing_ok=True)
 
@@ -35,7 +40,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InvalidInput(f"the output folder must be new or empty, got {path}; name another or remove it first")
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    draft = Path(tempfile.mkdtemp(dir=path.parent, prefix=".", suffix=DRAFT))
     try:
         yield draft
         draft.chmod(0o755)

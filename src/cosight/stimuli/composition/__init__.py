@@ -3,13 +3,13 @@ cut out, pasted and joined. Each way is a table first (`prompt_table`, `plan_com
 (`generate`, `make_composite`).
 """
 
-from cosight.stimuli.composition.backgrounds import GROUNDS, fitted, plain_ground
+from cosight.stimuli.composition.backgrounds import GROUNDS, covering, plain_ground
 from cosight.stimuli.composition.compositing import paste
 from cosight.stimuli.composition.diffusion import generate
 from cosight.stimuli.composition.hybrids import SPLITS, hybrid
 from cosight.stimuli.composition.magicmix import mix
 from cosight.stimuli.composition.masks import Foreground, foreground_mask, mask_beside
-from cosight.stimuli.composition.pipelines import load_pipeline, text_to_image
+from cosight.stimuli.composition.pipelines import load_pipeline, pipeline_identity, text_to_image
 from cosight.stimuli.composition.plans import COMPOSITE_SCHEMA, DoubtfulMask, make_composite, plan_composites
 from cosight.stimuli.composition.prompts import PROMPT_SCHEMA, PromptFacts, prompt_facts, prompt_table
 
@@ -21,7 +21,7 @@ __all__ = [
     "DoubtfulMask",
     "Foreground",
     "PromptFacts",
-    "fitted",
+    "covering",
     "foreground_mask",
     "generate",
     "hybrid",
@@ -30,6 +30,7 @@ __all__ = [
     "mask_beside",
     "mix",
     "paste",
+    "pipeline_identity",
     "plain_ground",
     "plan_composites",
     "prompt_facts",

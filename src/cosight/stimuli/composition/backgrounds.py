@@ -6,9 +6,9 @@ import cv2
 import numpy as np
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.images import Bytes, Image, as_bytes, checked
+from cosight.stimuli.images import Bytes, Image, as_bytes, checked, in_colour
 
-__all__ = ["GROUNDS", "fitted", "plain_ground"]
+__all__ = ["GROUNDS", "covering", "plain_ground"]
 
 # sRGB of the CSS colours purple, pink, red and darkorange; the paper gives words only
 _COLOURS = {"purple": (128, 0, 128), "pink": (255, 192, 203), "red": (255, 0, 0), "bright orange": (255, 140, 0)}
@@ -43,13 +43,12 @@ def _static(height: int, width: int, rng: np.random.Generator) -> Bytes:
     grain = max(1, height // 200)
     noise = rng.integers(0, 256, (-(-height // grain), -(-width // grain)), np.uint8)
     grains = np.repeat(np.repeat(noise, grain, axis=0), grain, axis=1)[:height, :width]
-    return np.repeat(grains[:, :, None], 3, axis=2)
+    return in_colour(grains)
 
 
-def fitted(image: Image, *, height: int, width: int) -> Bytes:
-    """The middle of a photo with the wanted sides' ratio, resized to them; grey becomes RGB."""
-    pixels = as_bytes(checked(image))
-    pixels = pixels if pixels.ndim == 3 else np.repeat(pixels[:, :, None], 3, axis=2)
+def covering(image: Image, *, height: int, width: int) -> Bytes:
+    """A photo that covers these sides: its middle of their ratio, resized to them; grey becomes RGB."""
+    pixels = in_colour(as_bytes(checked(image)))
     scale = min(pixels.shape[0] / height, pixels.shape[1] / width)
     high, wide = max(1, round(height * scale)), max(1, round(width * scale))
     top, left = (pixels.shape[0] - high) // 2, (pixels.shape[1] - wide) // 2

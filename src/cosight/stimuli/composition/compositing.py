@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.composition.backgrounds import fitted
+from cosight.stimuli.composition.backgrounds import covering
 from cosight.stimuli.composition.masks import Mask, checked_mask
 from cosight.stimuli.images import Bytes, Floats, Image, checked
 
@@ -44,8 +44,8 @@ def paste(
     lightness and its mean tint towards the ground's. No shadow is drawn and no light turned: a careful eye sees it.
     """
     _check(share=share, feather=feather, match=match)
-    pixels = fitted(checked(object_image), height=object_image.shape[0], width=object_image.shape[1])
-    ground = fitted(checked(background), height=background.shape[0], width=background.shape[1])
+    pixels = covering(checked(object_image), height=object_image.shape[0], width=object_image.shape[1])
+    ground = covering(checked(background), height=background.shape[0], width=background.shape[1])
     cutout = _cutout(pixels, checked_mask(mask, pixels.shape[:2]))
     cutout = _scaled(cutout, ground.shape[:2], rng.uniform(*share))
     cutout = _softened(cutout, feather * min(ground.shape[:2]) / 256)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.composition.backgrounds import fitted
+from cosight.stimuli.composition.backgrounds import covering
 from cosight.stimuli.composition.compositing import paste
 from cosight.stimuli.composition.masks import Mask, checked_mask, largest_piece
 from cosight.stimuli.composition.seams import Blend, check_blend, joined, seam
@@ -66,11 +66,11 @@ def hybrid(
 def _parts(first: Image, second: Image, masks: tuple[Image, Image] | None, *, mirror: bool) -> tuple[_Part, _Part]:
     """Both pictures at the first's size, the second mirrored or not and, where there are masks, laid over the first."""
     height, width = first.shape[:2]
-    one = fitted(first, height=height, width=width)
+    one = covering(first, height=height, width=width)
     if masks is None:
-        two, everywhere = fitted(second, height=height, width=width), np.ones((height, width), bool)
+        two, everywhere = covering(second, height=height, width=width), np.ones((height, width), bool)
         return _Part(one, everywhere), _Part(two[:, ::-1] if mirror else two, everywhere)
-    two = fitted(second, height=second.shape[0], width=second.shape[1])
+    two = covering(second, height=second.shape[0], width=second.shape[1])
     inside = checked_mask(masks[1], second.shape)
     two, inside = (two[:, ::-1], inside[:, ::-1]) if mirror else (two, inside)
     part = _Part(one, checked_mask(masks[0], first.shape))

@@ -9,7 +9,7 @@ import numpy as np
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.composition.pipelines import Pipeline, seeded
-from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, as_floats, checked
+from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, as_floats, checked, in_colour
 
 __all__ = ["mix"]
 
@@ -74,8 +74,7 @@ def _pixels(image: Image) -> Floats:
             f"the sides of an image to mix must be multiples of {_GRID}, got {image.shape[1]} x {image.shape[0]};"
             " resize it first"
         )
-    floats = as_floats(image)
-    return floats if floats.ndim == 3 else np.repeat(floats[:, :, None], 3, axis=2)
+    return as_floats(in_colour(image))
 
 
 def _encoded(vae: Any, pixels: Floats) -> Any:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, checked, read_image
+from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, checked, in_colour, read_image
 
-__all__ = ["Foreground", "Mask", "checked_mask", "foreground_mask", "largest_piece", "mask_beside"]
+__all__ = ["Foreground", "Mask", "checked_mask", "foreground_mask", "largest_piece", "mask_beside", "mask_path"]
 
 Mask = NDArray[np.bool_]
 
@@ -66,9 +66,18 @@ def checked_mask(mask: Image, shape: tuple[int, ...]) -> Mask:
     return inside
 
 
+def mask_path(photo: Path) -> Path:
+    """Where a photo's mask is looked for: NAME.mask.png beside it.
+
+    >>> mask_path(Path("zebra/1.jpg")).as_posix()
+    'zebra/1.mask.png'
+    """
+    return photo.with_suffix(".mask.png")
+
+
 def mask_beside(photo: Path) -> Bytes | None:
     """The mask kept beside a photo as NAME.mask.png (white is the object), or None where there is none."""
-    path = photo.with_suffix(".mask.png")
+    path = mask_path(photo)
     if not path.is_file():
         return None
     mask = read_image(path)
@@ -83,7 +92,7 @@ def foreground_mask(image: Image) -> Foreground:
     result, and give a mask of your own where it is wrong. Refused when what is found fills too little or too much of
     the photo or too much of its edge, or has the colours of what is around it.
     """
-    pixels = _colour(as_bytes(checked(image)))
+    pixels = in_colour(as_bytes(checked(image)))
     height, width = pixels.shape[:2]
     scale = min(1.0, _WORK / max(height, width))
     size = (max(8, round(width * scale)), max(8, round(height * scale)))
@@ -104,10 +113,6 @@ def foreground_mask(image: Image) -> Foreground:
 def _plausible(found: Foreground) -> bool:
     fills = _SHARES[0] <= found.share <= _SHARES[1]
     return fills and found.border <= _MOST_BORDER and found.contrast >= _LEAST_CONTRAST
-
-
-def _colour(pixels: Bytes) -> Bytes:
-    return pixels if pixels.ndim == 3 else np.repeat(pixels[:, :, None], 3, axis=2)
 
 
 def _prior(small: Bytes) -> Floats:

@@ -1,7 +1,9 @@
-"""Text-to-image pipelines of diffusers: loading one, asking it for an image."""
+"""Text-to-image pipelines of diffusers: loading one, what it is, asking it for an image."""
 
 from __future__ import annotations
 
+import hashlib
+from functools import lru_cache
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -12,27 +14,64 @@ from cosight.errors import InvalidInput
 from cosight.stimuli.images import Bytes, as_bytes, checked
 from cosight.torchvision_ops import import_torchvision
 
-__all__ = ["Pipeline", "load_pipeline", "seeded", "text_to_image"]
+__all__ = ["Pipeline", "load_pipeline", "pipeline_identity", "seeded", "text_to_image"]
 
 Pipeline = Any  # any diffusers text-to-image pipeline: pipeline(prompt=, negative_prompt=, generator=, ...).images
 
+_INDEX = "model_index.json"
+_MADE_OF = (".json", ".model", ".safetensors", ".txt")  # settings, tokenizers and weights; no pictures, no pickles
 _EXTRA = "pip install 'cosight[diffusion]', with a torchvision made for this torch"
 
 
 def load_pipeline(name: str | Path, *, device: str = "cpu") -> Pipeline:
     """A text-to-image pipeline by its hub name or from a folder; weights as safetensors only, progress bars off."""
+    folder = Path(name).expanduser()
+    pipeline = _asked("from_pretrained", str(folder if folder.is_dir() else name))
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline.to(device)
+
+
+def pipeline_identity(name: str | Path) -> str:
+    """What a pipeline is: sha256 of a folder's settings and weights, or a hub name with its commit (NAME@COMMIT).
+
+    A pipeline of the hub is fetched if it is not there yet.
+    """
+    folder = Path(name).expanduser()
+    if (folder / _INDEX).is_file():
+        return _folder_digest(folder)
+    if folder.is_dir():
+        raise InvalidInput(f"a folder with a pipeline holds {_INDEX}, {name} does not; name the folder it was saved to")
+    fetched = Path(_asked("download", str(name)))
+    return f"{name}@{fetched.name}"  # the hub's client keeps each commit in a folder of that name
+
+
+def _folder_digest(folder: Path) -> str:
+    files = (path for path in folder.rglob("*") if path.suffix in _MADE_OF and path.is_file())
+    names = sorted((path.relative_to(folder).as_posix(), path) for path in files)
+    seen = [(name, path, path.stat()) for name, path in names if not any(p.startswith(".") for p in name.split("/"))]
+    lines = [f"{name} {_file_digest(path, stat.st_size, stat.st_mtime_ns)}\n" for name, path, stat in seen]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _file_digest(path: Path, size: int, changed: int) -> str:
+    """Weights are gigabytes: read in pieces, and again only when the file has changed."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _asked(what: str, name: str) -> Any:
+    """The answer of one of diffusers' class methods about the pipeline of this name."""
     try:
         import_torchvision()  # which transformers may import
         from diffusers import DiffusionPipeline
     except (ImportError, RuntimeError) as error:
         raise InvalidInput(f"making images from text needs diffusers, got: {_one_line(error)}; {_EXTRA}") from error
     try:
-        pipeline = DiffusionPipeline.from_pretrained(str(name), use_safetensors=True)  # type: ignore[no-untyped-call]
+        return getattr(DiffusionPipeline, what)(name, use_safetensors=True)
     except (OSError, ValueError, RuntimeError, ImportError, AttributeError, KeyError, TypeError) as error:
-        way_out = "give a folder with model_index.json and safetensors weights, or go online once with a hub name"
+        way_out = f"give a folder with {_INDEX} and safetensors weights, or go online once with a hub name"
         raise InvalidInput(f"{name} is no pipeline that can be loaded: {_one_line(error)}; {way_out}") from error
-    pipeline.set_progress_bar_config(disable=True)
-    return pipeline.to(device)
 
 
 def _one_line(error: BaseException) -> str:

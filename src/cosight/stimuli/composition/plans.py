@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.composition.backgrounds import GROUNDS, fitted, plain_ground
+from cosight.stimuli.composition.backgrounds import GROUNDS, covering, plain_ground
 from cosight.stimuli.composition.compositing import paste
 from cosight.stimuli.composition.hybrids import SPLITS, hybrid
 from cosight.stimuli.composition.masks import checked_mask, foreground_mask
@@ -147,7 +147,7 @@ def make_composite(
 def _ground(name: str, load: Callable[[str], Image], size: int, rng: np.random.Generator) -> Bytes:
     if name in GROUNDS:
         return plain_ground(name, height=size, width=size, rng=rng)
-    return fitted(load(name), height=size, width=size)
+    return covering(load(name), height=size, width=size)
 
 
 def _mask(file: str, photo: Image, given: Callable[[str], Image | None], doubtful: bool) -> Image:

@@ -50,7 +50,7 @@ def along_line(image: Floats, *, radius: int, sigma: float, degrees: float) -> F
     return out
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True)
 def _tapped(padded, down, across, weights, out):  # type: ignore[no-untyped-def]
     """out[y, x] = sum of weights[k] * padded[y + down[k], x + across[k]], the outermost row continued."""
     height, width = out.shape
@@ -102,7 +102,7 @@ def mirrored_filter(image: Floats, kernel: Floats) -> Floats:
     return out
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True)
 def _boxed(padded, boxes, channels, out):  # type: ignore[no-untyped-def]
     height, width = out.shape
     reach = len(boxes) - 1
@@ -163,7 +163,7 @@ def _split(places: NDArray[Any], length: int) -> tuple[NDArray[np.int64], Floats
     return whole, (places - whole).astype(np.float32)
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True)
 def _add_read(total, image, channels, top, down, left, across):  # type: ignore[no-untyped-def]
     first, last = left[0], left[-1] + 2 * channels
     line = np.empty(image.shape[1], np.float32)

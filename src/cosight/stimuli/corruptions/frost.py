@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.corruptions.crystals import grow
-from cosight.stimuli.images import ENDINGS, Bytes, Floats, digest
+from cosight.stimuli.images import ENDINGS, Bytes, Floats, digest, read_image
 
 __all__ = ["FrostTextures", "load_textures", "procedural_textures"]
 
@@ -35,18 +35,22 @@ class FrostTextures:
 
 
 def load_textures(folder: Path) -> FrostTextures:
-    """Every picture of a folder, in the order of their names; transparency is left out."""
-    files = sorted(file for file in folder.iterdir() if file.suffix.lower() in ENDINGS)
+    """Every picture of a folder, in the order of their names; hidden files are left out, grey ones made RGB.
+
+    A picture is refused as a source would be: ImageNet-C's own have an alpha channel, but an opaque one.
+    """
+    if not folder.is_dir():
+        raise InvalidInput(f"frost textures are a folder of pictures, got {folder}; name one that exists")
+    names = (file for file in folder.iterdir() if file.suffix.lower() in ENDINGS and not file.name.startswith("."))
+    files = sorted(names)
     if not files:
         raise InvalidInput(f"a folder of frost textures holds pictures, {folder} has none; name another")
     return FrostTextures.of(tuple(map(_read_colours, files)))
 
 
 def _read_colours(file: Path) -> Bytes:
-    pixels = cv2.imdecode(np.frombuffer(file.read_bytes(), dtype=np.uint8), cv2.IMREAD_COLOR_RGB)
-    if pixels is None:
-        raise InvalidInput(f"{file} is not an image that can be read; remove it or mend it")
-    return pixels  # type: ignore[return-value]
+    pixels = read_image(file)
+    return pixels if pixels.ndim == 3 else cv2.cvtColor(pixels, cv2.COLOR_GRAY2RGB)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ def severity_step(kind: Kind, severity: int, variant: Variant = "visalign") -> i
     if variant not in get_args(Variant):
         raise InvalidInput(f"variant must be {' or '.join(get_args(Variant))}, got {variant}")
     step = kind.step(str(severity), word="severity")
+    if variant == "imagenet-c" and IMAGENET_C not in kind.citation:
+        raise InvalidInput(f'ImageNet-C has no {kind.name}; variant "visalign" has it')
     if variant == "imagenet-c" and step >= _IMAGENET_C_SEVERITIES:
         raise InvalidInput(
             f"severity of {kind.name} must be 1 to {_IMAGENET_C_SEVERITIES} in ImageNet-C, got {severity}; "

@@ -76,7 +76,7 @@ def plasma(side: int, *, decay: float, rng: np.random.Generator) -> Floats:
     return draws
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True)
 def _grown(field, decay):  # type: ignore[no-untyped-def]
     """Turn uniform draws in [-1, 1) into the fractal, in place: a draw becomes a height when its grid's turn comes."""
     full = len(field)
@@ -91,7 +91,7 @@ def _grown(field, decay):  # type: ignore[no-untyped-def]
         bound = np.float32(bound / (decay * decay))
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True)
 def _diamonds(field, step, half, bound):  # type: ignore[no-untyped-def]
     full = len(field)
     quarter = np.float32(0.25)
@@ -103,7 +103,7 @@ def _diamonds(field, step, half, bound):  # type: ignore[no-untyped-def]
             field[y + half, x + half] = bound * field[y + half, x + half] + quarter * around
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True)
 def _squares(field, step, half, bound):  # type: ignore[no-untyped-def]
     full = len(field)
     quarter = np.float32(0.25)
@@ -156,7 +156,7 @@ def _flakes(shape: tuple[int, ...], step: int, rng: np.random.Generator) -> Floa
     return along_line(flakes, radius=radius, sigma=sigma, degrees=rng.uniform(*_SNOW_DEGREES))
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True)
 def _snowed(image, grey, flakes, kept):  # type: ignore[no-untyped-def]
     height, width, channels = image.shape
     for y in range(height):

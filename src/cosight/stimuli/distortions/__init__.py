@@ -44,7 +44,7 @@ def distort(
 
     Mosaic and stickers draw from `tiles` and never use the tile of the image itself; `own` is the digest by which the
     index knows the image where that is not the digest of these very pixels (the tile was made before resizing, say).
-    `geometry="published"` glitches every image alike, as the published set does, and needs no `rng`.
+    `geometry="published"` glitches every image of one size alike, as the published set does, and needs no `rng`.
     """
     if geometry not in get_args(Geometry):
         raise InvalidInput(f"geometry must be {' or '.join(get_args(Geometry))}, got {geometry}")

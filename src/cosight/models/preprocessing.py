@@ -10,9 +10,9 @@ import numpy as np
 from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.images import Bytes, as_bytes, checked
+from cosight.stimuli.images import Bytes, as_bytes, checked, in_colour
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "CropMode", "Preparation", "fitted"]
+__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "CropMode", "Preprocessing", "preprocessed"]
 
 CropMode = Literal["center", "squash"]
 
@@ -27,7 +27,7 @@ _FILTERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Preparation:
+class Preprocessing:
     """A model's own input. `crop` is the share of the shrunk photo's side that is kept (timm's crop_pct); `crop_mode`
     says whether shrinking keeps the aspect ratio ("center") or not ("squash").
     """
@@ -56,23 +56,22 @@ class Preparation:
             )
 
 
-def fitted(image: Bytes, preparation: Preparation) -> Bytes:
+def preprocessed(image: Bytes, preprocessing: Preprocessing) -> Bytes:
     """The uint8 RGB image of the model's size that the model would see of this photo."""
-    pixels = as_bytes(checked(image))
-    colour = pixels if pixels.ndim == 3 else np.repeat(pixels[:, :, None], 3, axis=2)
-    height, width = _shrunk(colour.shape[:2], preparation)
+    colour = in_colour(as_bytes(checked(image)))
+    height, width = _shrunk(colour.shape[:2], preprocessing)
     photo = Pillow.fromarray(colour)
     if (height, width) != colour.shape[:2]:
-        photo = photo.resize((width, height), _FILTERS[preparation.interpolation])
-    rows, columns = preparation.size
+        photo = photo.resize((width, height), _FILTERS[preprocessing.interpolation])
+    rows, columns = preprocessing.size
     top, left = round((height - rows) / 2), round((width - columns) / 2)
     return np.array(photo)[top : top + rows, left : left + columns].copy()
 
 
-def _shrunk(size: tuple[int, ...], preparation: Preparation) -> tuple[int, int]:
+def _shrunk(size: tuple[int, ...], preprocessing: Preprocessing) -> tuple[int, int]:
     """Size before the cut. Sides are rounded down, as torchvision and timm do, so that the pixels are theirs."""
-    rows, columns = (int(side / preparation.crop) for side in preparation.size)
-    if preparation.crop_mode == "squash":
+    rows, columns = (int(side / preprocessing.crop) for side in preprocessing.size)
+    if preprocessing.crop_mode == "squash":
         return rows, columns
     height, width = size
     if rows * width <= columns * height:  # the width decides
