@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from cosight.errors import InvalidInput
@@ -62,3 +64,8 @@ def test_a_file_is_no_folder(tmp_path):
     with pytest.raises(InvalidInput, match="name another"), new_folder(target):
         pytest.fail("the block must not be entered")
     assert target.read_text() == "a file"
+
+
+def test_a_full_disk_is_told_with_the_file_that_did_not_fit(tmp_path):
+    with pytest.raises(OSError, match=r"No space left on device: '.*trials\.csv'"), new_file(tmp_path / "trials.csv"):
+        raise OSError(errno.ENOSPC, "No space left on device")

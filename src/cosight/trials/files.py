@@ -28,7 +28,8 @@ def new_file(path: Path) -> Iterator[Path]:
         draft.chmod(0o644)  # mkstemp makes files only their owner can read
         draft.replace(path)
     except OSError as error:  # a full disk, a folder of that name: what the reader knows is the file, not its draft
-        error.filename = str(path)
+        if error.errno is not None:
+            error.filename = str(path)
         raise
     finally:
         draft.unlink(missing_ok=True)
