@@ -28,7 +28,7 @@ class Size:
     repeats: int
 
 
-FULL = Size(60, 2)
+FULL = Size(300, 1)
 
 
 def lines(size: Size) -> list[Line]:

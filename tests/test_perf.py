@@ -20,12 +20,12 @@ from cosight.trials.reading import read
 def perf():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(Path(__file__).parents[1])  # scripts beside the package, not part of it
-        from perf import corruptions, coverage, distortions, lines, making, reading, run
+        from perf import corruptions, distortions, interval_coverage, lines, making, reading, run
 
         yield SimpleNamespace(
             **{
                 m.__name__.removeprefix("perf."): m
-                for m in (corruptions, coverage, distortions, lines, making, reading, run)
+                for m in (corruptions, distortions, interval_coverage, lines, making, reading, run)
             }
         )
 
@@ -138,9 +138,9 @@ def test_coverage_prints_every_table(perf, monkeypatch, capsys):
         asked.append((case.name, studies))
         return SimpleNamespace(truth=0.5, n=200, share=0.95, below=0.02, above=0.03, wideness=1.0)
 
-    monkeypatch.setattr(perf.coverage, "coverage", instead)
-    monkeypatch.setattr("sys.argv", ["coverage.py", "--studies", "7"])
-    perf.coverage.main()
+    monkeypatch.setattr(perf.interval_coverage, "coverage", instead)
+    monkeypatch.setattr("sys.argv", ["interval_coverage.py", "--studies", "7"])
+    perf.interval_coverage.main()
     tables = capsys.readouterr().out.split("studies for each number")
     assert len(tables) == 1 + 7
     for table in tables[1:]:

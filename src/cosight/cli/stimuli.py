@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -446,7 +447,7 @@ def _make(recipe: Recipe, out: Path, *, workers: int | None, format_: str, on_er
             recipe,
             out,
             format=format_,  # type: ignore[arg-type]
-            workers=workers,
+            workers=workers or os.cpu_count() or 1,
             on_error=on_error,  # type: ignore[arg-type]
             progress=progress,
         )

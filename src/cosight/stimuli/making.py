@@ -20,6 +20,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,11 +130,13 @@ def make_set(
     out: Path,
     *,
     format: FileFormat = "png",  # noqa: A002 (the option's name)
-    workers: int | None = None,
+    workers: int = 1,
     on_error: OnError = "stop",
     progress: Progress | None = None,
 ) -> Made:
     """Make what is not there yet and write the manifest; the bytes do not depend on `workers` or on interruptions.
+
+    With `workers` above 1 that many processes are started anew, so a script needs its `if __name__ == "__main__":`.
 
     With `on_error="stop"` the first source that cannot be used raises, with "skip" it is left out and named in the
     result. What was made before an error stays and is found again.
@@ -369,10 +372,10 @@ def _begins(line: Mapping[str, Any]) -> bool:
     return isinstance(line.get("settings"), dict) and "versions" in line
 
 
-def _worker_count(workers: int | None, units: int) -> int:
-    if workers is not None and workers < 1:
+def _worker_count(workers: int, units: int) -> int:
+    if workers < 1:
         raise InvalidInput(f"workers must be at least 1, got {workers}")
-    return max(1, min(workers or os.cpu_count() or 1, units))
+    return max(1, min(workers, units))
 
 
 def _results(
@@ -396,10 +399,15 @@ def _results(
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(task,))
     try:
         yield from _as_they_finish(pool, portions, ahead=2 * workers)
-    except BaseException:
+    except BaseException as error:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
+        if isinstance(error, BrokenProcessPool):
+            raise InvalidInput(
+                f"a process ended before its work was done (memory?), got {workers} workers; run again with fewer, "
+                "what is done is kept"
+            ) from error
         raise
     pool.shutdown()
 

@@ -1,4 +1,4 @@
-"""Measured coverage of 95 % intervals, the tables of docs/uncertainty.md: `python perf/coverage.py [TABLE...]`."""
+"""Measured coverage of 95 % intervals for docs/uncertainty.md: `python perf/interval_coverage.py [TABLE...]`."""
 
 from __future__ import annotations
 
