@@ -27,6 +27,17 @@ def mirror() -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def one_torch_thread():
+    """Small networks wait for threads longer than they compute, and the tests share the machine."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @dataclass(frozen=True)
 class Ended:
     code: int

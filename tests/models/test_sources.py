@@ -17,6 +17,8 @@ from cosight.errors import InvalidInput, UnknownName
 from cosight.models import Preprocessing, load, read_weights, weights_digest, wrapped
 from cosight.models.small import BLOCKS, CifarResNet
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 
 @pytest.fixture
 def resnet(tmp_path):

@@ -15,6 +15,8 @@ from cosight.stimuli.prepare import preparation
 from cosight.stimuli.sets import read_set, verify
 
 torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 CLASSES = ("dark", "light")
 
 

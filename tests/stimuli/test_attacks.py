@@ -15,6 +15,8 @@ from PIL import Image
 from cosight.errors import InvalidInput, UnknownName
 from cosight.stimuli.attacks import attacks, fgsm, pgd
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 SHAPE = (3, 8, 8)
 
 
@@ -56,14 +58,6 @@ def cifar(mirror):
     pixels = np.asarray(Image.open(mirror / "cifar10/test_images.png"))[:100].reshape(-1, 32, 32, 3)
     labels = json.loads((mirror / "cifar10/test_labels.json").read_text())[:100]
     return torch.from_numpy(pixels / np.float32(255)).permute(0, 3, 1, 2).contiguous(), np.array(labels)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def rng(seed=0):

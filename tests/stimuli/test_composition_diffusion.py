@@ -21,6 +21,8 @@ from cosight.torchvision_ops import import_torchvision
 torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 SIZE, STEPS = 64, 10
 PARTS = ("vae", "unet", "text_encoder", "tokenizer", "scheduler")
 
@@ -72,15 +74,6 @@ def parts(folder):
         sample_size=64,
     )
     return {"tokenizer": words, "text_encoder": CLIPTextModel(text), "unet": unet, "vae": vae}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Matrices this small wait for threads longer than they compute."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,8 @@ from cosight.stimuli.fooling import VISALIGN_EPS, answers, fooling
 from cosight.stimuli.images import digest
 from cosight.stimuli.kinds import stimulus_seed
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 
 class Brightness:
     """Class 1 where the mean pixel is above `threshold` (in 255ths), class 0 elsewhere; a gradient at every pixel."""

@@ -10,7 +10,8 @@ import pytest
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import digest, read_image
-from cosight.stimuli.making import Job, Outcome, Unit, make_set
+from cosight.stimuli.making import make_set
+from cosight.stimuli.recipes import Job, Outcome, Unit
 from cosight.stimuli.sets import as_frame, read_set, verify, write_manifest
 
 

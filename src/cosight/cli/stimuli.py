@@ -19,7 +19,7 @@ from cosight.errors import InvalidInput
 if TYPE_CHECKING:
     from cosight.models import TorchModel
     from cosight.stimuli.altering import Alteration, Family
-    from cosight.stimuli.making import Recipe
+    from cosight.stimuli.recipes import Recipe
     from cosight.stimuli.sets import StimulusSet
 
 __all__ = ["app"]

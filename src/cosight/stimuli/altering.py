@@ -17,9 +17,9 @@ from cosight.stimuli.corruptions import Region, Variant, corrupt, corruptions, s
 from cosight.stimuli.distortions import Geometry, distort, distortions
 from cosight.stimuli.images import Bytes, FileFormat, Image, as_bytes, checked, decode, digest, encode
 from cosight.stimuli.kinds import Kind, stimulus_seed
-from cosight.stimuli.making import Job, Outcome, Unit
 from cosight.stimuli.manipulations import condition_step, manipulate, manipulations
 from cosight.stimuli.prepare import Preparation, preparation
+from cosight.stimuli.recipes import Job, Outcome, Unit
 from cosight.stimuli.sets import SourceImage, StimulusSet, file_stamp, source_image
 
 __all__ = ["FAMILIES", "Alteration", "Alterations", "Altered", "Family", "alter_batch", "alteration"]

@@ -22,7 +22,7 @@ from cosight.stimuli.composition.backgrounds import GROUNDS
 from cosight.stimuli.composition.masks import mask_path
 from cosight.stimuli.composition.pipelines import Pipeline
 from cosight.stimuli.images import Bytes, as_bytes, checked, digest, read_image
-from cosight.stimuli.making import Job, Outcome, Unit
+from cosight.stimuli.recipes import Job, Outcome, Unit
 from cosight.stimuli.sets import StimulusSet, file_stamp
 
 __all__ = ["Composites", "Generated"]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import Bytes, checked
-from cosight.stimuli.making import begun
 from cosight.stimuli.manipulations import Spectrum, mean_spectrum, read_spectrum
 from cosight.stimuli.prepare import Preparation
+from cosight.stimuli.record import begun
 from cosight.stimuli.sets import StimulusSet, read_set
 from cosight.stimuli.tiles import TileIndex, build_tiles, open_tiles, verify_tiles
 from cosight.trials.files import DRAFT
