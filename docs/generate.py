@@ -78,7 +78,7 @@ def registries_page() -> str:
     )
     parts += ["## Label spaces\n"]
     parts += _table(
-        ["name", "answers", "source"], [[f"`{s.name}`", " ".join(s.answers), s.source] for s in label_spaces.values()]
+        ["name", "answers", "source"], [[f"`{s.name}`", s.in_words, s.source] for s in label_spaces.values()]
     )
     parts += ["## Trial formats\n"]
     parts += _table(

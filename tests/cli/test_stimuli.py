@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -89,16 +90,24 @@ def test_other_tiles_are_not_mixed_in_and_left_over_ones_not_used(source, tmp_pa
     assert "is broken" in cosight("stimuli", "verify", out).err
 
 
-def test_a_tile_index_of_a_run_that_came_to_nothing_is_made_again(source, tmp_path, cosight):
-    first, second = tmp_path / "first", tmp_path / "second"
-    arguments = ("--kind", "mosaic", "--level", 1, "--prepare", "64/64", "--workers", 1)
-    cosight("stimuli", "distort", source / "class0", first, *arguments)
-    second.mkdir()
-    (first / "tiles").rename(second / "tiles")  # as if killed before the first image
-    cosight("stimuli", "distort", source / "class1", second, *arguments)
-    fresh = tmp_path / "fresh"
-    cosight("stimuli", "distort", source / "class1", fresh, *arguments)
-    assert tree(second) == tree(fresh)
+@pytest.mark.parametrize("verb", ["distort", "manipulate"])
+def test_resources_of_a_run_killed_before_its_first_image_are_used_by_the_same_run_only(
+    source, tmp_path, cosight, verb
+):
+    kind = ("--kind", "mosaic", "--level", 1) if verb == "distort" else ("--kind", "power-equalisation")
+    arguments = (*kind, "--prepare", "64/64", "--workers", 1)
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    cosight("stimuli", verb, source / "class0", whole, *arguments)
+    resource = "tiles" if verb == "distort" else "spectrum.npy"
+    out.mkdir()
+    for name in (resource, "resources.json"):  # as if killed before the first image
+        shutil.copytree(whole / name, out / name) if (whole / name).is_dir() else shutil.copy(whole / name, out / name)
+    other = cosight("stimuli", verb, source / "class1", out, *arguments)
+    assert other.code == 2
+    assert "that is not of" in other.err
+    assert (out / resource).exists()
+    assert cosight("stimuli", verb, source / "class0", out, *arguments).code == 0
+    assert tree(out) == tree(whole)
 
 
 def test_manipulate_keeps_its_spectrum(source, tmp_path, cosight):
@@ -301,6 +310,7 @@ def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name
         (("attack", "photos", "out", "--model", "timm:resnet18", "--keep", "some"), "choose must be smallest or all"),
         (("verify", "photos"), "no stimuli.parquet"),
         (("corrupt", "photos", "photos"), "outside the source"),
+        (("distort", "tiny", "out", "--kind", "glitched"), "at least 32 x 32 pixels, got 1 x 1"),
         (("distort", "photos", "thesis"), "new, empty or a set"),
         (("manipulate", "photos", "thesis"), "new, empty or a set"),
         (("distort", "photos", "thesis/ten.tex"), "output is a folder"),
@@ -314,6 +324,8 @@ def test_mistakes_are_one_line_and_leave_nothing(source, tmp_path, monkeypatch, 
     Pillow.new("RGB", (40, 40)).save("alone/one.png")
     Path("thesis").mkdir()
     Path("folder.png").mkdir()
+    Path("tiny").mkdir()
+    Pillow.new("RGB", (1, 1)).save("tiny/one.png")
     Path("thesis/ten.tex").write_text("ten years")
     done = cosight("stimuli", *arguments)
     assert done.code == 2

@@ -92,7 +92,7 @@ def pictures(folder, photo):
     turned[0x0112] = 6
     picture.crop((0, 0, 224, 100)).save(folder / "turned.jpg", exif=turned)
     picture.convert("L").save(folder / "grey.png")
-    picture.resize((20, 20)).save(folder / "small.png")
+    picture.resize((40, 40)).save(folder / "small.png")
     return folder
 
 

@@ -316,11 +316,35 @@ def test_each_stimulus_keeps_the_versions_that_made_it(tmp_path, monkeypatch):
     assert old["numpy"] == np.__version__
     assert new == {"numpy": "9", "torch": "('torch',)"}
     jobs = dict(pl.read_parquet(out / "jobs.parquet").select("job", "versions").iter_rows())
-    assert {made.stimuli.facts["versions"][jobs[f"0/{j}"]]["numpy"] for j in range(3)} == {np.__version__}
-    assert {made.stimuli.facts["versions"][jobs[f"1/{j}"]]["numpy"] for j in range(3)} == {"9"}
+    assert {json.loads(jobs[f"0/{j}"])["numpy"] for j in range(3)} == {np.__version__}
+    assert {json.loads(jobs[f"1/{j}"])["numpy"] for j in range(3)} == {"9"}
+
+
+def test_killed_between_the_jobs_and_the_manifest_it_goes_on(tmp_path, monkeypatch, whole):
+    out = tmp_path / "out"
+    make_set(Squares(count=2), out, workers=1)
+    with monkeypatch.context() as patch:
+        patch.setattr("cosight.stimuli.record.write_manifest", interrupt)
+        patch.setattr("cosight.stimuli.making.versions", lambda packages: {"numpy": "9"})
+        with pytest.raises(KeyboardInterrupt):
+            make_set(Squares(), out, workers=1)
+    again = Squares()
+    made = make_set(again, out, workers=1)
+    assert again.calls == []
+    assert (made.new, made.present) == (0, 12)
+    assert len(made.stimuli.facts["versions"]) == 2
+    assert {name: data for name, data in tree(out).items() if name.startswith("images/")} == {
+        name: data for name, data in whole.items() if name.startswith("images/")
+    }
+
+
+def interrupt(*arguments):
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("inside", [".", "deeper/still"])
-def test_the_output_lies_outside_the_source(tmp_path, inside):
+def test_neither_of_output_and_source_lies_in_the_other(tmp_path, inside):
     with pytest.raises(InvalidInput, match="outside the source"):
         make_set(Squares(folders=(tmp_path,)), tmp_path / inside, workers=1)
+    with pytest.raises(InvalidInput, match="outside the source"):
+        make_set(Squares(folders=(tmp_path / inside,)), tmp_path, workers=1)

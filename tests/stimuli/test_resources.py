@@ -45,6 +45,11 @@ def tiles(out, sources, **options):
     return tiles_beside(out, sources, workers=1, **options)
 
 
+def begin(out):
+    """As if a run had made images there."""
+    (out / "journal.jsonl").touch()
+
+
 def drop(path, at=-1):
     """Change one byte of a file; whoever has it open keeps the old one."""
     data = bytearray(path.read_bytes())
@@ -70,8 +75,10 @@ def test_a_given_folder_is_used_and_kept(sources, others, out, tmp_path):
     assert first.path == out / "tiles"
     assert first.digest == build_tiles(others, tmp_path / "same").digest
     assert tiles(out, sources, given=others).digest == first.digest
+    with pytest.raises(InvalidInput, match=r"tiles that is not of .*sources; give it with --tiles"):
+        tiles(out, sources)
+    begin(out)
     assert tiles(out, sources).digest == first.digest
-    assert [path.name for path in out.iterdir()] == ["tiles"]
 
 
 def test_a_given_index_is_used_where_it_is(sources, others, out, tmp_path):
@@ -86,7 +93,7 @@ def test_given_tiles_are_refused_where_others_are_kept(as_index, sources, others
     given = build_tiles(others, tmp_path / "index").path if as_index else others
     with pytest.raises(InvalidInput, match=r"out holds tiles of other images than .*; leave --tiles out"):
         tiles(out, sources, given=given)
-    assert [path.name for path in out.iterdir()] == ["tiles"]
+    begin(out)
     assert tiles(out, others).digest == kept.digest
 
 
@@ -138,6 +145,10 @@ def test_the_sources_spectrum_is_made_once_and_kept(sources, others, out):
     made = spectrum_beside(out, read_set(sources))
     assert made.digest == mean_spectrum(images(0)).digest
     assert read_spectrum(out / "spectrum.npy").digest == made.digest
+    assert spectrum_beside(out, read_set(sources)).digest == made.digest
+    with pytest.raises(InvalidInput, match=r"spectrum that is not of .*others; give it with --spectrum"):
+        spectrum_beside(out, read_set(others))
+    begin(out)
     assert spectrum_beside(out, read_set(others)).digest == made.digest
 
 
@@ -188,7 +199,7 @@ def test_a_source_that_is_gone_is_told(sources, out):
 
 
 def test_a_source_that_cannot_be_prepared_is_told(sources, out):
-    (sources / "long.png").write_bytes(encode(np.zeros((2, 200, 3), np.uint8), "png"))
+    (sources / "long.png").write_bytes(encode(np.zeros((32, 2200, 3), np.uint8), "png"))
     told = []
     spectrum_beside(out, read_set(sources), prepare=preparation("36/32"), on_skip=told.append)
     assert len(told) == 1

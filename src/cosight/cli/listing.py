@@ -66,7 +66,7 @@ def _rows(what: str) -> list[dict[str, str]]:
     if what == "label-spaces":
         from cosight.trials import label_spaces
 
-        return [{"name": s.name, "answers": " ".join(s.answers), "source": s.source} for s in label_spaces.values()]
+        return [{"name": s.name, "answers": s.in_words, "source": s.source} for s in label_spaces.values()]
     if what == "formats":
         from cosight.trials import formats
 

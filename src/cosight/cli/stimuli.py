@@ -103,12 +103,10 @@ def distort(
 ) -> None:
     """Distort images as LAION-C does; `cosight list distortions` has the kinds."""
     from cosight.stimuli.altering import FAMILIES
-    from cosight.stimuli.resources import discard_leftovers, tiles_beside
+    from cosight.stimuli.resources import tiles_beside
 
     _check(out, source, format_, on_error, sheet)
     chosen = _alterations(FAMILIES["distort"], kind, level, {"geometry": geometry})
-    if tiles is None:
-        discard_leftovers(out)
     with _skipping(on_error, "not a tile") as on_skip:
         chosen = _given(
             chosen, "tiles", lambda: tiles_beside(out, source, given=tiles, workers=workers, on_skip=on_skip)
@@ -137,14 +135,12 @@ def manipulate(
     """Manipulate images as model-vs-human's experiments do; `cosight list manipulations` has kinds and conditions."""
     from cosight.stimuli.altering import FAMILIES
     from cosight.stimuli.prepare import preparation
-    from cosight.stimuli.resources import discard_leftovers, spectrum_beside
+    from cosight.stimuli.resources import spectrum_beside
     from cosight.stimuli.sets import read_set
 
     _check(out, source, format_, on_error, sheet)
     ready = preparation(prepare)
     chosen = _alterations(FAMILIES["manipulate"], kind, condition, {})
-    if spectrum is None:
-        discard_leftovers(out)
     with _skipping(on_error, "not in the spectrum") as on_skip:
         mean = partial(spectrum_beside, out, read_set(source), prepare=ready, given=spectrum, on_skip=on_skip)
         chosen = _given(chosen, "spectrum", mean)

@@ -196,7 +196,7 @@ class Altered(Sequence[Any]):
         return self._altered(item)
 
     def _altered(self, image: Any) -> Bytes:
-        source = as_bytes(checked(image, smallest=1))  # preparing may enlarge it
+        source = as_bytes(checked(image))
         ready = checked(self.prepare(source) if self.prepare else source)
         pixels = _drawn(ready, self.how, digest(source), self.seed)
         return pixels if self.format == "png" else decode(encode(pixels, self.format))

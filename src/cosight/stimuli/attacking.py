@@ -167,7 +167,7 @@ class Attacked:
             if truth not in self.classes:
                 raise InvalidInput(f"a truth must be among the labels' classes, got {truth!r}; choose other labels")
             return self.classes.index(truth)
-        if truth is not None and truth.isdigit():
+        if truth is not None and truth.isdecimal():
             return int(truth)
         return answers(classifier, [image])[0]
 

@@ -27,7 +27,7 @@ from cosight.stimuli.workers import OnError, Task, results
 __all__ = ["Made", "check_output", "make_set"]
 
 Progress = Callable[[int, int, str], None]
-_BESIDE = ("tiles", "spectrum.npy")  # what a recipe may have put there before the first image is made
+_BESIDE = ("tiles", "spectrum.npy", "resources.json")  # what a recipe may have put there before the first image is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,9 @@ def _made(out: Path, record: Record, units: Sequence[Unit], done: set[str]) -> M
 
 def check_output(out: Path, *, outside: Iterable[Path] = ()) -> None:
     """The output folder is new, empty, or holds a set that was made here, finished or not; and no source lies in it."""
-    for folder in outside:
-        if out.resolve().is_relative_to(folder.resolve()):
+    here = out.resolve()
+    for folder in (folder.resolve() for folder in outside):
+        if here.is_relative_to(folder) or folder.is_relative_to(here):
             raise InvalidInput(f"the output must lie outside the source {folder}, got {out}; name another folder")
     if not out.exists():
         return

@@ -26,7 +26,7 @@ __all__ = ["JOBS", "Journal", "Record", "begun", "journal_of", "settings_begun"]
 
 JOBS = "jobs.parquet"
 _JOURNAL = "journal.jsonl"
-_JOB_SCHEMA = {"job": pl.String, "stamp": pl.String, "outcome": pl.String, "reason": pl.String, "versions": pl.Int64}
+_JOB_SCHEMA = {"job": pl.String, "stamp": pl.String, "outcome": pl.String, "reason": pl.String, "versions": pl.String}
 
 
 def begun(out: Path) -> bool:
@@ -70,10 +70,9 @@ class Record:
     def _read_finished(self, out: Path) -> None:
         finished = read_set(out)
         manifest = {row["file"]: row for row in finished.frame.iter_rows(named=True)}
-        made_with = finished.facts["versions"]
-        for job, stamp, outcome, reason, number in _read_jobs(out / JOBS).iter_rows():
+        for job, stamp, outcome, reason, made_with in _read_jobs(out / JOBS).iter_rows():
             self.stamps[job] = stamp
-            self.versions[job] = made_with[number]
+            self.versions[job] = json.loads(made_with)
             if outcome in ("dropped", "skipped"):
                 self.lost[job] = (outcome, reason)
             elif outcome in manifest:  # a job that was done is recorded with its file
@@ -120,19 +119,19 @@ class Record:
     def write(self, out: Path, settings: Mapping[str, Any]) -> None:
         """Write `jobs.parquet` and the manifest, in the order of the jobs' names; the order of work leaves no trace."""
         jobs = sorted({*self.rows, *self.lost})
-        kinds = sorted({json.dumps(self.versions[job], sort_keys=True) for job in jobs})
-        number = {text: index for index, text in enumerate(kinds)}
+        made_with = [json.dumps(self.versions[job], sort_keys=True) for job in jobs]
         columns = {
             "job": jobs,
             "stamp": [self.stamps[job] for job in jobs],
             "outcome": [self.rows[job]["file"] if job in self.rows else self.lost[job][0] for job in jobs],
             "reason": [None if job in self.rows else self.lost[job][1] for job in jobs],
-            "versions": [number[json.dumps(self.versions[job], sort_keys=True)] for job in jobs],
+            "versions": made_with,
         }
         with new_file(out / JOBS) as draft:
             pl.DataFrame(columns, schema=_JOB_SCHEMA).write_parquet(draft, compression="zstd")
         rows = [self.rows[job] for job in jobs if job in self.rows]
-        write_manifest(out, as_frame(rows), {"settings": settings, "versions": [json.loads(text) for text in kinds]})
+        every = [json.loads(text) for text in sorted(set(made_with))]
+        write_manifest(out, as_frame(rows), {"settings": settings, "versions": every})
         for path in [*out.glob(f".*{DRAFT}"), *(out / "images").rglob(f".*{DRAFT}")]:  # a process was killed writing it
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,22 +14,14 @@ from cosight.stimuli.images import Bytes, checked
 from cosight.stimuli.manipulations import Spectrum, mean_spectrum, read_spectrum
 from cosight.stimuli.prepare import Preparation
 from cosight.stimuli.record import begun
-from cosight.stimuli.sets import StimulusSet, read_set
+from cosight.stimuli.sets import StimulusSet, file_stamp, read_set
 from cosight.stimuli.tiles import TileIndex, build_tiles, open_tiles, verify_tiles
-from cosight.trials.files import DRAFT
+from cosight.trials.files import DRAFT, new_file
 
-__all__ = ["discard_leftovers", "spectrum_beside", "tiles_beside"]
+__all__ = ["spectrum_beside", "tiles_beside"]
 
 Skipped = Callable[[str], None]
-
-
-def discard_leftovers(out: Path) -> None:
-    """Remove what a run that came to nothing has left in `out`: it may be of other sources than the next one's."""
-    if begun(out):
-        return
-    if (out / "tiles" / "tiles.json").exists():
-        shutil.rmtree(out / "tiles")
-    (out / "spectrum.npy").unlink(missing_ok=True)
+_NOTE = "resources.json"  # of which files the resources kept in a folder are made
 
 
 def tiles_beside(
@@ -46,9 +39,13 @@ def tiles_beside(
         if kept.exists():
             _check_tiles(kept, index.digest, given)
     elif not kept.exists():
-        return _built(given or sources, kept, workers, on_skip)
+        index = _built(given or sources, kept, workers, on_skip)
+        _note_sources(out, "tiles", read_set(given or sources))
+        return index
     else:
-        if given is not None:
+        if given is None:
+            _check_ours(out, "tiles", read_set(sources))
+        else:
             _check_tiles(kept, _digest_of(given, out, workers, on_skip), given)
         index = open_tiles(kept)
     verify_tiles(index)
@@ -104,16 +101,44 @@ def spectrum_beside(
             )
         return spectrum
     if there is not None:
+        _check_ours(out, "spectrum", sources)
         return there
     spectrum = mean_spectrum(_prepared(sources, prepare, on_skip))
     spectrum.save(kept)
+    _note_sources(out, "spectrum", sources)
     return spectrum
+
+
+def _note_sources(out: Path, resource: str, sources: StimulusSet) -> None:
+    """Note of what a resource is made, so that a run killed before its first image knows it again."""
+    path = out / _NOTE
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    with new_file(path) as draft:
+        draft.write_text(json.dumps({**known, resource: _identity(sources)}, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _check_ours(out: Path, resource: str, sources: StimulusSet) -> None:
+    """A set that was begun names its resources itself; before that, what is there must be of these sources."""
+    if begun(out):
+        return
+    path = out / _NOTE
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if known.get(resource) != _identity(sources):
+        raise InvalidInput(
+            f"{out} holds a {resource} that is not of {sources.root}; give it with --{resource}, or name another folder"
+        )
+
+
+def _identity(sources: StimulusSet) -> str:
+    """sha256 of the files' names and bytes."""
+    files = (f"{file} {file_stamp(sources.path(file))}\n" for file in sources.frame["file"])
+    return hashlib.sha256("".join(files).encode()).hexdigest()
 
 
 def _prepared(sources: StimulusSet, prepare: Preparation | None, on_skip: Skipped | None) -> Iterator[Bytes]:
     for file in sources.frame["file"]:
         try:
-            pixels = sources.pixels(file)
+            pixels = checked(sources.pixels(file))
             ready = checked(prepare(pixels) if prepare else pixels)
         except (InvalidInput, OSError) as error:
             path = str(sources.path(file))

@@ -131,7 +131,7 @@ def source_image(
     """
     path = stimuli.path(file)
     try:
-        pixels = read_image(path)
+        pixels = checked(read_image(path))
         ready = checked(prepare(pixels) if prepare else pixels)
     except FileNotFoundError as error:
         raise InvalidInput(
@@ -257,7 +257,9 @@ def verify(stimuli: StimulusSet, *, progress: Callable[[int, int, str], None] | 
             if progress:
                 progress(done, len(stimuli), "verifying")
     listed = set(stimuli.frame["file"])
-    unlisted = tuple(file for file in image_files(stimuli.root) if file not in listed)
+    unlisted = tuple(
+        f"images/{name}" for name in image_files(stimuli.root / "images") if f"images/{name}" not in listed
+    )
     lost = {state: tuple(files) for state, files in found.items()}
     return Verification(stimuli=len(stimuli), unlisted=unlisted, **lost)
 

@@ -2,6 +2,7 @@
 
 from cosight.trials.formats import Format, formats
 from cosight.trials.join import Cell, Table, align, cells
+from cosight.trials.mapping import LabelMap, MappedAnswers, answers_from, label_map
 from cosight.trials.reading import read, write
 from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, label_spaces
 from cosight.trials.summary import Summary, summarise
@@ -13,14 +14,18 @@ __all__ = [
     "SCHEMA",
     "Cell",
     "Format",
+    "LabelMap",
     "LabelSpace",
+    "MappedAnswers",
     "Summary",
     "Table",
     "Trials",
     "align",
+    "answers_from",
     "cells",
     "concat",
     "formats",
+    "label_map",
     "label_space",
     "label_spaces",
     "make",
