@@ -67,7 +67,7 @@ def _as_they_finish(pool: ProcessPoolExecutor, portions: Pending, *, ahead: int)
     queue = iter(portions)
     while True:
         for unit, jobs in queue:
-            with _interrupts_ignored():  # a new process inherits it: an interrupt is the parent's to handle
+            with _interrupts_held_back():  # an interrupt is the parent's to handle
                 waiting.add(pool.submit(_in_worker, unit, jobs))
             if len(waiting) >= ahead:
                 break
@@ -85,15 +85,16 @@ def _as_they_finish(pool: ProcessPoolExecutor, portions: Pending, *, ahead: int)
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # where signals cannot be set
+def _interrupts_held_back() -> Iterator[None]:
+    """An interrupt that comes now is told afterwards, and never to processes that are started now."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @dataclass(frozen=True, slots=True)
