@@ -72,6 +72,8 @@ def test_heavy_libraries_stay_out(code):
     heavy = [
         "torch",
         "torchvision",
+        "timm",
+        "onnxruntime",
         "cv2",
         "numba",
         "PIL",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosight.errors import InvalidInput
-from cosight.models import ModelSpec, parse
+from cosight.models import ModelSpec, ensemble_of, parse
 
 _words = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]*", fullmatch=True)
 _texts = st.text(st.characters(exclude_categories=["Cc", "Cs", "Z"]), min_size=1).filter(lambda text: "," not in text)
@@ -46,6 +46,10 @@ def test_the_order_of_options_does_not_matter():
 def test_an_observers_name_does_not_tell_where_its_weights_lie():
     assert parse("timm:x,checkpoint=/home/me/w/a.pt,size=64").label == "timm:x,checkpoint=a.pt,size=64"
     assert parse("timm:x").label == "timm:x"
+    assert parse("onnx:/home/me/a.onnx,threads=1,classes=/b/c.txt").label == "onnx:a.onnx,classes=c.txt"
+    assert parse("ensemble:timm:a+[onnx:/b/c.onnx,size=64]+onnx:/d/e.onnx").label == (
+        "ensemble:timm:a+[onnx:c.onnx,size=64]+onnx:e.onnx"
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,3 +83,63 @@ def test_numbers_and_known_keys():
         spec.numbers("size")
     with pytest.raises(InvalidInput, match="options of timm models are mean, sizes, got size; did you mean sizes"):
         spec.allow(("mean", "sizes"))
+
+
+# --- ensembles
+
+
+@pytest.mark.parametrize(
+    ("text", "members"),
+    [
+        ("ensemble:timm:a+timm:b+cosight:c", ["timm:a", "timm:b", "cosight:c"]),
+        ("ensemble:[timm:a,checkpoint=/x/y,z.pt]+timm:b", ["timm:a,checkpoint=/x/y,z.pt", "timm:b"]),
+        ("ensemble:onnx:/d/a+b.onnx+timm:c", ["onnx:/d/a+b.onnx", "timm:c"]),  # no source: behind the first +
+        ("ensemble:[onnx:a+timm:b.onnx]+timm:c", ["onnx:a+timm:b.onnx", "timm:c"]),
+        ("ensemble:python:p.m:f+timm:c", ["python:p.m:f", "timm:c"]),
+        ("ensemble:[ensemble:[timm:a,size=1]+timm:b]+timm:c", ["ensemble:[timm:a,size=1]+timm:b", "timm:c"]),
+        ("ensemble:timm:a", ["timm:a"]),
+    ],
+)
+def test_members_are_read(text, members):
+    assert parse(text).members == tuple(map(parse, members))
+    assert str(parse(text)) == text
+
+
+def test_options_behind_an_ensemble_are_its_own():
+    spec = parse("ensemble:[timm:a,size=1]+timm:b,classes=x")
+    assert (spec.name, spec.options) == ("[timm:a,size=1]+timm:b", (("classes", "x"),))
+    assert parse("timm:a+timm:b").members == ()
+
+
+_specs = st.builds(
+    lambda source, name, options: ModelSpec(source, name, tuple(options.items())),
+    _words.filter(lambda word: word != "ensemble"),
+    _texts.filter(lambda text: not {"[", "]"} & set(text)),
+    st.dictionaries(_words, _texts.filter(lambda text: not {"[", "]"} & set(text)), max_size=2),
+)
+
+
+@given(
+    st.recursive(
+        st.lists(_specs, min_size=1, max_size=3).map(ensemble_of),
+        lambda inner: st.lists(inner | _specs, min_size=1, max_size=3).map(ensemble_of),
+        max_leaves=4,
+    )
+)
+def test_an_ensemble_written_is_read_again(spec):
+    assert parse(str(spec)) == spec
+    assert ensemble_of(spec.members) == spec
+    assert parse(spec.label).label == spec.label
+
+
+@pytest.mark.parametrize("text", ["ensemble:[timm:a+timm:b", "ensemble:timm:a]+timm:b", "ensemble:[timm:a,size=1"])
+def test_brackets_that_do_not_pair(text):
+    with pytest.raises(InvalidInput, match="must pair"):
+        parse(text)
+
+
+def test_members_that_could_not_be_read_back():
+    with pytest.raises(InvalidInput, match="must pair"):
+        ensemble_of(["onnx:a]+timm:b[.onnx", "timm:c"])
+    with pytest.raises(InvalidInput, match="source:name"):
+        _ = parse("ensemble:a+b").members

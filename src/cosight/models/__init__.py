@@ -1,26 +1,47 @@
-"""Models: any classifier in one line, as a callable from images in [0, 1] to logits.
+"""Models: any classifier in one line, as something that turns photos into logits.
 
-* grammar         how a model is named: `source:name[,key=value...]`
-* sources         where it comes from: timm, our small architectures, other packages' sources
-* torch_models    what it is: module, preprocessing, number of classes, digest of the weights
+* model           what a model is: prepare, answer, and the facts that go with them
+* grammar         how it is named: `source:name[,key=value...]`
+* sources         where it comes from, by name
 * preprocessing   what becomes of a photo before the model sees it
-* small           the CIFAR ResNets
+* features        the penultimate layer, or any by its path
+* torch_models    models in torch, with gradients, and their weights; timm_models, torchvision_models and small (the
+                  CIFAR ResNets) make them
+* onnx_models     models in onnxruntime
+* own             a user's module, function or model
+* ensembles       several as one
 
-Importing this does not import torch; loading a model does.
+Importing this imports neither torch nor onnxruntime; loading a model does.
 """
 
-from cosight.models.grammar import ModelSpec, parse
-from cosight.models.preprocessing import Preprocessing, preprocessed
-from cosight.models.sources import Source, load, sources
+from cosight.models.ensembles import Ensemble, ensemble
+from cosight.models.grammar import ModelSpec, ensemble_of, parse
+from cosight.models.model import Answers, Model, Outputs, Preparation
+from cosight.models.onnx_models import OnnxModel
+from cosight.models.own import ArrayModel, as_model
+from cosight.models.preprocessing import Preprocessing, prepared, preprocessed
+from cosight.models.sources import Source, load, load_model, sources
 from cosight.models.torch_models import TorchModel, put_weights, read_weights, weights_digest, wrapped
 
 __all__ = [
+    "Answers",
+    "ArrayModel",
+    "Ensemble",
+    "Model",
     "ModelSpec",
+    "OnnxModel",
+    "Outputs",
+    "Preparation",
     "Preprocessing",
     "Source",
     "TorchModel",
+    "as_model",
+    "ensemble",
+    "ensemble_of",
     "load",
+    "load_model",
     "parse",
+    "prepared",
     "preprocessed",
     "put_weights",
     "read_weights",

@@ -2,21 +2,30 @@
 
 A comma begins an option only where `key=` follows, so names and values may hold commas, colons, slashes and equals
 signs (paths, `python:package.module:function`). Lists are set apart by slashes: `mean=.485/.456/.406`, `size=224/160`.
+
+An ensemble's members are whole models set apart by `+`; one with options, or with a `+` in its name, stands in square
+brackets, inside which commas belong to it: `ensemble:timm:resnet50+[onnx:a.onnx,threads=1]`. A `+` sets members apart
+only where `[` or `source:` follows. Shells read brackets themselves: quote the line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from cosight.errors import InvalidInput
 
-__all__ = ["ModelSpec", "parse"]
+__all__ = ["ModelSpec", "ensemble_of", "parse"]
 
 _OPTION = re.compile(r",(?=[A-Za-z_]\w*=)", re.ASCII)
+_MEMBER = re.compile(r"\+(?=\[|[A-Za-z_]\w*:)", re.ASCII)
+_ENSEMBLE = "ensemble"
+_FILE_SOURCES = ("onnx", "trials")  # whose names are files
+_FILE_KEYS = ("checkpoint", "classes")
+_WORKING_KEYS = ("threads",)  # how the work is done: no part of who answers
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SHAPE = "a model is named source:name[,key=value...]"
 
@@ -36,9 +45,12 @@ class ModelSpec:
             raise InvalidInput(f"an option of a model is given once, got {twice} {keys.count(twice)} times")
         if not all(map(_WORD.fullmatch, (self.source, *keys))) or not self.name:
             raise InvalidInput(f"{_SHAPE}, got {str(self)!r}; for example timm:resnet50")
-        bad = next((text for text in (self.name, *dict(self.options).values()) if _OPTION.search(text)), None)
-        if bad is not None:
-            raise InvalidInput(f"a name or value must not hold `,key=`, which begins an option, got {bad!r}; rename it")
+        head, *values = self.name, *dict(self.options).values()
+        bad = next((text for text in values if _OPTION.search(text)), None)
+        if bad is not None or len(_cut(_OPTION, head, self.source)) > 1:
+            raise InvalidInput(
+                f"a name or value must not hold `,key=`, which begins an option, got {bad or head!r}; rename it"
+            )
         object.__setattr__(self, "options", tuple(sorted(self.options)))
 
     def __str__(self) -> str:
@@ -46,9 +58,20 @@ class ModelSpec:
 
     @property
     def label(self) -> str:
-        """The observer's name: the same on every machine, so a checkpoint is named by its file, without folders."""
-        short = [(key, Path(value).name if key == "checkpoint" else value) for key, value in self.options]
-        return str(ModelSpec(self.source, self.name, tuple(short)))
+        """The observer's name: the same on every machine, so files are named without their folders."""
+        kept = [(key, value) for key, value in self.options if key not in _WORKING_KEYS]
+        short = tuple((key, Path(value).name if key in _FILE_KEYS else value) for key, value in kept)
+        if self.source == _ENSEMBLE:
+            return str(ModelSpec(_ENSEMBLE, _joined([member.label for member in self.members]), short))
+        name = Path(self.name).name if self.source in _FILE_SOURCES else self.name
+        return str(ModelSpec(self.source, name or self.name, short))
+
+    @property
+    def members(self) -> tuple[ModelSpec, ...]:
+        """The models of an ensemble, in the order given; none for any other model."""
+        if self.source != _ENSEMBLE:
+            return ()
+        return tuple(parse(_unwrapped(piece)) for piece in _cut(_MEMBER, self.name, _ENSEMBLE))
 
     def get(self, key: str) -> str | None:
         """An option's text, or None where it is not given."""
@@ -81,9 +104,47 @@ def parse(text: str) -> ModelSpec:
     >>> str(parse("timm:resnet50.a1_in1k,size=288"))
     'timm:resnet50.a1_in1k,size=288'
     """
-    head, *options = _OPTION.split(text.strip())
-    source, colon, name = head.partition(":")
-    if not colon:
+    source, colon, rest = text.strip().partition(":")
+    if not colon or "," in source:
         raise InvalidInput(f"{_SHAPE}, got {text!r}; for example timm:{text.strip() or 'resnet50'}")
+    name, *options = _cut(_OPTION, rest, source)
     pairs = (option.partition("=") for option in options)
     return ModelSpec(source, name, tuple((key, value) for key, _, value in pairs))
+
+
+def ensemble_of(members: Sequence[ModelSpec | str]) -> ModelSpec:
+    """The ensemble of these models, with brackets where they are needed.
+
+    >>> str(ensemble_of(["timm:resnet50", "timm:vit,size=64"]))
+    'ensemble:timm:resnet50+[timm:vit,size=64]'
+    """
+    given = [parse(member) if isinstance(member, str) else member for member in members]
+    made = ModelSpec(_ENSEMBLE, _joined([str(member) for member in given]))
+    if list(made.members) != given:
+        raise InvalidInput(f"square brackets in the names of an ensemble's members must pair, got {made}; rename them")
+    return made
+
+
+def _cut(mark: re.Pattern[str], text: str, source: str) -> list[str]:
+    """The pieces between the marks; in an ensemble, marks inside brackets do not count."""
+    if source != _ENSEMBLE:
+        return mark.split(text)
+    if text.count("[") != text.count("]"):
+        raise InvalidInput(f"square brackets around an ensemble's members must pair, got {text!r}")
+    pieces, start = [], 0
+    for found in mark.finditer(text):
+        if text.count("[", 0, found.start()) == text.count("]", 0, found.start()):
+            pieces.append(text[start : found.start()])
+            start = found.end()
+    return [*pieces, text[start:]]
+
+
+def _joined(members: Sequence[str]) -> str:
+    def stands_alone(text: str) -> bool:
+        return not (_OPTION.search(text) or "+" in text or "[" in text or "]" in text)
+
+    return "+".join(text if stands_alone(text) else f"[{text}]" for text in members)
+
+
+def _unwrapped(member: str) -> str:
+    return member[1:-1] if member.startswith("[") and member.endswith("]") else member

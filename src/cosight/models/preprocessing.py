@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.images import Bytes, as_bytes, checked, in_colour
+from cosight.stimuli.images import Bytes, Floats, as_bytes, as_floats, checked, in_colour
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "CropMode", "Preprocessing", "preprocessed"]
+__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "CropMode", "Preprocessing", "prepared", "preprocessed"]
 
 CropMode = Literal["center", "squash"]
 
@@ -54,6 +54,23 @@ class Preprocessing:
             raise InvalidInput(
                 f"crop mode must be center or squash, got {self.crop_mode!r}; shrink the photos yourself"
             )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is done, for the record: numbers, text and lists only."""
+        return {
+            "size": list(self.size),
+            "crop": self.crop,
+            "crop_mode": self.crop_mode,
+            "interpolation": self.interpolation,
+            "mean": list(self.mean),
+            "std": list(self.std),
+        }
+
+
+def prepared(image: Bytes, preprocessing: Preprocessing) -> Floats:
+    """What the model would see of this photo before normalising: float32 (3, height, width) in [0, 1]."""
+    return np.ascontiguousarray(as_floats(preprocessed(image, preprocessing)).transpose(2, 0, 1))
 
 
 def preprocessed(image: Bytes, preprocessing: Preprocessing) -> Bytes:

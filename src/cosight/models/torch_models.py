@@ -1,4 +1,4 @@
-"""Classifiers in torch: images in [0, 1] in, logits out, with gradients; and the weights they are made of.
+"""Classifiers in torch: images in [0, 1] in, logits out, with gradients or as plain arrays; and their weights.
 
 torch is imported on use.
 """
@@ -7,13 +7,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput
-from cosight.models.preprocessing import Preprocessing, preprocessed
-from cosight.stimuli.images import Bytes, as_floats
+from cosight.models.features import Tap, named_layer, penultimate
+from cosight.models.model import (
+    Answers,
+    Outputs,
+    checked_batch,
+    checked_class_names,
+    checked_outputs,
+    probe_images,
+    trying,
+)
+from cosight.models.preprocessing import Preprocessing, prepared, preprocessed
+from cosight.stimuli.images import Bytes, Floats
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -30,7 +40,8 @@ _SHOWN = 3  # keys named in a message
 class TorchModel:
     """A classifier in eval mode: it takes images (N, 3, height, width) in [0, 1], normalises them and gives logits.
 
-    `weights_digest` is the sha256 of the weights themselves: names, shapes and values, whatever file held them.
+    `weights_digest` is the sha256 of the weights themselves: names, shapes and values, whatever file held them. With a
+    `tap`, `answer` gives features as well. `channels_last` says how pixels lie in memory: faster where it works.
     """
 
     name: str
@@ -38,6 +49,10 @@ class TorchModel:
     preprocessing: Preprocessing
     classes: int
     weights_digest: str
+    class_names: tuple[str, ...] | None = None
+    outputs: Outputs = "logits"  # of the module; the model gives logits
+    tap: Tap | None = None
+    channels_last: bool = False
 
     @property
     def size(self) -> tuple[int, int]:
@@ -55,41 +70,116 @@ class TorchModel:
         return self.preprocessing.std
 
     def __call__(self, images: Tensor) -> Tensor:
-        """(N, 3, height, width) in [0, 1] -> logits (N, classes), on the module's device."""
+        """(N, 3, height, width) in [0, 1] -> logits (N, classes), on the module's device, with gradients."""
         if images.ndim != 4 or tuple(images.shape[1:]) != (len(self.mean), *self.size):
             wanted = f"(N, {len(self.mean)}, {self.size[0]}, {self.size[1]})"
             raise InvalidInput(f"{self.name} takes images {wanted}, got {tuple(images.shape)}; prepare or resize them")
-        return _logits(self.module, images, self.preprocessing)
+        return _logits(self.module(_normalised(self.module, images, self.preprocessing)), self.outputs)
+
+    def answer(self, batch: Floats) -> Answers:
+        """Prepared photos (N, 3, height, width) -> logits, and features where there is a tap; without gradients."""
+        import torch
+
+        checked_batch(batch, name=self.name, size=self.size)
+        with torch.inference_mode():
+            pixels = _pixels(self.module, batch, self.preprocessing, channels_last=self.channels_last)
+            given, features = self.tap(self.module, pixels) if self.tap else (self.module(pixels), None)
+            logits = _array(_logits(given, self.outputs))
+        return Answers(logits, None if features is None else _array(features))
 
     def fit(self, image: Bytes) -> Bytes:
         """The uint8 RGB image of the model's own size that it would see of this photo."""
         return preprocessed(image, self.preprocessing)
 
-    def prepare(self, image: Bytes) -> Tensor:
-        """What it would see of this photo, as a tensor (3, height, width) in [0, 1]."""
+    def prepare(self, image: Bytes) -> Floats:
+        """What it would see of this photo: float32 (3, height, width) in [0, 1]."""
+        return prepared(image, self.preprocessing)
+
+    def with_features(self, layer: str | None = None) -> TorchModel:
+        """The same model, whose answers have features: of the penultimate layer, or of the module at this path."""
         import torch
 
-        return torch.from_numpy(as_floats(self.fit(image))).permute(2, 0, 1).contiguous()
+        with torch.no_grad():
+            pixels = _pixels(self.module, probe_images(self.size), self.preprocessing, channels_last=self.channels_last)
+            if layer is None:
+                tap = penultimate(self.module, pixels, name=self.name)
+            else:
+                tap = named_layer(self.module, layer, pixels, name=self.name)
+        return replace(self, tap=tap)
+
+    def on(self, device: str) -> TorchModel:
+        """The same model on another device."""
+        return replace(self, module=self.module.to(device))
 
 
-def _logits(module: nn.Module, images: Tensor, preprocessing: Preprocessing) -> Tensor:
+def _array(tensor: Tensor) -> Floats:
+    return tensor.float().cpu().contiguous().numpy()
+
+
+def _logits(given: Tensor, outputs: Outputs) -> Tensor:
+    """Probabilities become their logarithms, whose softmax they are."""
+    import torch
+
+    return given if outputs == "logits" else given.clamp_min(torch.finfo(given.dtype).tiny).log()
+
+
+def _normalised(module: nn.Module, images: Tensor, preprocessing: Preprocessing) -> Tensor:
     weights = next(module.parameters(), images)
     pixels = images.to(device=weights.device, dtype=weights.dtype)
     mean, std = (pixels.new_tensor(values).reshape(1, -1, 1, 1) for values in (preprocessing.mean, preprocessing.std))
-    return module((pixels - mean) / std)  # type: ignore[no-any-return]
+    return (pixels - mean) / std
 
 
-def wrapped(module: nn.Module, *, name: str, preprocessing: Preprocessing) -> TorchModel:
-    """A module as a model. It is put into eval mode and its weights are frozen, which makes gradients cheaper."""
+def _pixels(module: nn.Module, batch: Floats, preprocessing: Preprocessing, *, channels_last: bool) -> Tensor:
+    """Normalised, laid out as asked for."""
+    import torch
+
+    images = torch.from_numpy(batch if batch.flags.writeable else batch.copy())
+    if channels_last:
+        images = images.contiguous(memory_format=torch.channels_last)
+    return _normalised(module, images, preprocessing)
+
+
+def wrapped(
+    module: nn.Module,
+    *,
+    name: str,
+    preprocessing: Preprocessing,
+    outputs: Outputs | None = None,
+    class_names: tuple[str, ...] | None = None,
+) -> TorchModel:
+    """A module as a model. It is put into eval mode and its weights are frozen, which makes gradients cheaper.
+
+    It is tried on two images, and its convolutions get their weights with channels last where that works.
+    """
     import torch
 
     module.eval().requires_grad_(False)
+    probe = probe_images(preprocessing.size)
     with torch.no_grad():
-        logits = _logits(module, torch.full((1, len(preprocessing.mean), *preprocessing.size), 0.5), preprocessing)
-    if not isinstance(logits, torch.Tensor) or logits.ndim != 2:
-        got = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
-        raise InvalidInput(f"a classifier gives logits (N, classes), {name} gives {got} for one image; wrap it first")
-    return TorchModel(name, module, preprocessing, logits.shape[1], weights_digest(module))
+        with trying(name, preprocessing.size):
+            given = module(_pixels(module, probe, preprocessing, channels_last=False))
+        values = _array(given) if isinstance(given, torch.Tensor) else given
+        sort = checked_outputs(values, outputs, name=name, images=len(probe))
+        digest = weights_digest(module)
+        last = _takes_channels_last(module, probe, preprocessing, given)
+    names = checked_class_names(class_names, values.shape[1], name=name)
+    return TorchModel(name, module, preprocessing, values.shape[1], digest, names, sort, channels_last=last)
+
+
+def _takes_channels_last(module: nn.Module, probe: Floats, preprocessing: Preprocessing, expected: Tensor) -> bool:
+    """Lay the weights out with channels last where the module gives the same then; `view` on pixels may fail."""
+    import torch
+
+    module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    try:
+        given = module(_pixels(module, probe, preprocessing, channels_last=True))
+        if torch.allclose(given, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max())):
+            return True
+    except RuntimeError:
+        pass
+    module.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    return False
 
 
 def weights_digest(module: nn.Module) -> str:

@@ -1,0 +1,93 @@
+"""Fixtures for models: two photos, and small ONNX files written byte by byte (the package onnx is not needed)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="session")
+def photos():
+    """A Chinese palace and a flower, 427 x 640 RGB (scikit-learn's china.jpg and flower.jpg)."""
+    from sklearn.datasets import load_sample_images
+
+    return load_sample_images().images
+
+
+def _varint(number):
+    out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def _field(number, value):
+    """One protobuf field: a whole number, or text, bytes or a message with its length before it."""
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _fields(*pairs):
+    return b"".join(_field(number, value) for number, value in pairs)
+
+
+def _tensor(name, array):
+    dims = [(1, side) for side in array.shape]
+    return _fields(*dims, (2, 1), (8, name), (9, array.astype("<f4").tobytes()))
+
+
+def _value(name, shape, kind=1):
+    sides = [(1, _field(2, side) if isinstance(side, str) else _field(1, side)) for side in shape]
+    return _fields((1, name), (2, _field(1, _fields((1, kind), (2, _fields(*sides))))))
+
+
+def _node(kind, inputs, output):
+    return _fields(*((1, name) for name in inputs), (2, output), (4, kind))
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """Mean of each channel (`pooled`), then a linear layer: weights (3, classes) and bias."""
+
+    path: object
+    weights: np.ndarray
+    bias: np.ndarray
+
+    def logits(self, pixels):
+        return pixels.mean(axis=(2, 3)) @ self.weights + self.bias
+
+
+@pytest.fixture
+def tiny_onnx(tmp_path):
+    """Writes a tiny ONNX classifier; field numbers as in onnx.proto3 of the ONNX project."""
+
+    def write(name="tiny.onnx", *, shape=("N", 3, 32, 32), classes=4, outputs=("logits",), kind=1, seed=0):
+        rng = np.random.default_rng(seed)
+        weights, bias = rng.normal(size=(3, classes)).astype(np.float32), rng.normal(size=classes).astype(np.float32)
+        nodes = [
+            _node("GlobalAveragePool", ["image"], "means"),
+            _node("Flatten", ["means"], "pooled"),
+            _node("Gemm", ["pooled", "w", "b"], "logits"),
+            _node("Softmax", ["logits"], "shares"),
+            _node("Identity", ["logits"], "again"),
+        ]
+        graph = _fields(
+            *((1, node) for node in nodes),
+            (2, "tiny"),
+            *((5, _tensor(*pair)) for pair in (("w", weights), ("b", bias))),
+            (11, _value("image", shape, kind)),
+            *(
+                (12, _value(output, (shape[0] if shape else "N", 3 if output == "pooled" else classes)))
+                for output in outputs
+            ),
+        )
+        path = tmp_path / name
+        path.write_bytes(_fields((1, 8), (7, graph), (8, _fields((1, ""), (2, 13)))))
+        return Tiny(path, weights, bias)
+
+    return write
