@@ -19,7 +19,7 @@ from cosight.stimuli.images import Bytes
 from cosight.stimuli.sheet import SheetRow, contact_sheet
 
 FOLDER = Path(__file__).parent / "images"
-QUALITY = 85
+QUALITY = 80
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
     temple, flower = load_sample_images().images
     with tempfile.TemporaryDirectory() as folder:
         tiles = build_tiles(cut_outs([temple, flower], 600), Path(folder) / "tiles")
-        write("corruptions", rows("corrupt", preparation("256x256")(square(flower)), {}), side=96)
+        write("corruptions", rows("corrupt", preparation("256x256")(square(flower)), {}), side=80)
         write("distortions", rows("distort", preparation("256/224")(square(flower)), {"tiles": tiles}), side=160)
 
 

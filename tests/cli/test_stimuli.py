@@ -280,6 +280,7 @@ def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name
         (("corrupt", "photos", "out", "--severity", "40"), "no kind has severity '40'"),
         (("corrupt", "photos", "out", "--severity", "5-1"), "a range runs upwards, to 100 at most, got 5-1"),
         (("corrupt", "photos", "out", "--severity", "1-99999999999"), "to 100 at most"),
+        (("corrupt", "photos", "out", "--severity", "1-²", "--kind", "fog"), "severity of fog must be"),
         (("corrupt", "photos", "out", "--kind", ""), "--kind must be names or all"),
         (("corrupt", "photos", "out", "--kind", "all,fog"), "which stands alone"),
         (("corrupt", "photos", "out", "--kind", "cropping", "--variant", "imagenet-c"), "ImageNet-C has no cropping"),

@@ -1,5 +1,7 @@
 """Stimulus sets: which layouts are read, what a manifest keeps, and what verify notices."""
 
+import os
+
 import numpy as np
 import polars as pl
 import pytest
@@ -139,6 +141,17 @@ def test_a_folder_without_a_manifest_cannot_be_verified(tmp_path):
 def test_a_manifest_may_not_lead_out_of_its_folder(tmp_path, file):
     write_manifest(tmp_path, as_frame([{"stimulus": "0", "file": file}]), {})
     with pytest.raises(InvalidInput, match="inside the set"):
+        read_set(tmp_path)
+
+
+def test_a_name_that_is_not_utf_8_is_refused(tmp_path):
+    name = os.fsencode(tmp_path) + b"/caf\xe9.png"
+    try:
+        with open(name, "wb") as file:  # noqa: PTH123 (a name that pathlib cannot print)
+            file.write(b"x")
+    except OSError:
+        pytest.skip("this file system keeps names in UTF-8 itself")
+    with pytest.raises(InvalidInput, match="written in UTF-8"):
         read_set(tmp_path)
 
 

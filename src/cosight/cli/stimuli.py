@@ -334,10 +334,10 @@ def _alterations(family: Family, kinds: list[str] | None, steps: str, options: d
     from cosight.stimuli.altering import alteration
 
     family.check(options)
+    every = kinds is None or names(kinds) == ["all"]
     chosen, short = [], []
     for name in _kind_names(family, kinds):
         asked = list(family.kinds[name].steps) if steps == "all" else _spelled_out(steps)
-        every = kinds is None or names(kinds) == ["all"]
         there = [step for step in asked if _has(family, name, step, options)] if every or steps == "all" else asked
         there = there or (asked[:1] if not every else [])  # which is refused with the reason
         short += [name] if len(there) < len(asked) and family.word != "condition" else []
@@ -366,7 +366,7 @@ def _spelled_out(steps: str) -> list[str]:
     out: list[str] = []
     for part in (text.strip() for text in steps.split(",")):
         low, dash, high = part.partition("-")
-        if dash and low.isdigit() and high.isdigit():
+        if dash and low.isdecimal() and high.isdecimal():
             if not int(low) <= int(high) <= _MOST_STEPS:
                 raise InvalidInput(f"a range runs upwards, to {_MOST_STEPS} at most, got {part}; write 1-5")
             out += map(str, range(int(low), int(high) + 1))

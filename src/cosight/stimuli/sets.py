@@ -181,6 +181,9 @@ def image_files(root: Path) -> list[str]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         images = (name for name in names if name.lower().endswith(ENDINGS) and not name.startswith("."))
         found += (Path(folder, name).relative_to(root).as_posix() for name in images)
+    odd = [file for file in found if file.encode("utf-8", "ignore").decode() != file]
+    if odd:  # neither the manifest nor the journal could hold it
+        raise InvalidInput(f"names of images are written in UTF-8, got {os.fsencode(odd[0])!r}; rename it")
     return sorted(found)
 
 

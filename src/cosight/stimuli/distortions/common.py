@@ -13,7 +13,7 @@ from cosight.registry import Registry
 from cosight.stimuli.images import Bytes
 from cosight.stimuli.kinds import Kind, numbered
 
-__all__ = ["FACTS", "Whole", "corners", "distortions", "in_colour"]
+__all__ = ["FACTS", "Whole", "corners", "distortions", "painted"]
 
 Whole = NDArray[np.int64]
 
@@ -21,7 +21,7 @@ distortions: Registry[Kind] = Registry("distortion")
 FACTS: Mapping[str, Any] = {"steps": numbered(5), "citation": "Li et al. 2025 (LAION-C)", "eight_bit": True}
 
 
-def in_colour(paint: Callable[[Bytes], None], image: Bytes) -> Bytes:
+def painted(paint: Callable[[Bytes], None], image: Bytes) -> Bytes:
     """What `paint` makes of an RGB image, in place; of a grey one, the luma of what it makes of its RGB copy."""
     if image.ndim == 3:
         paint(image)

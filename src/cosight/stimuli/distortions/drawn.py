@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from cosight.stimuli.distortions.common import FACTS, Whole, corners, distortions, in_colour
+from cosight.stimuli.distortions.common import FACTS, Whole, corners, distortions, painted
 from cosight.stimuli.images import Bytes
 from cosight.stimuli.kinds import declare
 
@@ -44,7 +44,7 @@ def _vertical_lines(image: Bytes, step: int, rng: np.random.Generator | None) ->
         colour[:] = 0
         _draw_lines(colour, pens, columns, _Y_STEPS[step])
 
-    return in_colour(paint, image)
+    return painted(paint, image)
 
 
 @njit(cache=True, error_model="numpy")
@@ -112,7 +112,7 @@ def _geometric_shapes(image: Bytes, step: int, rng: np.random.Generator) -> Byte
     colours = rng.integers(0, 256, (count, 3), dtype=np.uint8)
     places = corners(image, count, rng)
     stamps = _stamps()[forms, sizes - _SMALLEST_SHAPE]
-    return in_colour(lambda colour: _stamp(colour, stamps, sizes, colours, places), image)
+    return painted(lambda colour: _stamp(colour, stamps, sizes, colours, places), image)
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from cosight.stimuli.distortions.common import FACTS, Whole, distortions, in_colour
+from cosight.stimuli.distortions.common import FACTS, Whole, distortions, painted
 from cosight.stimuli.images import Bytes
 from cosight.stimuli.kinds import declare
 
@@ -29,7 +29,7 @@ def _luminance_checkerboard(image: Bytes, step: int, rng: np.random.Generator) -
     rows, columns = (-(-side // _SIDE) for side in image.shape[:2])
     amounts = np.rint(rng.uniform(*_LUMINANCE[step], (rows, columns))).astype(np.int64)
     amounts[np.indices(amounts.shape).sum(axis=0) % 2 == 1] *= -1
-    return in_colour(lambda colour: _add(colour, amounts), image)
+    return painted(lambda colour: _add(colour, amounts), image)
 
 
 @njit(cache=True)

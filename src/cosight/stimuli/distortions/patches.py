@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.distortions.common import FACTS, Whole, corners, distortions, in_colour
+from cosight.stimuli.distortions.common import FACTS, Whole, corners, distortions, painted
 from cosight.stimuli.images import Bytes, digest
 from cosight.stimuli.kinds import declare
 from cosight.stimuli.tiles import TileIndex, nearest_tiles
@@ -59,7 +59,7 @@ def _mosaic(
         chosen = nearest_tiles(index, _cell_means(colour, side, side).reshape(-1, 3), without=without)
         _lay(colour, index.thumbnails[side], chosen)
 
-    return in_colour(paint, image)
+    return painted(paint, image)
 
 
 @njit(cache=True)
@@ -117,7 +117,7 @@ def _stickers(
     if without is not None:
         chosen += chosen >= without
     places = corners(image, count, rng)
-    return in_colour(lambda colour: _stick(colour, index.thumbnails[_STICKER_SIDE], chosen, places), image)
+    return painted(lambda colour: _stick(colour, index.thumbnails[_STICKER_SIDE], chosen, places), image)
 
 
 @njit(cache=True)
