@@ -10,9 +10,11 @@ from typing import Any
 
 from typer.main import get_command
 
+from cosight.benchmarks import benchmarks
 from cosight.cli.app import app
 from cosight.cli.listing import steps_in_words
 from cosight.measures import measures, pair_forms
+from cosight.models import model_lists, sources
 from cosight.scoring.presets import presets
 from cosight.stimuli.altering import FAMILIES
 from cosight.stimuli.attacks import attacks
@@ -75,6 +77,20 @@ def registries_page() -> str:
             ]
             for m in measures.values()
         ],
+    )
+    parts += ["## Sources of models\n"]
+    parts += _table(
+        ["name", "options", "what it is"],
+        [[f"`{s.name}`", ", ".join(f"`{key}`" for key in s.keys), s.summary] for s in sources.values()],
+    )
+    parts += ["## Lists of models\n", "`cosight evaluate --models NAME`.\n"]
+    parts += _table(
+        ["name", "models", "source"], [[f"`{x.name}`", str(len(x.models)), x.source] for x in model_lists.values()]
+    )
+    parts += ["## Benchmarks\n", "`cosight evaluate --on NAME --source PHOTOS`.\n"]
+    parts += _table(
+        ["name", "label space", "what it is", "source"],
+        [[f"`{b.name}`", f"`{b.labels}`", b.summary, b.source] for b in benchmarks.values()],
     )
     parts += ["## Label spaces\n"]
     parts += _table(

@@ -11,7 +11,9 @@ import cv2
 import pytest
 from sklearn.datasets import load_sample_images
 
+from cosight.benchmarks import benchmarks
 from cosight.measures import measures
+from cosight.models import model_lists, sources
 from cosight.scoring.presets import presets
 from cosight.stimuli.altering import FAMILIES
 from cosight.stimuli.attacks import attacks
@@ -20,7 +22,10 @@ from cosight.trials import formats, label_spaces
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-REGISTRIES = [measures, label_spaces, formats, presets, attacks, *(family.kinds for family in FAMILIES.values())]
+REGISTRIES = [
+    *(measures, label_spaces, formats, presets, attacks, benchmarks, model_lists, sources),
+    *(family.kinds for family in FAMILIES.values()),
+]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 
 
@@ -84,9 +89,9 @@ def write_photos(folder):
 
 @pytest.mark.parametrize("lines", list(shown_commands()))
 def test_commands_in_the_docs_run_as_they_stand(lines, tmp_path, monkeypatch, mirror, cosight):
-    """In a folder that has `demo-run/` and the real trials under the names the docs use."""
+    """In a folder that has `demo-run/` and the real trials, images and weights under the names the docs use."""
     monkeypatch.chdir(tmp_path)
-    for name in ("model-vs-human", "error-consistency"):
+    for name in ("model-vs-human", "error-consistency", "texture-vs-shape", "weights"):
         (tmp_path / name).symlink_to(Path(os.path.realpath(mirror / name)))
     write_photos(tmp_path / "photos")
     assert cosight("demo").code == 0

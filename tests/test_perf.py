@@ -20,12 +20,12 @@ from cosight.trials.reading import read
 def perf():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(Path(__file__).parents[1])  # scripts beside the package, not part of it
-        from perf import corruptions, distortions, interval_coverage, lines, making, reading, run
+        from perf import corruptions, distortions, evaluating, interval_coverage, lines, making, reading, run
 
         yield SimpleNamespace(
             **{
                 m.__name__.removeprefix("perf."): m
-                for m in (corruptions, distortions, interval_coverage, lines, making, reading, run)
+                for m in (corruptions, distortions, evaluating, interval_coverage, lines, making, reading, run)
             }
         )
 
@@ -108,7 +108,7 @@ def test_memory_is_that_of_a_process_of_its_own(perf, files):
 def test_the_command_prints_json_and_fails_on_a_missed_limit(perf, monkeypatch, capsys):
     line = perf.lines.Line("slow", "peer", 4.0, 1.0, 3, faster=False)
     monkeypatch.setattr(perf.lines, "lines", lambda size: [line])
-    for part in (perf.reading, perf.corruptions, perf.distortions, perf.making):
+    for part in (perf.reading, perf.corruptions, perf.distortions, perf.making, perf.evaluating):
         monkeypatch.setattr(part, "lines", lambda size: [])
     monkeypatch.setattr("os.environ", {})
     monkeypatch.setattr("sys.path", [])
@@ -129,6 +129,18 @@ def test_every_stimulus_line_is_measured(perf):
     [made] = perf.making.lines(perf.making.Size(2, 1))
     assert made.ours > 0
     assert made.theirs > 0
+
+
+def test_the_loops_beside_evaluate_give_its_answers(perf, tmp_path):
+    """The same photos, the same pixels, the same network: what is timed is the same work."""
+    perf.evaluating.write_photos(tmp_path / "photos", 6)
+    ways = perf.evaluating.loops("test_resnet", tmp_path / "photos", tmp_path / "runs")
+    raw, loader, trials = (ways[way](0) for way in ("raw", "loader", "evaluate"))
+    assert raw == pytest.approx(loader, abs=1e-5)
+    shares = np.exp(raw - raw.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    assert np.stack(trials.frame["probabilities"].to_list()) == pytest.approx(shares, abs=1e-5)
+    assert 50 < perf.evaluating.peak(tmp_path / "photos", tmp_path / "memory") < 3000
 
 
 def test_coverage_prints_every_table(perf, monkeypatch, capsys):

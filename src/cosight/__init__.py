@@ -1,9 +1,9 @@
 """cosight: does a vision model see the way people do?
 
 One table of trials for people and models, every number with its interval. Everything the command line does is a call of
-the same name: `cosight.compare(...)`, `cosight.score(...)`, `cosight.plan(...)`; `cosight.trials.read(...)` reads any
-trial file, `cosight.measures` has the numbers as plain functions of arrays, `cosight.stimuli` what turns images into
-stimuli. Parts are imported when first used.
+the same name: `cosight.evaluate(...)`, `cosight.compare(...)`, `cosight.score(...)`, `cosight.plan(...)`;
+`cosight.trials.read(...)` reads any trial file, `cosight.measures` has the numbers as plain functions of arrays,
+`cosight.stimuli` what turns images into stimuli, `cosight.models` models by name. Parts are imported when first used.
 """
 
 from __future__ import annotations
@@ -12,17 +12,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cosight import measures, scoring, stimuli, trials
+    from cosight import measures, models, runs, scoring, stimuli, trials
     from cosight.demo import demo
+    from cosight.runs.evaluate import evaluate
     from cosight.scoring.compare import compare
     from cosight.scoring.plan import plan
     from cosight.scoring.score import score
 
-__all__ = ["compare", "demo", "measures", "plan", "score", "scoring", "stimuli", "trials"]
+__all__ = [
+    "compare",
+    "demo",
+    "evaluate",
+    "measures",
+    "models",
+    "plan",
+    "runs",
+    "score",
+    "scoring",
+    "stimuli",
+    "trials",
+]
 
 _CALLS = {
     "compare": "cosight.scoring.compare",
     "demo": "cosight.demo",
+    "evaluate": "cosight.runs.evaluate",
     "plan": "cosight.scoring.plan",
     "score": "cosight.scoring.score",
 }

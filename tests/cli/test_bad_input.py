@@ -134,7 +134,7 @@ def test_an_unknown_ending_is_refused(tmp_path, cosight):
 def test_list_names_what_it_lists(what, cosight):
     done = cosight("list", what)
     assert (done.code, done.out) == (2, "")
-    assert "cosight lists measures, label-spaces" in done.err
+    assert "cosight lists models, model-lists, measures, label-spaces" in done.err
 
 
 def test_json_never_has_nan(tmp_path, cosight):

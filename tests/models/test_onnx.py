@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models import Model, OnnxModel, load, load_model
+from cosight.models import Model, OnnxModel, load_model, load_torch
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -206,7 +206,7 @@ def test_facts_beside_the_file_that_are_wrong(tiny_onnx, content, message):
 def test_there_are_no_gradients_and_no_other_device(tiny_onnx):
     line = f"onnx:{tiny_onnx().path},{IN_RANGE}"
     with pytest.raises(InvalidInput, match=r"gradients need a model in torch, got onnx:tiny\.onnx"):
-        load(line)
+        load_torch(line)
     with pytest.raises(InvalidInput, match="only models in torch run on cuda"):
         load_model(line, device="cuda")
 

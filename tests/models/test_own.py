@@ -11,8 +11,10 @@ import torch
 from torch import nn
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models import Answers, ArrayModel, Model, Preprocessing, TorchModel, as_model, load_model
+from cosight.models import Answers, ArrayModel, Model, Preprocessing, TorchModel, as_model, load_model, parse
+from cosight.models.options import class_names_of
 from cosight.models.small import CifarResNet
+from cosight.trials import label_spaces
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -283,6 +285,18 @@ def test_a_model_by_name_keeps_its_input_and_gets_the_name(mine):
         load_model(f"{mine}:model,size=32")
 
 
+def test_class_names_of_a_label_space_unless_it_is_a_file(mine, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match=r"got 16 names for the 3 of .*classes=laion-c-16"):
+        load_model(f"{mine}:function,size=32,mean=0,std=1,classes=laion-c-16")
+    spec = parse("timm:resnet50,classes=imagenet-1k")
+    assert class_names_of(spec) == label_spaces["imagenet-1k"].classes
+    (tmp_path / "imagenet-1k").mkdir()
+    assert class_names_of(spec) == label_spaces["imagenet-1k"].classes  # a folder is no file of names
+    (tmp_path / "cifar-10").write_text("red\nblue\n")
+    assert class_names_of(parse("timm:resnet50,classes=cifar-10")) == ("red", "blue")
+
+
 def test_class_names_from_a_file(mine, tmp_path):
     (tmp_path / "names.txt").write_text("red\ngreen\nblue\n")
     (tmp_path / "names.json").write_text('["red", "green", "blue"]')
@@ -292,7 +306,11 @@ def test_class_names_from_a_file(mine, tmp_path):
     assert load_model(f"{line}/names.txt").class_names == ("red", "green", "blue")
     assert load_model(f"{line}/names.json").class_names == ("red", "green", "blue")
     assert "classes=names.txt" in load_model(f"{line}/names.txt").name
-    for file, message in [("few.txt", "got 1 names for the 3"), ("odd.json", "JSON list"), ("no.txt", "not there")]:
+    for file, message in [
+        ("few.txt", "got 1 names for the 3"),
+        ("odd.json", "JSON list"),
+        ("no.txt", "which is neither"),
+    ]:
         with pytest.raises(InvalidInput, match=message):
             load_model(f"{line}/{file}")
 

@@ -14,8 +14,9 @@ from safetensors.torch import load_file, save_file
 from sklearn.datasets import load_sample_images
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models import Model, Preprocessing, load, load_model, read_weights, weights_digest, wrapped
+from cosight.models import Model, Preprocessing, load_model, load_torch, read_weights, weights_digest, wrapped
 from cosight.models.small import BLOCKS, CifarResNet
+from cosight.trials import label_spaces
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -34,7 +35,7 @@ def resnet(tmp_path):
 def lite(mirror):
     folder = mirror / "weights/imagenet-timm"
     numbers = f"mean={127 / 255},std={128 / 255}"
-    return load(f"timm:tf_efficientnet_lite0,checkpoint={folder}/tf_efficientnet_lite0.safetensors,{numbers}")
+    return load_torch(f"timm:tf_efficientnet_lite0,checkpoint={folder}/tf_efficientnet_lite0.safetensors,{numbers}")
 
 
 # --- our own architectures
@@ -69,7 +70,7 @@ def test_the_shortcut_takes_every_second_pixel_and_pads_with_zeros():
     ],  # accuracy on all 10,000, README of the weights
 )
 def test_accuracy_of_real_weights(mirror, architecture, file, expected):
-    model = load(f"cosight:{architecture},checkpoint={mirror}/weights/cifar10/{file}.safetensors")
+    model = load_torch(f"cosight:{architecture},checkpoint={mirror}/weights/cifar10/{file}.safetensors")
     pixels = np.asarray(Image.open(mirror / "cifar10/test_images.png"))[:400].reshape(-1, 32, 32, 3)
     labels = torch.tensor(json.loads((mirror / "cifar10/test_labels.json").read_text())[:400])
     images = torch.from_numpy(pixels / np.float32(255)).permute(0, 3, 1, 2)
@@ -84,7 +85,7 @@ def test_accuracy_of_real_weights(mirror, architecture, file, expected):
 
 def test_a_model_normalises_what_it_is_given(resnet):
     module, path = resnet
-    model = load(f"cosight:resnet20,checkpoint={path},mean=.5/.4/.3,std=.2")
+    model = load_torch(f"cosight:resnet20,checkpoint={path},mean=.5/.4/.3,std=.2")
     images = torch.rand(3, 3, 32, 32)
     normalised = (images - torch.tensor([0.5, 0.4, 0.3]).reshape(1, 3, 1, 1)) / 0.2
     torch.testing.assert_close(model(images), module(normalised))
@@ -92,7 +93,7 @@ def test_a_model_normalises_what_it_is_given(resnet):
 
 
 def test_a_model_is_frozen_in_eval_mode_but_gives_gradients(resnet):
-    model = load(f"cosight:resnet20,checkpoint={resnet[1]}")
+    model = load_torch(f"cosight:resnet20,checkpoint={resnet[1]}")
     assert not any(part.training for part in model.module.modules())
     assert not any(weights.requires_grad for weights in model.module.parameters())
     images = torch.rand(1, 3, 32, 32, requires_grad=True)
@@ -101,15 +102,15 @@ def test_a_model_is_frozen_in_eval_mode_but_gives_gradients(resnet):
 
 
 def test_images_of_another_size_are_refused_unless_asked_for(resnet):
-    model = load(f"cosight:resnet20,checkpoint={resnet[1]}")
+    model = load_torch(f"cosight:resnet20,checkpoint={resnet[1]}")
     with pytest.raises(InvalidInput, match=r"takes images \(N, 3, 32, 32\), got \(1, 3, 40, 40\)"):
         model(torch.zeros(1, 3, 40, 40))
-    wide = load(f"cosight:resnet20,checkpoint={resnet[1]},size=40/48")
+    wide = load_torch(f"cosight:resnet20,checkpoint={resnet[1]},size=40/48")
     assert wide(torch.zeros(1, 3, 40, 48)).shape == (1, 10)
 
 
 def test_prepare_gives_what_fit_shows(resnet):
-    model = load(f"cosight:resnet20,checkpoint={resnet[1]},crop=.8,interpolation=nearest")
+    model = load_torch(f"cosight:resnet20,checkpoint={resnet[1]},crop=.8,interpolation=nearest")
     photo = load_sample_images().images[0]
     array = model.prepare(photo)
     assert array.shape == (3, 32, 32)
@@ -119,7 +120,7 @@ def test_prepare_gives_what_fit_shows(resnet):
 
 
 def test_answers_are_the_logits_without_gradients(resnet):
-    model = load(f"cosight:resnet20,checkpoint={resnet[1]}")
+    model = load_torch(f"cosight:resnet20,checkpoint={resnet[1]}")
     batch = np.random.default_rng(0).random((3, 3, 32, 32), dtype=np.float32)
     answers = model.answer(batch)
     assert isinstance(model, Model)
@@ -131,12 +132,12 @@ def test_answers_are_the_logits_without_gradients(resnet):
 
 def test_the_digest_is_of_the_weights_whatever_the_file(resnet, tmp_path):
     module, path = resnet
-    model = load(f"cosight:resnet20,checkpoint={path}")
+    model = load_torch(f"cosight:resnet20,checkpoint={path}")
     torch.save({"state_dict": {f"module.{k}": v for k, v in module.state_dict().items()}}, tmp_path / "parallel.pt")
     bare = {name: value for name, value in module.state_dict().items() if "num_batches" not in name}
     torch.save(bare, tmp_path / "bare.pt")
     for other in ("parallel.pt", "bare.pt"):
-        assert load(f"cosight:resnet20,checkpoint={tmp_path / other}").weights_digest == model.weights_digest
+        assert load_torch(f"cosight:resnet20,checkpoint={tmp_path / other}").weights_digest == model.weights_digest
     changed = CifarResNet(3)
     changed.load_state_dict(module.state_dict())
     with torch.no_grad():
@@ -154,7 +155,7 @@ def test_ones_own_module_as_a_model():
 
 def test_heads_of_other_sizes_are_taken_from_the_weights(tmp_path):
     save_file(CifarResNet(3, 100).state_dict(), tmp_path / "hundred.safetensors")
-    assert load(f"cosight:resnet20,checkpoint={tmp_path}/hundred.safetensors").classes == 100
+    assert load_torch(f"cosight:resnet20,checkpoint={tmp_path}/hundred.safetensors").classes == 100
 
 
 # --- timm
@@ -180,11 +181,29 @@ def test_timm_weights_with_ten_classes_and_at_another_size(tmp_path):
     torch.manual_seed(0)
     vit = timm.create_model("test_vit", num_classes=10, img_size=64)
     save_file(vit.state_dict(), tmp_path / "vit.safetensors")
-    model = load(f"timm:test_vit,checkpoint={tmp_path}/vit.safetensors,size=64")
+    model = load_torch(f"timm:test_vit,checkpoint={tmp_path}/vit.safetensors,size=64")
     assert (model.classes, model.size) == (10, (64, 64))
     images = torch.rand(2, 3, 64, 64)
     mean, std = (torch.tensor(values).reshape(1, 3, 1, 1) for values in (model.mean, model.std))
     torch.testing.assert_close(model(images), vit.eval()((images - mean) / std))
+
+
+@pytest.mark.parametrize(
+    ("name", "space", "classes"),
+    [("test_vit.r160_in1k", "imagenet-1k", 1000), ("vit_tiny_patch16_224.augreg_in21k", None, 21_843)],
+)
+def test_classes_of_the_hubs_weights_are_wordnet_ids(monkeypatch, name, space, classes):
+    from cosight.torchvision_ops import import_torchvision
+
+    import_torchvision()
+    import timm
+
+    made = timm.create_model(name)  # before it is replaced: nothing is fetched
+    monkeypatch.setattr(timm, "create_model", lambda *_, **__: made)
+    ids = load_model(f"timm:{name}").class_names
+    assert len(set(ids)) == classes
+    assert all(one.startswith("n") and one[1:].isdigit() for one in ids)
+    assert space is None or ids == label_spaces[space].classes
 
 
 def test_no_network_is_one_line(monkeypatch):
@@ -195,7 +214,7 @@ def test_no_network_is_one_line(monkeypatch):
     with pytest.raises(
         InvalidInput, match=r"weights of timm:test_resnet must be fetched, got: .*checkpoint=FILE"
     ) as caught:
-        load("timm:test_resnet")
+        load_torch("timm:test_resnet")
     assert "\n" not in str(caught.value)
 
 
@@ -207,13 +226,19 @@ def test_no_network_is_one_line(monkeypatch):
     [
         ("tim:resnet50", UnknownName, "no source is called 'tim'; did you mean timm"),
         (
-            "openclip:ViT-B-32",
+            "vlm:gpt-4o",
             UnknownName,
-            "no source is called 'openclip'; there are timm, torchvision, cosight, onnx",
+            "no source is called 'vlm'; there are timm, torchvision, cosight, onnx",
         ),
         ("ensmble:a:b+c:d", UnknownName, "did you mean ensemble"),
         ("ensemble:tim:x+timm:resnet50", UnknownName, "no source is called 'tim'"),
         ("ensemble:timm:x", InvalidInput, "two members or more, got 1"),
+        (
+            "trials:a.parquet",
+            InvalidInput,
+            "must be shown images, .* got trials:a.parquet; give them to `cosight evaluate`",
+        ),
+        ("trials:a.parquet,observr=x", InvalidInput, "got observr; did you mean observer"),
         ("timm:resnet5", UnknownName, "no timm model is called 'resnet5'; did you mean .*resnet50"),
         ("timm:resnet50.a1_in2k", UnknownName, r"did you mean resnet50.a1_in1k"),
         ("cosight:resnet21", UnknownName, "there are resnet20, resnet32, resnet44"),
@@ -223,7 +248,7 @@ def test_no_network_is_one_line(monkeypatch):
     ],
 )
 def test_names_that_are_wrong(text, error, message):
-    for way in (load, load_model):
+    for way in (load_torch, load_model):
         with pytest.raises(error, match=message):
             way(text)
 
@@ -242,14 +267,14 @@ def test_names_that_are_wrong(text, error, message):
 )
 def test_options_that_are_wrong(resnet, options, message):
     with pytest.raises(InvalidInput, match=message):
-        load(f"cosight:resnet20,checkpoint={resnet[1]},{options}")
+        load_torch(f"cosight:resnet20,checkpoint={resnet[1]},{options}")
 
 
 def test_weights_that_do_not_fit_name_their_keys(resnet, tmp_path):
     with pytest.raises(
         InvalidInput, match=r"do not fit cosight:resnet32: 60 missing \(layer1.3.conv1.weight, "
     ) as caught:
-        load(f"cosight:resnet32,checkpoint={resnet[1]}")
+        load_torch(f"cosight:resnet32,checkpoint={resnet[1]}")
     assert "\n" not in str(caught.value)
     weights = load_file(resnet[1])
     weights["extra"] = weights.pop("linear.bias")
@@ -259,7 +284,7 @@ def test_weights_that_do_not_fit_name_their_keys(resnet, tmp_path):
         r"1 missing \(linear.bias\); 1 unexpected \(extra\); 1 of another shape \(conv1.weight \(8, 3, 3, 3\) for"
     )
     with pytest.raises(InvalidInput, match=expected):
-        load(f"cosight:resnet20,checkpoint={tmp_path}/odd.safetensors")
+        load_torch(f"cosight:resnet20,checkpoint={tmp_path}/odd.safetensors")
 
 
 @pytest.mark.parametrize("name", ["text.pt", "text.safetensors", "object.pt", "list.pt", "empty.pt", "numbers.pt"])
@@ -285,8 +310,8 @@ def test_importing_models_imports_no_torch():
 def test_without_torch_the_extra_is_named():
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "from cosight.models import load\n"
-        "try: load('cosight:resnet20,checkpoint=x')\n"
+        "from cosight.models import load_torch\n"
+        "try: load_torch('cosight:resnet20,checkpoint=x')\n"
         "except ValueError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

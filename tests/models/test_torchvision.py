@@ -12,6 +12,7 @@ from cosight.errors import InvalidInput, UnknownName
 from cosight.models import TorchModel, load_model, preprocessed
 from cosight.models.torchvision_models import _preprocessing
 from cosight.torchvision_ops import import_torchvision
+from cosight.trials import label_spaces
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -80,6 +81,24 @@ def test_pixels_are_those_of_the_transforms(models, photos, name):
     mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (transforms.mean, transforms.std))
     expected = ((transforms(Image.fromarray(photos[0])) * std + mean) * 255).round().byte().permute(1, 2, 0).numpy()
     assert np.array_equal(preprocessed(photos[0], own), expected)
+
+
+def test_categories_are_the_usual_classes_in_the_usual_order(models):
+    """Two of 1,000 are spelled otherwise: torchvision tells the two cranes and the two maillots apart."""
+    titles = label_spaces["imagenet-1k"].titles
+    every = [weights for name in models.list_models(module=models) for weights in models.get_model_weights(name)]
+    assert all(weights.name.startswith("IMAGENET1K") for weights in every)
+    for categories in {tuple(weights.meta["categories"]) for weights in every if weights.meta["categories"]}:
+        pairs = enumerate(zip(categories, titles, strict=True))
+        others = {index: pair for index, pair in pairs if pair[0] != pair[1]}
+        assert others == {134: ("crane bird", "crane"), 639: ("maillot tank suit", "maillot")}
+
+
+def test_classes_of_fetched_weights_are_wordnet_ids(models, monkeypatch):
+    random = models.get_model("squeezenet1_1", weights=None).state_dict()
+    monkeypatch.setattr(models.SqueezeNet1_1_Weights, "get_state_dict", lambda *_, **__: random)
+    model = load_model("torchvision:squeezenet1_1,size=64")
+    assert model.class_names == label_spaces["imagenet-1k"].classes
 
 
 def test_names_and_weights_that_are_wrong(models, tmp_path, monkeypatch):

@@ -183,7 +183,7 @@ def test_where_a_checkpoint_lies_and_what_it_is_called_do_not_matter(sources, tm
 def test_real_weights_under_two_paths_give_the_same_pixels(tmp_path):
     from safetensors.torch import save_file
 
-    from cosight.models import load as load_model
+    from cosight.models import load_torch
     from cosight.models.small import CifarResNet
 
     torch.manual_seed(0)
@@ -199,7 +199,7 @@ def test_real_weights_under_two_paths_give_the_same_pixels(tmp_path):
         recipe = Attacked(
             read_set(tmp_path / "source"),
             (f"cosight:resnet20,checkpoint={path}",),
-            load_model,
+            load_torch,
             attack="pgd-l2",
             eps=(4.0,),
         )

@@ -294,9 +294,9 @@ def accuracy(model, images, labels):
 
 
 def small(mirror, name):
-    from cosight.models import load
+    from cosight.models import load_torch
 
-    return load(f"cosight:resnet20,checkpoint={mirror / 'weights/cifar10' / name}.safetensors")
+    return load_torch(f"cosight:resnet20,checkpoint={mirror / 'weights/cifar10' / name}.safetensors")
 
 
 def test_a_standard_network_falls_to_pgd(mirror, cifar):

@@ -11,9 +11,10 @@ import sys
 import typer
 from typer.exceptions import Abort, TyperException
 
-from cosight.cli import stimuli, trials
+from cosight.cli import run, stimuli, trials
 from cosight.cli.compare import compare
 from cosight.cli.demo import demo
+from cosight.cli.evaluate import evaluate
 from cosight.cli.listing import list_names
 from cosight.cli.plan import plan
 from cosight.cli.score import score
@@ -32,6 +33,8 @@ _EXTRAS = {
     "safetensors": "models",
     "diffusers": "diffusion",
     "transformers": "diffusion",
+    "ray": "ray",
+    "open_clip": "clip",
 }
 
 app = typer.Typer(
@@ -44,10 +47,12 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("demo")(demo)
+app.command("evaluate")(evaluate)
 app.command("compare")(compare)
 app.command("score")(score)
 app.command("plan")(plan)
 app.command("list")(list_names)
+app.add_typer(run.app, name="run")
 app.add_typer(trials.app, name="trials")
 app.add_typer(stimuli.app, name="stimuli")
 
@@ -80,7 +85,9 @@ def main() -> None:
         extra = _EXTRAS[error.name]
         _complain(f"this needs {error.name}, which is not installed; pip install 'cosight[{extra}]'")
     except MemoryError as error:
-        _complain(f"there is not enough memory for this ({error}); fewer --resamples or observers need less")
+        _complain(
+            f"there is not enough memory for this ({error}); fewer --resamples, observers or images a --batch need less"
+        )
     except (Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:

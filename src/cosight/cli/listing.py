@@ -12,14 +12,26 @@ from cosight.errors import UnknownName
 
 __all__ = ["LISTS", "list_names", "steps_in_words"]
 
-LISTS = ("measures", "label-spaces", "formats", "presets", "corruptions", "distortions", "manipulations", "attacks")
+LISTS = (
+    "models",
+    "model-lists",
+    "measures",
+    "label-spaces",
+    "formats",
+    "presets",
+    "benchmarks",
+    "corruptions",
+    "distortions",
+    "manipulations",
+    "attacks",
+)
 
 
 def list_names(
     what: Annotated[str, typer.Argument(help=f"One of {', '.join(LISTS)}.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """What there is by name: measures, label spaces, trial formats, presets, ways to change an image."""
+    """What there is by name: sources of models, measures, label spaces, presets, ways to change an image."""
     rows = _rows(what)
     if as_json:
         typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
@@ -47,6 +59,25 @@ def steps_in_words(steps: tuple[str, ...]) -> str:
 
 
 def _rows(what: str) -> list[dict[str, str]]:
+    if what == "models":
+        from cosight.models.sources import sources
+
+        return [
+            {"name": f"{s.name}:NAME", "options": ", ".join(s.keys), "summary": s.summary} for s in sources.values()
+        ]
+    if what == "model-lists":
+        from cosight.models.lists import model_lists
+
+        return [
+            {"name": entry.name, "models": " ".join(entry.models), "source": entry.source}
+            for entry in model_lists.values()
+        ]
+    if what == "benchmarks":
+        from cosight.benchmarks import benchmarks
+
+        return [
+            {"name": b.name, "labels": b.labels, "summary": b.summary, "source": b.source} for b in benchmarks.values()
+        ]
     if what == "measures":
         from cosight.measures import measures
 

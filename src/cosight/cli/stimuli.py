@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,13 +101,13 @@ def distort(
     sheet: Sheet = None,
 ) -> None:
     """Distort images as LAION-C does; `cosight list distortions` has the kinds."""
-    from cosight.stimuli.altering import FAMILIES
+    from cosight.stimuli.altering import FAMILIES, with_resource
     from cosight.stimuli.resources import tiles_beside
 
     _check(out, source, format_, on_error, sheet)
     chosen = _alterations(FAMILIES["distort"], kind, level, {"geometry": geometry})
     with _skipping(on_error, "not a tile") as on_skip:
-        chosen = _given(
+        chosen = with_resource(
             chosen, "tiles", lambda: tiles_beside(out, source, given=tiles, workers=workers, on_skip=on_skip)
         )
     recipe = _recipe(source, chosen, "laion-c", prepare, seed, limit)
@@ -133,7 +132,7 @@ def manipulate(
     sheet: Sheet = None,
 ) -> None:
     """Manipulate images as model-vs-human's experiments do; `cosight list manipulations` has kinds and conditions."""
-    from cosight.stimuli.altering import FAMILIES
+    from cosight.stimuli.altering import FAMILIES, with_resource
     from cosight.stimuli.prepare import preparation
     from cosight.stimuli.resources import spectrum_beside
     from cosight.stimuli.sets import read_set
@@ -143,7 +142,7 @@ def manipulate(
     chosen = _alterations(FAMILIES["manipulate"], kind, condition, {})
     with _skipping(on_error, "not in the spectrum") as on_skip:
         mean = partial(spectrum_beside, out, read_set(source), prepare=ready, given=spectrum, on_skip=on_skip)
-        chosen = _given(chosen, "spectrum", mean)
+        chosen = with_resource(chosen, "spectrum", mean)
     recipe = _recipe(source, chosen, None, prepare, seed, limit)
     _make(recipe, out, workers=workers, format_=format_, on_error=on_error, sheet=sheet)
 
@@ -301,9 +300,9 @@ def verify(
 
 @cache
 def _loaded(model: str) -> TorchModel:
-    from cosight.models import load
+    from cosight.models import load_torch
 
-    return load(model)
+    return load_torch(model)
 
 
 @cache
@@ -338,7 +337,7 @@ def _alterations(family: Family, kinds: list[str] | None, steps: str, options: d
     chosen, short = [], []
     for name in _kind_names(family, kinds):
         asked = list(family.kinds[name].steps) if steps == "all" else _spelled_out(steps)
-        there = [step for step in asked if _has(family, name, step, options)] if every or steps == "all" else asked
+        there = [step for step in asked if family.has(name, step, options)] if every or steps == "all" else asked
         there = there or (asked[:1] if not every else [])  # which is refused with the reason
         short += [name] if len(there) < len(asked) and family.word != "condition" else []
         chosen += [alteration(name, **{family.word: step, **options}) for step in there]
@@ -347,14 +346,6 @@ def _alterations(family: Family, kinds: list[str] | None, steps: str, options: d
     if short and steps != "all":
         notify((f"not every {family.word} of {steps} is there for {', '.join(short)}",))
     return chosen
-
-
-def _has(family: Family, kind: str, step: str, options: dict[str, Any]) -> bool:
-    try:
-        family.step(family.kinds[kind], step, options)
-    except InvalidInput:
-        return False
-    return True
 
 
 def _spelled_out(steps: str) -> list[str]:
@@ -373,16 +364,6 @@ def _spelled_out(steps: str) -> list[str]:
         elif part:
             out.append(part)
     return list(dict.fromkeys(out))
-
-
-def _given(chosen: list[Alteration], option: str, make: Callable[[], Any]) -> list[Alteration]:
-    """The alterations with what those among them need that take `option`; it is made only for them."""
-    from cosight.stimuli.altering import FAMILIES
-
-    if not any(option in FAMILIES[how.verb].kinds[how.kind].options for how in chosen):
-        return chosen
-    resource = make()
-    return [replace(how, options={**how.options, option: resource}) for how in chosen]
 
 
 @contextmanager

@@ -8,19 +8,27 @@
 * torch_models    models in torch, with gradients, and their weights; timm_models, torchvision_models and small (the
                   CIFAR ResNets) make them
 * onnx_models     models in onnxruntime
+* openclip_models zero-shot models, among classes given in words
 * own             a user's module, function or model
 * ensembles       several as one
+* probes          other classes for a model: a linear layer on its features
+* recorded        answers computed elsewhere, looked up
+* lists           named lists of models
 
 Importing this imports neither torch nor onnxruntime; loading a model does.
 """
 
 from cosight.models.ensembles import Ensemble, ensemble
 from cosight.models.grammar import ModelSpec, ensemble_of, parse
+from cosight.models.lists import ModelList, model_lists
 from cosight.models.model import Answers, Model, Outputs, Preparation
 from cosight.models.onnx_models import OnnxModel
+from cosight.models.openclip_models import zero_shot
 from cosight.models.own import ArrayModel, as_model
 from cosight.models.preprocessing import Preprocessing, prepared, preprocessed
-from cosight.models.sources import Source, load, load_model, sources
+from cosight.models.probes import Probe, ProbedModel, fit_probe, probed, read_probe, write_probe
+from cosight.models.recorded import Recorded, load_recorded
+from cosight.models.sources import Source, load_model, load_torch, sources
 from cosight.models.torch_models import TorchModel, put_weights, read_weights, weights_digest, wrapped
 
 __all__ = [
@@ -28,24 +36,35 @@ __all__ = [
     "ArrayModel",
     "Ensemble",
     "Model",
+    "ModelList",
     "ModelSpec",
     "OnnxModel",
     "Outputs",
     "Preparation",
     "Preprocessing",
+    "Probe",
+    "ProbedModel",
+    "Recorded",
     "Source",
     "TorchModel",
     "as_model",
     "ensemble",
     "ensemble_of",
-    "load",
+    "fit_probe",
     "load_model",
+    "load_recorded",
+    "load_torch",
+    "model_lists",
     "parse",
     "prepared",
     "preprocessed",
+    "probed",
     "put_weights",
+    "read_probe",
     "read_weights",
     "sources",
     "weights_digest",
     "wrapped",
+    "write_probe",
+    "zero_shot",
 ]

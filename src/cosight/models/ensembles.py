@@ -47,6 +47,11 @@ class Ensemble:
     weights_digest: str
     class_names: tuple[str, ...] | None = None
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What changes its answers besides weights and preprocessing: what does so for each member."""
+        return {"members": [getattr(member, "settings", {}) for member in self.members]}
+
     def prepare(self, image: Bytes) -> Floats:
         """What the members would see of this photo, side by side where they differ: float32 in [0, 1]."""
         view = np.zeros((3, *self.preprocessing.size), dtype=np.float32)

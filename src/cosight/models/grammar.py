@@ -24,7 +24,7 @@ _OPTION = re.compile(r",(?=[A-Za-z_]\w*=)", re.ASCII)
 _MEMBER = re.compile(r"\+(?=\[|[A-Za-z_]\w*:)", re.ASCII)
 _ENSEMBLE = "ensemble"
 _FILE_SOURCES = ("onnx", "trials")  # whose names are files
-_FILE_KEYS = ("checkpoint", "classes")
+_FILE_KEYS = ("checkpoint", "classes", "templates")
 _WORKING_KEYS = ("threads",)  # how the work is done: no part of who answers
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SHAPE = "a model is named source:name[,key=value...]"

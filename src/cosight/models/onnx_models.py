@@ -33,7 +33,7 @@ from cosight.models.options import INPUT_KEYS, changed, class_names_of, outputs_
 from cosight.models.preprocessing import Preprocessing, prepared
 from cosight.stimuli.images import Bytes, Floats
 
-__all__ = ["ONNX_KEYS", "OnnxModel", "load_onnx"]
+__all__ = ["ONNX_KEYS", "OnnxModel", "check_onnx", "load_onnx", "onnx_files"]
 
 ONNX_KEYS = (*INPUT_KEYS, "layer", "classes", "threads", "output", "outputs")
 _FACTS = "preprocessing.json"
@@ -53,6 +53,11 @@ class OnnxModel:
     class_names: tuple[str, ...] | None = None
     outputs: Outputs = "logits"
     layer: str | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What changes its answers besides weights and preprocessing, for the record."""
+        return {"output": self.output, "outputs": self.outputs, "layer": self.layer}
 
     def prepare(self, image: Bytes) -> Floats:
         """What it would see of this photo: float32 (3, height, width) in [0, 1]."""
@@ -77,9 +82,8 @@ class OnnxModel:
 
 def load_onnx(spec: ModelSpec) -> OnnxModel:
     """`onnx:FILE`, tried on two images."""
+    check_onnx(spec)
     path = Path(spec.name).expanduser()
-    if not path.is_file():
-        raise InvalidInput(f"an ONNX model must be a file, got {path}, which is not there; check the path")
     session = _session(path, _threads(spec))
     side = _input_side(session, path)
     facts = _facts(path)
@@ -92,6 +96,24 @@ def load_onnx(spec: ModelSpec) -> OnnxModel:
     names = class_names_of(spec) or (tuple(facts["classes"]) if facts and "classes" in facts else None)
     checked_class_names(names, values.shape[1], name=spec.label)
     return OnnxModel(spec.label, session, preprocessing, values.shape[1], _digest(path), output, names, outputs)
+
+
+def check_onnx(spec: ModelSpec) -> None:
+    """Refuse a file that is not there."""
+    path = Path(spec.name).expanduser()
+    if not path.is_file():
+        raise InvalidInput(f"an ONNX model must be a file, got {path}, which is not there; check the path")
+
+
+def onnx_files(spec: ModelSpec) -> tuple[Path, ...]:
+    """What decides its answers: the file, weights beside it, and what is said of its photos."""
+    path = Path(spec.name).expanduser()
+    return path, _weights_beside(path), path.with_name(_FACTS)
+
+
+def _weights_beside(path: Path) -> Path:
+    """Where torch puts the weights when it exports a large network."""
+    return path.with_name(path.name + ".data")
 
 
 def _session(path: Path, threads: int) -> Any:
@@ -221,9 +243,9 @@ def _normalised(batch: Floats, preprocessing: Preprocessing) -> Floats:
 
 
 def _digest(path: Path) -> str:
-    """Of the file and, where the weights lie beside it as torch exports large ones, of that file too."""
+    """Of the file, and of the weights beside it where there are any."""
     digest = hashlib.sha256()
-    for file in (path, path.with_name(path.name + ".data")):
+    for file in (path, _weights_beside(path)):
         if file.is_file():
             with file.open("rb") as stream:
                 digest.update(hashlib.file_digest(stream, "sha256").digest())

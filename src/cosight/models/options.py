@@ -12,6 +12,8 @@ from cosight.errors import InvalidInput
 from cosight.models.grammar import ModelSpec
 from cosight.models.model import Outputs
 from cosight.models.preprocessing import Preprocessing
+from cosight.models.torch_models import Precision
+from cosight.trials import label_spaces
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,11 +27,12 @@ __all__ = [
     "head_size",
     "outputs_of",
     "per_channel",
+    "precision_of",
     "size_of",
 ]
 
 INPUT_KEYS = ("mean", "std", "size", "interpolation", "crop")
-KEYS = ("checkpoint", *INPUT_KEYS, "layer", "classes")
+KEYS = ("checkpoint", *INPUT_KEYS, "layer", "classes", "precision")
 
 
 def checkpoint_of(spec: ModelSpec) -> Path | None:
@@ -78,13 +81,23 @@ def per_channel(spec: ModelSpec, key: str) -> tuple[float, ...] | None:
 
 
 def class_names_of(spec: ModelSpec) -> tuple[str, ...] | None:
-    """The names in the file of the option `classes`: a JSON list, or one a line."""
+    """The classes that the option `classes` names: those in a file, if it is one, else those of a label space."""
     text = spec.get("classes")
     if text is None:
         return None
     path = Path(text).expanduser()
-    if not path.is_file():
-        raise InvalidInput(f"classes must be a file of class names, got {path}, which is not there; check the path")
+    if path.is_file():
+        return _names_in(path)
+    if text not in label_spaces:
+        raise InvalidInput(
+            f"classes must be a file of class names or a label space ({', '.join(label_spaces)}), got {path}, "
+            "which is neither; check the path"
+        )
+    return label_spaces[text].classes
+
+
+def _names_in(path: Path) -> tuple[str, ...]:
+    """A JSON list, or one a line."""
     try:
         content = path.read_text(encoding="utf-8")
         names = json.loads(content) if path.suffix == ".json" else content.splitlines()
@@ -98,3 +111,8 @@ def class_names_of(spec: ModelSpec) -> tuple[str, ...] | None:
 def outputs_of(spec: ModelSpec) -> Outputs | None:
     """What the option `outputs` says the model gives; checked when the model is tried."""
     return spec.get("outputs")  # type: ignore[return-value]
+
+
+def precision_of(spec: ModelSpec) -> Precision | None:
+    """What the option `precision` says a module runs in; checked by the model."""
+    return spec.get("precision")  # type: ignore[return-value]

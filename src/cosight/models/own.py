@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PYTHON_KEYS", "ArrayModel", "as_model", "load_python"]
 
-PYTHON_KEYS = (*INPUT_KEYS, "layer", "classes", "outputs")
+PYTHON_KEYS = (*INPUT_KEYS, "layer", "classes", "outputs", "precision")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +60,11 @@ class ArrayModel:
     class_names: tuple[str, ...] | None = None
     outputs: Outputs = "logits"
     keeps_features: bool = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What changes its answers besides weights and preprocessing, for the record."""
+        return {"outputs": self.outputs, "features": self.keeps_features}
 
     def prepare(self, image: Bytes) -> Floats:
         """What it would see of this photo: float32 (3, height, width) in [0, 1]."""
@@ -209,7 +214,7 @@ def load_python(spec: ModelSpec) -> Model:
     if not _is_module(thing) and not _is_model(thing):
         thing = _made(spec, thing)
     if _is_model(thing):
-        if spec.options and [key for key, _ in spec.options] != ["layer"]:
+        if {key for key, _ in spec.options} - {"layer", "precision"}:
             raise InvalidInput(f"{spec} gives a model, which has its own preprocessing; leave the options out")
         return _renamed(thing, spec.label)
     return _adopted(thing, spec.label, _spec_preprocessing(spec, thing), outputs_of(spec), class_names_of(spec))

@@ -6,33 +6,41 @@
 * `cosight:resnet20,checkpoint=FILE`      one of our small architectures
 * `onnx:FILE`                             onnxruntime; `preprocessing.json` beside it, or options
 * `python:package.module:function`        one's own: gives an nn.Module, a model or a function of arrays
+* `openclip:ViT-B-32/TAG,classes=cifar-10` zero-shot among these classes, weights from the hub or a file; its option
+                                          `templates`: openai (80 prompts, the default), simple (7) or a file of them
 * `ensemble:A+B+[C,size=64]`              the mean of their probabilities
+* `trials:FILE[,observer=NAME]`           answers computed elsewhere: not shown images, see `recorded`
 
 Options: `checkpoint`; `mean` and `std` (one number, or one a channel), `size` (side, or height/width), `interpolation`
 and `crop` (the share of the shrunk photo's side that is kept) in place of the model's own; `layer` (features from
-there); `classes` (a file of class names: a JSON list, or one a line); `outputs` (logits or probabilities, for onnx and
-python). A package outside cosight adds a source through the entry point group `cosight.sources`.
+there); `classes` (a label space, or a file of class names: a JSON list, or one a line); `outputs` (logits or
+probabilities, for onnx and python); `precision` (bf16 where the hardware has it; else float32; for models in torch). A
+package outside cosight adds a source through the entry point group `cosight.sources`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models.ensembles import Ensemble, ensemble
 from cosight.models.grammar import ModelSpec, parse
 from cosight.models.model import Model
-from cosight.models.onnx_models import ONNX_KEYS, load_onnx
-from cosight.models.options import KEYS, changed, checkpoint_of, class_names_of, head_size
+from cosight.models.onnx_models import ONNX_KEYS, check_onnx, load_onnx
+from cosight.models.openclip_models import OPENCLIP_KEYS, load_openclip, zero_shot
+from cosight.models.options import KEYS, changed, checkpoint_of, class_names_of, head_size, precision_of
 from cosight.models.own import PYTHON_KEYS, as_model, load_python
 from cosight.models.preprocessing import Preprocessing
-from cosight.models.timm_models import load_timm
-from cosight.models.torch_models import TorchModel, put_weights, read_weights, wrapped
+from cosight.models.recorded import RECORDED_KEYS
+from cosight.models.timm_models import check_timm, load_timm
+from cosight.models.torch_models import Precision, TorchModel, put_weights, read_weights, wrapped
 from cosight.models.torchvision_models import load_torchvision
 from cosight.registry import Registry
+from cosight.trials.spaces import LabelSpace
 
-__all__ = ["KEYS", "Source", "load", "load_model", "sources"]
+__all__ = ["KEYS", "Source", "check_line", "load_model", "load_torch", "sources"]
 
 _CIFAR = Preprocessing(size=(32, 32), interpolation="bilinear")
 
@@ -45,25 +53,49 @@ class Source:
     load: Callable[[ModelSpec], Model]
     keys: tuple[str, ...]
     summary: str
+    check: Callable[[ModelSpec], None] | None = None  # what can be refused without loading anything
+    among: Callable[[ModelSpec, LabelSpace], Model] | None = None  # where the model can choose among any classes
 
 
 sources: Registry[Source] = Registry("source", listed=False)
 
 
-def load_model(model: str | ModelSpec, *, device: str = "cpu", features: bool = False) -> Model:
-    """The model of this name from any source, ready to answer; with `features` (or `layer=`) its answers have them."""
+def check_line(line: str) -> None:
+    """Refuse a line that cannot stand for a model, as far as that can be told without loading it."""
+    spec = parse(line)
+    source = sources[spec.source]
+    spec.allow(source.keys)
+    path = checkpoint_of(spec)
+    if path is not None and not path.is_file():
+        raise InvalidInput(f"a checkpoint must be a file, got {path}, which is not there; check the path")
+    if source.check is not None:
+        source.check(spec)
+    for member in spec.members:
+        check_line(str(member))
+
+
+def load_model(
+    model: str | ModelSpec, *, device: str = "cpu", features: bool = False, space: LabelSpace | None = None
+) -> Model:
+    """The model of this name from any source, ready to answer; with `features` (or `layer=`) its answers have them.
+
+    A zero-shot model whose line names no classes chooses among those of `space`.
+    """
     spec = parse(model) if isinstance(model, str) else model
     source = sources[spec.source]
     spec.allow(source.keys)
     try:
-        loaded = source.load(spec)
+        free = source.among is not None and space is not None and spec.get("classes") is None
+        loaded = source.among(spec, space) if free else source.load(spec)  # type: ignore[misc,arg-type]
     except ImportError as error:
         raise InvalidInput(f"{spec.source} models need {error.name}; pip install 'cosight[models]'") from error
     placed = loaded if device == "cpu" else _moved(loaded, device)
-    return as_model(placed, name=spec.label, features=features, layer=spec.get("layer"))
+    precision = precision_of(spec)
+    precise = placed if precision is None else _at_precision(placed, precision)
+    return as_model(precise, name=spec.label, features=features, layer=spec.get("layer"))
 
 
-def load(model: str | ModelSpec, *, device: str = "cpu") -> TorchModel:
+def load_torch(model: str | ModelSpec, *, device: str = "cpu") -> TorchModel:
     """The model of this name, where gradients through it are needed: one in torch."""
     loaded = load_model(model, device=device)
     if not isinstance(loaded, TorchModel):
@@ -77,6 +109,12 @@ def _moved(model: Model, device: str) -> Model:
     if not isinstance(model, TorchModel):
         raise InvalidInput(f"only models in torch run on {device}, got {model.name}; leave the device out")
     return model.on(device)
+
+
+def _at_precision(model: Model, precision: Precision) -> Model:
+    if not isinstance(model, TorchModel):
+        raise InvalidInput(f"precision is of models in torch, got {precision} for {model.name}; leave it out")
+    return replace(model, precision=precision)
 
 
 def _load_cosight(spec: ModelSpec) -> TorchModel:
@@ -95,18 +133,34 @@ def _load_cosight(spec: ModelSpec) -> TorchModel:
     return wrapped(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
 
 
-def _load_ensemble(spec: ModelSpec) -> Ensemble:
+def _load_ensemble(spec: ModelSpec, space: LabelSpace | None = None) -> Ensemble:
     if len(spec.members) < 2:  # before the one is loaded
         raise InvalidInput(f"an ensemble has two members or more, got 1 in {spec}; join them with +")
-    return ensemble([load_model(member) for member in spec.members], name=spec.label)
+    return ensemble([load_model(member, space=space) for member in spec.members], name=spec.label)
+
+
+def _refuse_recorded(spec: ModelSpec) -> NoReturn:
+    raise InvalidInput(
+        f"a model must be shown images, recorded answers see none, got {spec}; give them to `cosight evaluate`"
+    )
 
 
 for _source in (
-    Source("timm", load_timm, KEYS, "Any architecture of timm, with its own weights or a checkpoint."),
+    Source("timm", load_timm, KEYS, "Any architecture of timm, with its own weights or a checkpoint.", check_timm),
     Source("torchvision", load_torchvision, KEYS, "torchvision's classifiers, with its weights or a checkpoint."),
     Source("cosight", _load_cosight, KEYS, "Small architectures of our own: the CIFAR ResNets."),
-    Source("onnx", load_onnx, ONNX_KEYS, "Any classifier exported to ONNX, run by onnxruntime."),
+    Source("onnx", load_onnx, ONNX_KEYS, "Any classifier exported to ONNX, run by onnxruntime.", check_onnx),
     Source("python", load_python, PYTHON_KEYS, "One's own module, model or function of arrays."),
-    Source("ensemble", _load_ensemble, (), "The mean of the probabilities of models joined by +."),
+    Source(
+        "openclip",
+        load_openclip,
+        OPENCLIP_KEYS,
+        "open_clip's zero-shot models, among classes given in words.",
+        among=zero_shot,
+    ),
+    Source(
+        "ensemble", _load_ensemble, (), "The mean of the probabilities of models joined by +.", among=_load_ensemble
+    ),
+    Source("trials", _refuse_recorded, RECORDED_KEYS, "Answers computed elsewhere, in a trial file or folder."),
 ):
     sources.add(_source.name, _source)

@@ -15,7 +15,7 @@ from cosight.models.torch_models import TorchModel, put_weights, read_weights, w
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["load_timm", "timm_preprocessing"]
+__all__ = ["check_timm", "load_timm", "timm_preprocessing"]
 
 
 def load_timm(spec: ModelSpec) -> TorchModel:
@@ -35,6 +35,16 @@ def load_timm(spec: ModelSpec) -> TorchModel:
     return wrapped(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
 
 
+def check_timm(spec: ModelSpec) -> None:
+    """Refuse a name that timm does not know; the nearest ones are told."""
+    from cosight.torchvision_ops import import_torchvision
+
+    import_torchvision()
+    import timm
+
+    _check_timm_name(timm, spec.name)
+
+
 def timm_preprocessing(module: nn.Module) -> Preprocessing:
     """What timm says becomes of a photo before this module of its making."""
     from timm.data.config import resolve_model_data_config
@@ -51,11 +61,11 @@ def timm_preprocessing(module: nn.Module) -> Preprocessing:
 
 
 def _imagenet_names(module: Any) -> tuple[str, ...] | None:
-    """Class names of weights that timm knows to be ImageNet's or a part or parent of it."""
+    """WordNet ids of the classes, for weights that timm knows to be ImageNet's or a part or parent of it."""
     from timm.data.imagenet_info import ImageNetInfo, infer_imagenet_subset
 
     subset = infer_imagenet_subset(module)
-    names = tuple(ImageNetInfo(subset).label_descriptions()) if subset else ()
+    names = tuple(ImageNetInfo(subset).label_names()) if subset else ()  # type: ignore[no-untyped-call]
     return names if len(names) == module.num_classes else None
 
 

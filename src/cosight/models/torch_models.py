@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from cosight.errors import InvalidInput
 from cosight.models.features import Tap, named_layer, penultimate
@@ -28,8 +29,12 @@ from cosight.stimuli.images import Bytes, Floats
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["TorchModel", "put_weights", "read_weights", "weights_digest", "wrapped"]
+__all__ = ["Precision", "TorchModel", "put_weights", "read_weights", "weights_digest", "wrapped"]
 
+Precision = Literal["float32", "bf16"]
+
+# As torch.cpu.get_capabilities names the instructions that multiply bfloat16: of Intel and AMD, and of ARM.
+_BF16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
 _WRAPPERS = ("state_dict", "model")
 _PARALLEL = "module."
 _UNUSED = "num_batches_tracked"  # batch norm's count of training steps: no answer depends on it, old files lack it
@@ -41,7 +46,8 @@ class TorchModel:
     """A classifier in eval mode: it takes images (N, 3, height, width) in [0, 1], normalises them and gives logits.
 
     `weights_digest` is the sha256 of the weights themselves: names, shapes and values, whatever file held them. With a
-    `tap`, `answer` gives features as well. `channels_last` says how pixels lie in memory: faster where it works.
+    `tap`, `answer` gives features as well. `channels_last` says how pixels lie in memory: faster where it works. With
+    `precision` bf16, the module runs under torch's autocast, on hardware that has instructions for it.
     """
 
     name: str
@@ -53,6 +59,22 @@ class TorchModel:
     outputs: Outputs = "logits"  # of the module; the model gives logits
     tap: Tap | None = None
     channels_last: bool = False
+    precision: Precision = "float32"
+
+    def __post_init__(self) -> None:
+        if self.precision not in get_args(Precision):
+            raise InvalidInput(f"precision must be {' or '.join(get_args(Precision))}, got {self.precision!r}")
+        if self.precision == "bf16" and not _has_bf16(_device(self.module)):
+            raise InvalidInput(
+                f"precision=bf16 needs a device with instructions for it, {self.name} is on {_device(self.module)}, "
+                "which has none; leave it out for float32"
+            )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What changes its answers besides weights and preprocessing, for the record."""
+        layer = self.tap.facts if self.tap else None
+        return {"precision": self.precision, "outputs": self.outputs, "layer": layer}
 
     @property
     def size(self) -> tuple[int, int]:
@@ -74,7 +96,10 @@ class TorchModel:
         if images.ndim != 4 or tuple(images.shape[1:]) != (len(self.mean), *self.size):
             wanted = f"(N, {len(self.mean)}, {self.size[0]}, {self.size[1]})"
             raise InvalidInput(f"{self.name} takes images {wanted}, got {tuple(images.shape)}; prepare or resize them")
-        return _logits(self.module(_normalised(self.module, images, self.preprocessing)), self.outputs)
+        pixels = _normalised(self.module, images, self.preprocessing)
+        with self._at_precision():
+            given = self.module(pixels)
+        return _logits(given, self.outputs)
 
     def answer(self, batch: Floats) -> Answers:
         """Prepared photos (N, 3, height, width) -> logits, and features where there is a tap; without gradients."""
@@ -83,9 +108,17 @@ class TorchModel:
         checked_batch(batch, name=self.name, size=self.size)
         with torch.inference_mode():
             pixels = _pixels(self.module, batch, self.preprocessing, channels_last=self.channels_last)
-            given, features = self.tap(self.module, pixels) if self.tap else (self.module(pixels), None)
+            with self._at_precision():
+                given, features = self.tap(self.module, pixels) if self.tap else (self.module(pixels), None)
             logits = _array(_logits(given, self.outputs))
         return Answers(logits, None if features is None else _array(features))
+
+    def _at_precision(self) -> AbstractContextManager[Any]:
+        import torch
+
+        if self.precision == "float32":
+            return nullcontext()
+        return torch.autocast(_device(self.module), dtype=torch.bfloat16)
 
     def fit(self, image: Bytes) -> Bytes:
         """The uint8 RGB image of the model's own size that it would see of this photo."""
@@ -112,14 +145,31 @@ class TorchModel:
         return replace(self, module=self.module.to(device))
 
 
+def _device(module: nn.Module) -> str:
+    """The kind of device its weights are on: cpu, cuda."""
+    weights = next(module.parameters(), None)
+    return "cpu" if weights is None else weights.device.type
+
+
+def _has_bf16(device: str) -> bool:
+    """Whether a device multiplies bfloat16 itself: emulated, it would be slower than float32 and no more precise."""
+    import torch
+
+    if device == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    has = torch.cpu.get_capabilities()
+    return device == "cpu" and any(has.get(name, False) for name in _BF16_INSTRUCTIONS)
+
+
 def _array(tensor: Tensor) -> Floats:
     return tensor.float().cpu().contiguous().numpy()
 
 
 def _logits(given: Tensor, outputs: Outputs) -> Tensor:
-    """Probabilities become their logarithms, whose softmax they are."""
+    """At least float32, and probabilities become their logarithms, whose softmax they are."""
     import torch
 
+    given = given.to(torch.promote_types(given.dtype, torch.float32))
     return given if outputs == "logits" else given.clamp_min(torch.finfo(given.dtype).tiny).log()
 
 

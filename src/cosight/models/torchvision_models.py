@@ -12,6 +12,7 @@ from cosight.models.grammar import ModelSpec
 from cosight.models.options import changed, checkpoint_of, class_names_of
 from cosight.models.preprocessing import Preprocessing
 from cosight.models.torch_models import TorchModel, put_weights, read_weights, wrapped
+from cosight.trials import label_spaces
 
 if TYPE_CHECKING:
     from torch import nn
@@ -40,7 +41,7 @@ def load_torchvision(spec: ModelSpec) -> TorchModel:
     path = checkpoint_of(spec)
     module = _fetched(models, spec, name, weights) if path is None else _from_file(models, name, path)
     own = changed(spec, _preprocessing(weights.transforms()))
-    names = class_names_of(spec) or (tuple(weights.meta["categories"]) if path is None else None)
+    names = class_names_of(spec) or (_class_names(weights) if path is None else None)
     return wrapped(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
 
 
@@ -51,6 +52,13 @@ def _weights(models: Any, name: str, tag: str) -> Any:
     if tag not in choices.__members__:
         raise UnknownName(f"{name} of torchvision has no weights {tag!r}; there are {', '.join(choices.__members__)}")
     return choices[tag]
+
+
+def _class_names(weights: Any) -> tuple[str, ...]:
+    """WordNet ids for ImageNet-1k, whose categories are its titles in the usual order; else the categories."""
+    if weights.name.startswith("IMAGENET1K"):
+        return label_spaces["imagenet-1k"].classes
+    return tuple(weights.meta["categories"])
 
 
 def _fetched(models: Any, spec: ModelSpec, name: str, weights: Any) -> nn.Module:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
@@ -22,7 +22,17 @@ from cosight.stimuli.prepare import Preparation, preparation
 from cosight.stimuli.recipes import Job, Outcome, Unit
 from cosight.stimuli.sets import SourceImage, StimulusSet, file_stamp, source_image
 
-__all__ = ["FAMILIES", "Alteration", "Alterations", "Altered", "Family", "alter_batch", "alteration"]
+__all__ = [
+    "FAMILIES",
+    "Alteration",
+    "Alterations",
+    "Altered",
+    "Family",
+    "alter_batch",
+    "alteration",
+    "every_alteration",
+    "with_resource",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,14 @@ class Family:
             words = self.options[name]
             if words is not None and value not in words:
                 raise InvalidInput(f"{name} must be {' or '.join(words)}, got {value!r}")
+
+    def has(self, kind: str, step: Any, options: Mapping[str, Any]) -> bool:
+        """Whether a kind has this step, with these options."""
+        try:
+            self.step(self.kinds[kind], step, options)
+        except InvalidInput:
+            return False
+        return True
 
 
 FAMILIES: dict[str, Family] = {
@@ -139,6 +157,22 @@ def alteration(
     family.check(options)
     entry = family.kinds[kind]
     return Alteration(verb, entry.name, entry.steps[family.step(entry, step, options)], options)
+
+
+def every_alteration(verb: str, **options: Any) -> list[Alteration]:
+    """Every kind of a family at every step that it has with these options."""
+    family = FAMILIES[verb]
+    steps = [(name, step) for name, kind in family.kinds.items() for step in kind.steps]
+    there = [(name, step) for name, step in steps if family.has(name, step, options)]
+    return [alteration(name, **{family.word: step, **options}) for name, step in there]
+
+
+def with_resource(chosen: Sequence[Alteration], option: str, make: Callable[[], Any]) -> list[Alteration]:
+    """The alterations with what those among them need that take `option`; it is made only for them."""
+    if not any(option in FAMILIES[how.verb].kinds[how.kind].options for how in chosen):
+        return list(chosen)
+    resource = make()
+    return [replace(how, options={**how.options, option: resource}) for how in chosen]
 
 
 def alter_batch(images: Sequence[Image] | Image, how: Alteration, *, seed: int = 0, workers: int = 1) -> list[Image]:

@@ -39,9 +39,8 @@ def tiles_beside(
         if kept.exists():
             _check_tiles(kept, index.digest, given)
     elif not kept.exists():
-        index = _built(given or sources, kept, workers, on_skip)
-        _note_sources(out, "tiles", read_set(given or sources))
-        return index
+        _note_sources(out, "tiles", read_set(given or sources))  # first: tiles without it would be nobody's
+        return _built(given or sources, kept, workers, on_skip)
     else:
         if given is None:
             _check_ours(out, "tiles", read_set(sources))
@@ -104,8 +103,8 @@ def spectrum_beside(
         _check_ours(out, "spectrum", sources)
         return there
     spectrum = mean_spectrum(_prepared(sources, prepare, on_skip))
+    _note_sources(out, "spectrum", sources)  # first, as with tiles
     spectrum.save(kept)
-    _note_sources(out, "spectrum", sources)
     return spectrum
 
 

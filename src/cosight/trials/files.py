@@ -17,8 +17,11 @@ DRAFT = ".cosight-draft"  # how the names of unfinished files and folders end
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[Path]:
-    """A path to write to; it takes the place of `path` when the block ends without an error."""
+def new_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """A path to write to; it takes the place of `path` when the block ends without an error.
+
+    What is `durable` is on the disk before it takes the place, so that a loss of power leaves the old or the new file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=DRAFT)  # short, however long the name
     os.close(handle)
@@ -26,6 +29,8 @@ def new_file(path: Path) -> Iterator[Path]:
     try:
         yield draft
         draft.chmod(0o644)  # mkstemp makes files only their owner can read
+        if durable:
+            _flush(draft)
         draft.replace(path)
     except OSError as error:  # a full disk, a folder of that name: what the reader knows is the file, not its draft
         if error.errno is not None:
@@ -33,6 +38,11 @@ def new_file(path: Path) -> Iterator[Path]:
         raise
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
 @contextmanager

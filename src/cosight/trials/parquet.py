@@ -19,14 +19,14 @@ from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import LabelSpace
 from cosight.trials.table import OBSERVERS, SCHEMA, Trials, concat, make
 
-__all__: list[str] = []
+__all__ = ["OBSERVERS_FILE", "read_sources", "write_observers", "write_table"]
 
 _VERSION = 1  # of the trial table; grows when an old reader would misread a new file
-_OBSERVERS_FILE = "observers.parquet"
+OBSERVERS_FILE = "observers.parquet"
 
 
 def _recognises(path: Path, head: bytes) -> bool:
-    return head.startswith(b"PAR1") and path.name != _OBSERVERS_FILE
+    return head.startswith(b"PAR1") and path.name != OBSERVERS_FILE
 
 
 def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
@@ -36,12 +36,12 @@ def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
 def _read_file(path: Path, declared: LabelSpace | None) -> Trials:
     try:
         frame = pl.read_parquet(path, glob=False)
-        about = json.loads(pl.read_parquet_metadata(path).get("cosight", "{}"))
+        about = _about(path)
     except (pl.exceptions.PolarsError, OSError, json.JSONDecodeError) as error:
         raise InvalidInput(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from error
     if about.get("version", _VERSION) > _VERSION:
         raise InvalidInput(f"{path}: written by a newer cosight (table version {about['version']}); update cosight")
-    space, known = declared or _space(about.get("space")), _known(path.with_name(_OBSERVERS_FILE))
+    space, known = declared or _space(about.get("space")), _known(path.with_name(OBSERVERS_FILE))
     more = [name for name in frame.columns if name not in SCHEMA]
     notices = [f"{path}: columns that a trial does not have were left out: {', '.join(more)}"] if more else []
     sources = about.get("sources", ())
@@ -64,17 +64,36 @@ def _space(about: dict[str, Any] | None) -> LabelSpace | None:
 
 def _write(trials: Trials, path: Path) -> None:
     """Write the table to `path` and add its observers to `observers.parquet` beside it."""
-    if path.name == _OBSERVERS_FILE:
-        raise InvalidInput(f"{_OBSERVERS_FILE} holds what is known about observers; name the table otherwise")
-    beside = path.with_name(_OBSERVERS_FILE)
-    known = _known(beside)  # before anything is written: it may be unreadable
+    if path.name == OBSERVERS_FILE:
+        raise InvalidInput(f"{OBSERVERS_FILE} holds what is known about observers; name the table otherwise")
+    known = _known(path.with_name(OBSERVERS_FILE))  # before anything is written: it may be unreadable
+    write_table(trials, path)
+    everyone = trials.observers if known is None else pl.concat([trials.observers, known])
+    write_observers(everyone.unique("observer", keep="first", maintain_order=True), path.parent)
+
+
+def write_table(trials: Trials, path: Path, *, durable: bool = False) -> None:
+    """Write the table alone."""
     space = None if trials.space is None else asdict(trials.space)
     about = {"version": _VERSION, "space": space, "sources": list(trials.sources)}
-    with new_file(path) as draft:
+    with new_file(path, durable=durable) as draft:
         trials.frame.write_parquet(draft, compression="zstd", metadata={"cosight": json.dumps(about)})
-    everyone = trials.observers if known is None else pl.concat([trials.observers, known])
-    with new_file(beside) as draft:
-        everyone.unique("observer", keep="first", maintain_order=True).write_parquet(draft)
+
+
+def write_observers(observers: pl.DataFrame, folder: Path) -> None:
+    """Write `observers.parquet` into a folder of tables."""
+    with new_file(folder / OBSERVERS_FILE) as draft:
+        observers.write_parquet(draft)
+
+
+def read_sources(path: Path) -> list[dict[str, Any]]:
+    """Where the rows of a table came from, without reading them."""
+    return list(_about(path).get("sources", ()))
+
+
+def _about(path: Path) -> dict[str, Any]:
+    about: dict[str, Any] = json.loads(pl.read_parquet_metadata(path).get("cosight", "{}"))
+    return about
 
 
 formats.add(

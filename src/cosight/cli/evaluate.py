@@ -1,0 +1,113 @@
+"""`cosight evaluate`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cosight.cli.options import Labels, Seed, notify, progress_bar
+from cosight.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from cosight.runs.evaluate import Run
+
+__all__ = ["evaluate", "evaluate_with", "say_run"]
+
+
+def evaluate(
+    context: typer.Context,
+    model: Annotated[
+        list[str] | None, typer.Argument(help="Models: timm:NAME, onnx:FILE, trials:FILE ...", show_default=False)
+    ] = None,
+    on: Annotated[
+        str,
+        typer.Option(help="A stimulus set, a folder of images, or a benchmark made of --source.", show_default=False),
+    ] = ...,  # type: ignore[assignment]
+    out: Annotated[Path, typer.Option(help="The run's folder: new, or one to go on with.", show_default=False)] = ...,  # type: ignore[assignment]
+    models: Annotated[
+        list[str] | None, typer.Option("--models", help="A named list of models (`cosight list model-lists`).")
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="Photos that a benchmark alters on the way.")] = None,
+    labels: Labels = None,
+    how: Annotated[str, typer.Option(help="How a class' members are put together: mean, sum or max.")] = "mean",
+    features: Annotated[bool, typer.Option("--features", help="Also keep logits and features.")] = False,
+    probe: Annotated[
+        Path | None, typer.Option(help="Train a linear probe on the features of this set and let it answer.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use only this many images, drawn by their names.")] = None,
+    seed: Seed = 0,
+    tiles: Annotated[
+        Path | None, typer.Option(help="Images that mosaic and stickers draw from; default: SOURCE.")
+    ] = None,
+    format_: Annotated[str, typer.Option("--format", help="What altered photos pass through: png or jpeg.")] = "png",
+    thumbnails: Annotated[bool, typer.Option("--thumbnails", help="Keep a small picture of each stimulus.")] = False,
+    engine: Annotated[str, typer.Option(help="local, or ray: the cluster at RAY_ADDRESS.")] = "local",
+    batch: Annotated[int, typer.Option(min=1, help="Images a forward pass.")] = 32,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads a model computes with.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Threads that read images (local), or actors (ray); default: one a core.")
+    ] = None,
+    on_error: Annotated[str, typer.Option(help="What an image that cannot be read does: stop, or skip it.")] = "stop",
+) -> None:
+    """Show stimuli to models and keep their answers as trials; run it again to go on after an interruption.
+
+    Prints each model's accuracy by condition with its interval, and where the run is. `cosight compare RUN PEOPLE`
+    holds it against people.
+    """
+    given = dict(context.params)
+    passed = [name for name in given if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
+    arguments = {
+        "passed": {name: _plain(given[name]) for name in passed},
+        "defaulted": {name: _plain(value) for name, value in given.items() if name not in passed},
+        "folder": str(Path.cwd()),
+    }
+    say_run(evaluate_with(arguments))
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
+
+
+def evaluate_with(arguments: dict[str, Any], *, out: Path | None = None) -> Run:
+    """Evaluate with arguments as `run.json` keeps them; `out` is where that run is now."""
+    from cosight.runs.evaluate import evaluate as run
+
+    given = {**arguments["defaulted"], **arguments["passed"]}
+    lines = _lines(given.pop("model"), given.pop("models"))
+    given["out"] = out or given["out"]
+    given["format"] = given.pop("format_")
+    with progress_bar() as progress, redirect_stdout(sys.stderr):  # Ray tells of its workers on standard output
+        return run(*lines, **given, arguments=arguments, progress=progress)
+
+
+def _lines(model: list[str] | None, lists: list[str] | None) -> list[str]:
+    """Models named one by one, then those of the lists."""
+    from cosight.models.lists import model_lists
+
+    named = [line for name in lists or [] for line in model_lists[name].models]
+    lines = list(dict.fromkeys([*(model or []), *named]))
+    if not lines:
+        raise InvalidInput("name at least one model, got none; for example timm:resnet50.a1_in1k")
+    return lines
+
+
+def say_run(run: Run) -> None:
+    """Accuracy by condition, and where the run is."""
+    from cosight.cli.tables import print_scores
+    from cosight.scoring.score import score
+
+    notify(run.notices)
+    notify(tuple(f"skipped: {reason}" for reason in list(run.skipped.values())[:10]))
+    if len(run.skipped) > 10:
+        notify((f"skipped: {len(run.skipped) - 10} more, named in the tables of trials",))
+    trials = run.trials()
+    if trials.frame["truth"].null_count() < len(trials):
+        by = [name for name in ("experiment", "condition") if trials.frame[name].n_unique() > 1]
+        print_scores(score(trials, measure=["accuracy"], by=by))
+    speed = f", {run.new} answers in {run.seconds:.0f} s ({run.new / max(run.seconds, 1e-3):.1f} images/s)"
+    who = f"{len(run.observers)} observer{'s' if len(run.observers) > 1 else ''}"
+    typer.echo(f"{who}, {run.stimuli} stimuli{speed if run.new else ', all answered before'}: {run.folder}")

@@ -1,0 +1,97 @@
+"""`cosight run`: look at runs, and go on with one."""
+
+from __future__ import annotations
+
+import json
+from contextlib import chdir
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cosight.cli.evaluate import evaluate_with, say_run
+from cosight.cli.options import AsJson
+from cosight.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from cosight.runs.status import Status
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Look at runs, and go on with one.", no_args_is_help=True, rich_markup_mode=None)
+
+Folder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.", show_default=False)]
+
+
+@app.command("status")
+def status(run: Folder, as_json: AsJson = False) -> None:
+    """How far each observer is, how fast it went, and how the last attempt ended; also while the run is going."""
+    from cosight.runs.status import status as look
+
+    found = look(run)
+    if as_json:
+        typer.echo(json.dumps(_as_dict(found), indent=1))
+        return
+    from rich.table import Table
+
+    from cosight.cli.tables import console
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("observer", "answered", "of", "skipped", "state"):
+        table.add_column(name, overflow="fold", justify="left" if name in ("observer", "state") else "right")
+    for one in found.observers:
+        state = "finished" if one.finished else found.state
+        table.add_row(one.observer, str(one.answered), str(found.stimuli), str(one.skipped or ""), state)
+    console().print(table)
+    if found.asked > len(found.observers):
+        typer.echo(f"{found.asked - len(found.observers)} models not reached yet")
+    typer.echo(_line(found))
+    if found.state == "stopped":
+        typer.echo(f"last attempt: {found.outcome}; go on with: cosight run resume {run}")
+
+
+@app.command("resume")
+def resume(run: Folder) -> None:
+    """Go on with a run, with the arguments it was begun with."""
+    from cosight.runs.record import read_record
+
+    arguments = read_record(run).arguments
+    if "passed" not in arguments:
+        raise InvalidInput(f"{run} was begun from Python, got no command line to go on with; call evaluate again")
+    where, out = Path(arguments["folder"]), run.resolve()
+    if not where.is_dir():
+        raise InvalidInput(f"{run} was begun in {where}, which is not there; run `cosight evaluate` again with --out")
+    with chdir(where):  # the paths in the arguments are relative to it
+        say_run(evaluate_with(arguments, out=out))
+
+
+@app.command("list")
+def list_runs(
+    folder: Annotated[Path, typer.Argument(help="Where to look, also in folders below.")] = Path(),
+    as_json: AsJson = False,
+) -> None:
+    """Runs in a folder and below it."""
+    from cosight.runs.status import runs_below
+    from cosight.runs.status import status as look
+
+    found = [look(path) for path in runs_below(folder)]
+    if as_json:
+        typer.echo(json.dumps([_as_dict(one) for one in found], indent=1))
+        return
+    for one in found:
+        typer.echo(_line(one))
+    if not found:
+        typer.echo(f"no runs below {folder.resolve()}", err=True)
+
+
+def _line(found: Status) -> str:
+    finished = sum(one.finished for one in found.observers)
+    speed = f", {found.images_per_second:.1f} images/s" if found.images_per_second else ""
+    who = f"{finished} of {found.asked} observers finished"
+    return f"{found.folder}: {found.state}, {who}, {found.stimuli} stimuli in {found.labels}{speed}"
+
+
+def _as_dict(found: Status) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {**asdict(found), "folder": str(found.folder), "images_per_second": found.images_per_second}

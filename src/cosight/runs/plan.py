@@ -1,0 +1,89 @@
+"""What a run is to do: stimuli in shards, and the key by which each observer's answers to a shard are known again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from cosight.errors import InvalidInput
+from cosight.runs.shown import Shown
+from cosight.trials.mapping import How
+from cosight.trials.spaces import LabelSpace
+
+__all__ = ["SCHEMA", "Plan", "Shard", "digest_of"]
+
+SCHEMA = 1  # of run folders; grows when the same answers would be written otherwise
+_SHARDS = 64  # so many a set, which is what an interrupted run may have to do again
+_SMALLEST, _LARGEST = 64, 2048  # images a shard: few files for small sets, little memory for large ones
+_LEARNT = "stimulus"  # the column that may be known only when the image has been read
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Rows of the stimuli that are answered and written together."""
+
+    index: int
+    rows: range
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Stimuli, the label space that answers are about, and what else decides the bytes of a run."""
+
+    shown: Shown
+    space: LabelSpace
+    how: How = "mean"
+    batch: int = 32
+    features: bool = False
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise InvalidInput(f"--batch must be 1 or more, got {self.batch}")
+        if not self.shown.frame.height:
+            raise InvalidInput("a run needs at least one stimulus, got none")
+
+    @cached_property
+    def shards(self) -> tuple[Shard, ...]:
+        """All rows in order, whole batches to a shard."""
+        count = self.shown.frame.height
+        wanted = min(max(-(-count // _SHARDS), _SMALLEST), _LARGEST)
+        size = -(-wanted // self.batch) * self.batch
+        starts = range(0, count, size)
+        return tuple(Shard(index, range(start, min(start + size, count))) for index, start in enumerate(starts))
+
+    @cached_property
+    def _rows(self) -> tuple[str, ...]:
+        """Each row of the manifest as text, but for what is learnt on reading the image."""
+        frame = self.shown.frame.drop(_LEARNT)
+        return tuple(json.dumps(row, sort_keys=True) for row in frame.iter_rows(named=True))
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What two plans must share to go on in one folder, as JSON."""
+        return {
+            "stimuli": {"count": self.shown.frame.height, "digest": digest_of(self._rows), **self.shown.settings},
+            "labels": {"name": self.space.name, "answers": list(self.space.answers)},
+            "how": self.how,
+            "batch": self.batch,
+            "features": self.features,
+        }
+
+    @cached_property
+    def _contents(self) -> tuple[str, ...]:
+        """A digest a shard of its rows and of what they are made of."""
+        pairs = list(zip(self._rows, self.shown.stamps, strict=True))
+        return tuple(digest_of(pairs[shard.rows.start : shard.rows.stop]) for shard in self.shards)
+
+    def key(self, identity: Mapping[str, Any], shard: Shard) -> str:
+        """sha256 of everything that changes the answers of an observer with this identity, or their rows."""
+        return digest_of([SCHEMA, identity, self.space.answers, self.features, self._contents[shard.index]])
+
+
+def digest_of(value: Any) -> str:
+    """sha256 of a value's JSON, the same whatever the order of keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,129 @@
+"""From what the user names to a plan: which stimuli, in which label space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import polars as pl
+
+from cosight.benchmarks import Benchmark, benchmarks
+from cosight.errors import InvalidInput
+from cosight.runs.plan import Plan
+from cosight.runs.shown import Shown, on_the_way, stored
+from cosight.runs.work import OnError
+from cosight.stimuli.altering import Alteration, Alterations, every_alteration, with_resource
+from cosight.stimuli.images import FileFormat
+from cosight.stimuli.prepare import preparation
+from cosight.stimuli.resources import tiles_beside
+from cosight.stimuli.sets import StimulusSet, read_set, sample
+from cosight.trials.mapping import How
+from cosight.trials.spaces import LabelSpace, label_space, space_of
+
+__all__ = ["Planned", "plan_for", "training_plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, what else must be the same to go on with it, and what the user should know."""
+
+    plan: Plan
+    settings: dict[str, Any]
+    notices: tuple[str, ...] = ()
+
+
+def plan_for(
+    on: str | Path,
+    out: Path,
+    *,
+    source: str | Path | None,
+    labels: str | LabelSpace | None,
+    how: How,
+    features: bool,
+    limit: int | None,
+    seed: int,
+    tiles: str | Path | None,
+    format: FileFormat,  # noqa: A002 (the option's name)
+    batch: int,
+    on_error: OnError = "stop",
+) -> Planned:
+    """What `evaluate` is asked to do."""
+    if limit is not None and limit < 1:
+        raise InvalidInput(f"--limit must be 1 or more, got {limit}")
+    for option, value, words in (("--how", how, get_args(How)), ("--format", format, get_args(FileFormat))):
+        if value not in words:
+            raise InvalidInput(f"{option} must be {' or '.join(words)}, got {value!r}")
+    benchmark = _benchmark(on, source)
+    lost: list[str] = []
+    if benchmark is None:
+        if tiles is not None:
+            raise InvalidInput(f"--tiles are for benchmarks that are made on the way, got the set {on}")
+        found = _limited(read_set(on), limit, seed)
+        space, known = _named(found, labels)
+        shown: Shown = stored(known)
+    else:
+        photos = _limited(read_set(str(source)), limit, seed)
+        space, known = _named(photos, labels or benchmark.labels)
+        chosen = _alterations(benchmark, out, Path(str(source)), tiles, lost.append if on_error == "skip" else None)
+        recipe = Alterations(known, tuple(chosen), benchmark.experiment, seed, preparation(benchmark.prepare))
+        shown = on_the_way(recipe, format=format)
+    return Planned(
+        Plan(shown, space, how, batch, features),
+        {"limit": limit, "seed": seed},
+        tuple(f"not a tile: {why}" for why in lost),
+    )
+
+
+def training_plan(path: str | Path, plan: Plan) -> Plan:
+    """The images that a probe is trained on, named in the run's label space; none of them may be shown in the run."""
+    _, known = _named(read_set(path), plan.space)
+    training = Plan(stored(known), plan.space, plan.how, plan.batch)
+    both = set(training.shown.stamps) & set(plan.shown.stamps)
+    if both:
+        raise InvalidInput(
+            f"a probe must not be trained on images that are shown, {len(both)} of {path} are; give other images"
+        )
+    return training
+
+
+def _benchmark(on: str | Path, source: str | Path | None) -> Benchmark | None:
+    """The benchmark of this name; None where a set is meant."""
+    if Path(on).is_dir() and source is None:
+        return None
+    if str(on) not in benchmarks:
+        if source is not None:
+            return benchmarks[str(on)]  # which says the nearest names
+        there = ", ".join(benchmarks)
+        raise InvalidInput(f"--on must be a stimulus set, a folder of images, or {there} with --source, got {on}")
+    if source is None:
+        raise InvalidInput(f"{on} is made of photos on the way, got none; name their folder with --source")
+    return benchmarks[str(on)]
+
+
+def _alterations(
+    benchmark: Benchmark, out: Path, source: Path, tiles: str | Path | None, on_skip: Callable[[str], None] | None
+) -> Sequence[Alteration]:
+    chosen = every_alteration(benchmark.verb, **benchmark.options)
+    given = None if tiles is None else Path(tiles)
+    # one process: more would start the caller's script anew in each
+    return with_resource(chosen, "tiles", lambda: tiles_beside(out, source, given=given, workers=1, on_skip=on_skip))
+
+
+def _limited(found: StimulusSet, limit: int | None, seed: int) -> StimulusSet:
+    return found if limit is None else sample(found, limit, seed=seed)
+
+
+def _named(found: StimulusSet, labels: str | LabelSpace | None) -> tuple[LabelSpace, StimulusSet]:
+    """The label space, and the set with its true classes spelled as there."""
+    truths = found.frame["truth"].drop_nulls().unique().sort().to_list()
+    space = label_space(labels) if isinstance(labels, str) else labels or space_of(frozenset(truths))
+    if space is None:
+        told = f"classes {', '.join(truths[:4])}{', ...' if len(truths) > 4 else ''}" if truths else "no classes"
+        raise InvalidInput(
+            f"which label space answers are about is not known: {found.root} has {told}; name it with --labels "
+            "(`cosight list label-spaces`, or class names set apart by commas)"
+        )
+    spelled = pl.col("truth").replace_strict(space.recognise(truths), default=None, return_dtype=pl.String)
+    return space, replace(found, frame=found.frame.with_columns(spelled))

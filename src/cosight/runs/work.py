@@ -1,0 +1,158 @@
+"""Answering shards: images are read and prepared in threads while the model answers the batch before.
+
+Two batches are in the making at any time, so memory follows the batch and not the number of images.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from cosight.errors import InvalidInput
+from cosight.runs.participants import Participant, Said
+from cosight.runs.plan import Plan, Shard
+from cosight.runs.shown import Seen
+from cosight.runs.thumbnails import keep_thumbnail
+from cosight.stimuli.images import Floats
+
+__all__ = ["UNANSWERED", "Given", "OnError", "Way", "answered"]
+
+OnError = Literal["stop", "skip"]
+UNANSWERED = "no recorded answer"  # why a stimulus is no trial of an observer who was not shown it
+_AHEAD = 2  # batches being prepared while one is answered
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the work is done: nothing here changes an answer but for rounding (`threads`)."""
+
+    threads: int | None = None  # that a model computes with; None: its library's choice
+    loaders: int | None = None  # threads that read images; None: one a core
+    on_error: OnError = "stop"
+    thumbnails: Path | None = None  # a folder, where they are wanted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given:
+    """A participant's answers to a shard: trials' columns for the rows that could be shown, arrays for all of them."""
+
+    shard: Shard
+    rows: tuple[int, ...]  # shown
+    stimuli: tuple[str, ...]  # digests of those
+    columns: pl.DataFrame
+    skipped: dict[int, str] = field(default_factory=dict)  # row -> reason
+    logits: Floats | None = None  # nan where skipped
+    features: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    shard: Shard
+    rows: range
+    room: Floats
+    parts: list[Future[list[Seen]]]
+
+
+def answered(who: Participant, plan: Plan, shards: Sequence[Shard], way: Way) -> Iterator[Given]:
+    """The participant's answers, shard by shard. With "stop" the first image that cannot be shown raises.
+
+    Batches are the same whatever is skipped and whatever was done before: an image's answer is its own to the last bit.
+    """
+    with ThreadPoolExecutor(way.loaders or os.cpu_count(), thread_name_prefix="cosight-load") as pool:
+        waiting: deque[_Batch] = deque()
+        done: list[tuple[list[Seen], Said]] = []
+        queue = _batches(plan, shards)
+        try:
+            while True:
+                while len(waiting) <= _AHEAD and (piece := next(queue, None)) is not None:
+                    waiting.append(_begun(pool, who, plan, *piece, way.thumbnails))
+                if not waiting:
+                    return
+                batch = waiting.popleft()
+                seen = [one for part in batch.parts for one in part.result()]
+                _check(seen, way.on_error)
+                done.append((seen, _answer(who, plan, batch, seen)))
+                if batch.rows.stop == batch.shard.rows.stop:
+                    yield _together(batch.shard, done)
+                    done = []
+                del batch  # its room, before the next is made
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _batches(plan: Plan, shards: Sequence[Shard]) -> Iterator[tuple[Shard, range]]:
+    for shard in shards:
+        for start in range(shard.rows.start, shard.rows.stop, plan.batch):
+            yield shard, range(start, min(start + plan.batch, shard.rows.stop))
+
+
+def _begun(
+    pool: ThreadPoolExecutor, who: Participant, plan: Plan, shard: Shard, rows: range, thumbnails: Path | None
+) -> _Batch:
+    room = who.room(len(rows))
+
+    def load(part: range) -> list[Seen]:
+        return [_put(who, plan, room[one.row - rows.start :], one, thumbnails) for one in plan.shown.see(part)]
+
+    return _Batch(shard, rows, room, [pool.submit(load, part) for part in plan.shown.portions(rows)])
+
+
+def _put(who: Participant, plan: Plan, room: Floats, one: Seen, thumbnails: Path | None) -> Seen:
+    """The image's place, the first of the room, is filled; what is kept of the image is its digest."""
+    if one.pixels is None or one.digest is None:
+        return one
+    try:
+        who.put(room, 0, one.pixels)
+    except InvalidInput as error:
+        return Seen(one.row, error=InvalidInput(f"{plan.shown.frame['file'][one.row]}: {error}"))
+    if thumbnails is not None:
+        keep_thumbnail(thumbnails, one.digest, one.pixels)
+    return Seen(one.row, digest=one.digest)
+
+
+def _check(seen: Sequence[Seen], on_error: OnError) -> None:
+    broken = next((one.error for one in seen if one.error is not None), None)
+    if broken is not None and on_error == "stop":
+        raise InvalidInput(f"{broken} (--on-error skip goes on without it)") from broken
+
+
+def _answer(who: Participant, plan: Plan, batch: _Batch, seen: Sequence[Seen]) -> Said:
+    digests = pl.Series("stimulus", [one.digest for one in seen], dtype=pl.String)
+    rows = plan.shown.frame[batch.rows.start : batch.rows.stop].with_columns(digests)
+    said = who.answer(batch.rows.start, rows, batch.room)
+    return said if plan.features else replace(said, logits=None, features=None)
+
+
+def _together(shard: Shard, parts: Sequence[tuple[list[Seen], Said]]) -> Given:
+    seen = [_asked(one, place in said.unanswered) for some, said in parts for place, one in enumerate(some)]
+    good = np.array([one.error is None for one in seen])
+    return Given(
+        shard,
+        rows=tuple(one.row for one in seen if one.error is None),
+        stimuli=tuple(one.digest for one in seen if one.error is None and one.digest is not None),
+        columns=pl.concat([said.columns for _, said in parts]).filter(pl.Series(good, dtype=pl.Boolean)),
+        skipped={one.row: str(one.error) for one in seen if one.error is not None},
+        logits=_stacked([said.logits for _, said in parts], good),
+        features=_stacked([said.features for _, said in parts], good),
+    )
+
+
+def _asked(one: Seen, unanswered: bool) -> Seen:
+    return Seen(one.row, error=InvalidInput(UNANSWERED)) if unanswered and one.error is None else one
+
+
+def _stacked(parts: Sequence[Floats | None], good: np.ndarray) -> Floats | None:
+    arrays = [part for part in parts if part is not None]
+    if not arrays:
+        return None
+    whole: Floats = np.concatenate(arrays)
+    whole[~good] = np.nan
+    return whole

@@ -1,0 +1,340 @@
+"""Evaluating: who can be asked, what is kept, what is shown."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from safetensors.numpy import load_file
+from sklearn.datasets import load_sample_images
+
+import cosight
+from cosight.benchmarks import benchmarks
+from cosight.errors import InvalidInput, UnknownName
+from cosight.models import Preprocessing, as_model, load_model
+from cosight.models.lists import model_lists
+from cosight.runs.evaluate import evaluate
+from cosight.runs.folder import RunFolder
+from cosight.runs.thumbnails import thumbnail_file
+from cosight.stimuli.altering import Alterations, every_alteration, with_resource
+from cosight.stimuli.images import encode, read_image
+from cosight.stimuli.making import make_set
+from cosight.stimuli.prepare import preparation
+from cosight.stimuli.resources import tiles_beside
+from cosight.stimuli.sets import read_set
+from cosight.trials import label_map, read
+from cosight.trials.mapping import answers_from
+
+from .conftest import CLASSES, OTHER, TINY, draw_images, kept
+
+
+@pytest.fixture
+def run(images, in_workshop, tmp_path):
+    return evaluate(TINY, on=images, out=tmp_path / "run", features=True)
+
+
+def test_trials_are_what_the_model_answers_one_by_one(run, images):
+    model = load_model(TINY)
+    frame = run.trials().frame
+    stimuli = read_set(run.folder).frame
+    assert run.new == run.stimuli == frame.height == 240
+    assert frame["stimulus"].to_list() == stimuli["stimulus"].to_list()
+    for row in (0, 77, 239):
+        given = model.answer(model.prepare(read_image(images / stimuli["file"][row]))[None])
+        said = answers_from(label_map("cifar-10", "cifar-10").apply(given.probabilities))
+        assert frame["response"][row] == CLASSES[said.response[0]]
+        assert frame["probabilities"][row].to_list() == said.probabilities[0].tolist()
+
+
+def test_features_have_the_order_of_the_stimuli(run, images):
+    model = load_model(TINY, features=True)
+    arrays = load_file(RunFolder(run.folder).features_file(run.observers[0]))
+    files = read_set(run.folder).frame["file"]
+    assert {name: array.shape for name, array in arrays.items()} == {"features": (240, 48), "logits": (240, 10)}
+    for row in (0, 100, 239):
+        given = model.answer(model.prepare(read_image(images / files[row]))[None])
+        assert np.array_equal(arrays["features"][row], given.features[0])
+        assert np.array_equal(arrays["logits"][row], given.logits[0])
+
+
+def test_the_record_says_what_was_asked_and_with_what(run):
+    record = json.loads((run.folder / "run.json").read_text())
+    assert record["state"] == "finished"
+    assert record["plan"]["labels"]["name"] == "cifar-10"
+    assert record["observers"][0]["mapping"] == {"from": "cifar-10", "to": "cifar-10", "how": "mean"}
+    assert record["observers"][0]["identity"]["preprocessing"]["size"] == [16, 16]
+    [session] = record["sessions"]
+    assert session["images"] == 240
+    assert session["outcome"] == "finished"
+    assert session["versions"]["polars"] == pl.__version__
+
+
+def test_models_are_added_and_nothing_is_done_twice(images, in_workshop, tmp_path):
+    out = tmp_path / "run"
+    first = evaluate(TINY, on=images, out=out)
+    before = {path: path.stat().st_mtime_ns for path in (out / "trials").glob("*.0*.parquet")}
+    second = evaluate(OTHER, TINY, on=images, out=out)
+    assert (first.new, second.new) == (240, 240)
+    assert second.observers == (OTHER_NAME, first.observers[0])
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert evaluate(TINY, OTHER, on=images, out=out).new == 0
+    assert set(read(out).frame["observer"]) == {first.observers[0], OTHER_NAME}
+
+
+OTHER_NAME = "python:tiny:other,mean=0,size=16,std=1"
+
+
+def test_limit_draws_by_name_and_is_part_of_the_plan(images, in_workshop, tmp_path):
+    few = evaluate(TINY, on=images, out=tmp_path / "few", limit=30, seed=4)
+    all_ = evaluate(TINY, on=images, out=tmp_path / "all")
+    same = few.trials().frame.join(all_.trials().frame, on=["stimulus", "response"])
+    assert few.stimuli == same.height == 30
+    with pytest.raises(InvalidInput, match="stimuli count 30, got 31"):
+        evaluate(TINY, on=images, out=tmp_path / "few", limit=31, seed=4)
+
+
+@pytest.mark.parametrize("how", ["mean", "sum", "max"])
+def test_a_thousand_outputs_become_sixteen_classes(how, in_workshop, tmp_path, images):
+    """As the mapping does it, recorded, with what was taken for granted said."""
+    folder = tmp_path / "set"
+    for name, source in (("dog", "dog"), ("knife", "ship"), ("boat", "ship")):
+        (folder / name).mkdir(parents=True)
+        path = sorted((images / source).iterdir())[0 if name != "boat" else 1]
+        (folder / name / path.name).write_bytes(path.read_bytes())
+    line = "python:tiny:thousand,size=16,mean=0,std=1"
+    done = evaluate(line, on=folder, out=tmp_path / "run", how=how)
+    model, frame = load_model(line), done.trials().frame
+    mapping = label_map("imagenet-1k", "model-vs-human-16", how=how)
+    for row, file in enumerate(read_set(done.folder).frame["file"]):
+        given = model.answer(model.prepare(read_image(folder / file))[None])
+        said = answers_from(mapping.apply(given.probabilities))
+        assert frame["probabilities"][row].to_list() == said.probabilities[0].tolist()
+    assert any("1,000 outputs have no names and are taken for imagenet-1k's" in note for note in done.notices)
+    observer = json.loads((done.folder / "run.json").read_text())["observers"][0]
+    assert observer["mapping"] == {"from": "imagenet-1k", "to": "model-vs-human-16", "how": how}
+
+
+def test_modules_and_functions_can_be_asked_from_python(few_images, tmp_path):
+    import torch
+
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, 10))
+    module = as_model(net, name="mine:linear", preprocessing=Preprocessing(size=(8, 8)))
+
+    def function(batch):
+        return batch.mean(axis=(2, 3)) @ np.arange(30, dtype=np.float32).reshape(3, 10)
+
+    array = as_model(function, name="mine:function", preprocessing=Preprocessing(size=(8, 8)), outputs="logits")
+    done = cosight.evaluate(module, array, on=few_images, out=tmp_path / "run", threads=1)
+    assert done.observers == ("mine:linear", "mine:function")
+    assert done.trials().frame.group_by("observer").len()["len"].to_list() == [100, 100]
+    with pytest.raises(InvalidInput, match="what becomes of photos before python:Sequential is not known"):
+        cosight.evaluate(net, on=few_images, out=tmp_path / "other")
+
+
+class TestRecordedAnswers:
+    def test_they_become_trials_of_the_run(self, run, images, in_workshop, tmp_path):
+        again = evaluate(f"trials:{run.folder}", on=images, out=tmp_path / "again")
+        assert again.observers == run.observers
+        assert again.trials().frame.equals(run.trials().frame)
+
+    def test_what_was_not_shown_to_them_is_no_trial(self, run, images, in_workshop, tmp_path):
+        part = tmp_path / "part.parquet"
+        run.trials().frame.head(50).write_parquet(part)
+        done = evaluate(f"trials:{part}", OTHER, on=images, out=tmp_path / "again")
+        counts = dict(done.trials().frame.group_by("observer").len().rows())
+        assert counts == {run.observers[0]: 50, OTHER_NAME: 240}
+        assert any("no recorded answer to 190 of 240 stimuli" in note for note in done.notices)
+        assert done.skipped == {}
+        assert read_set(done.folder).frame["stimulus"].null_count() == 0  # the other observer has seen them all
+
+    def test_real_people_are_found_by_name(self, mirror, tmp_path):
+        """All ten people of the edge experiment have answered all 160 images (data of Geirhos et al. 2021)."""
+        people = mirror / "model-vs-human" / "edge"
+        done = evaluate(f"trials:{people}", on=mirror / "texture-vs-shape" / "edges", out=tmp_path / "run")
+        frame = done.trials().frame
+        assert len(done.observers) == 10
+        assert frame.height == 10 * 160
+        assert frame["stimulus"].n_unique() == 160
+        theirs = read(people).frame
+        right = pl.col("response") == pl.col("truth")
+        assert frame.select(right.sum()).item() == theirs.select(right.sum()).item()
+
+
+class TestProbes:
+    def test_a_probe_answers_in_the_sets_classes(self, images, in_workshop, tmp_path):
+        """The probe is the one that is fitted to the features of the training set, and is found again."""
+        training = draw_images(tmp_path / "training", 80, seed=9)
+        line = "python:tiny:seven,size=16,mean=0,std=1"
+        with pytest.raises(InvalidInput, match=r"7 outputs without names.*--probe"):
+            evaluate(line, on=images, out=tmp_path / "run")
+        done = evaluate(line, on=images, out=tmp_path / "run", probe=training)
+        assert done.observers == ("python:tiny:seven,mean=0,size=16,std=1,probe=training",)
+        [probe] = (tmp_path / "run" / "probes").iterdir()
+        stamp = probe.stat().st_mtime_ns
+        before = kept(done.folder)
+        assert evaluate(line, on=images, out=tmp_path / "run", probe=training).new == 0
+        assert probe.stat().st_mtime_ns == stamp
+        assert kept(done.folder) == before
+
+    def test_it_learns_what_there_is_to_learn(self, in_workshop, tmp_path):
+        """Two classes that differ in brightness: a probe on mean colours tells them apart in images it never saw."""
+        rng = np.random.default_rng(0)
+        for place in range(60):
+            name = ("cat", "dog")[place % 2]
+            folder = tmp_path / ("training" if place < 40 else "test") / name
+            folder.mkdir(parents=True, exist_ok=True)
+            pixels = rng.integers(0, 100, (32, 32, 3)) + 120 * (name == "dog")
+            (folder / f"{place}.png").write_bytes(encode(pixels.astype(np.uint8), "png"))
+        done = evaluate(TINY, on=tmp_path / "test", out=tmp_path / "run", probe=tmp_path / "training", labels="cat,dog")
+        frame = done.trials().frame
+        assert (frame["response"] == frame["truth"]).all()
+
+    def test_images_that_are_shown_are_not_trained_on(self, images, in_workshop, tmp_path):
+        with pytest.raises(InvalidInput, match="must not be trained on images that are shown, 240"):
+            evaluate(TINY, on=images, out=tmp_path / "run", probe=images)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """Six photos in class folders of LAION-C, by cutting two real ones."""
+    folder = tmp_path_factory.mktemp("photos")
+    for index, name in enumerate(("dog", "cat", "bird", "fish", "ball", "boat")):
+        photo = load_sample_images().images[index % 2][40 * index : 40 * index + 200, 50 * index : 50 * index + 300]
+        (folder / name).mkdir()
+        (folder / name / f"{index}.png").write_bytes(encode(np.ascontiguousarray(photo), "png"))
+    return folder
+
+
+class TestOnTheWay:
+    @pytest.mark.parametrize("format_", ["png", "jpeg"])
+    def test_what_is_shown_is_what_would_be_stored(self, format_, photos, in_workshop, tmp_path):
+        """LAION-C altered on the way and stored: the same identities, the same answers to the last bit."""
+        laion = benchmarks["laion-c"]
+        tiles = tiles_beside(tmp_path / "stored", photos)
+        hows = with_resource(every_alteration(laion.verb), "tiles", lambda: tiles)
+        recipe = Alterations(read_set(photos), tuple(hows), laion.experiment, 3, preparation(laion.prepare))
+        make_set(recipe, tmp_path / "stored", format=format_)
+        line = "python:tiny:thousand,size=16,mean=0,std=1"
+        way = evaluate(line, on="laion-c", source=photos, out=tmp_path / "way", seed=3, format=format_)
+        stored = evaluate(line, on=tmp_path / "stored", out=tmp_path / "run", labels="laion-c-16")
+        ours, theirs = (r.trials().frame.sort("condition", "level", "image") for r in (way, stored))
+        assert ours.height == 6 * 6 * 5
+        assert ours.equals(theirs)
+        manifests = [read_set(r.folder).frame.sort("file") for r in (way, stored)]
+        assert manifests[0].equals(manifests[1])
+        assert not (way.folder / "images").exists()
+
+    def test_thumbnails_are_kept_when_asked_for(self, photos, in_workshop, tmp_path):
+        line = "python:tiny:thousand,size=16,mean=0,std=1"
+        done = evaluate(line, on="laion-c", source=photos, out=tmp_path / "run", limit=1, thumbnails=True)
+        stimuli = done.trials().frame["stimulus"]
+        sizes = {read_image(thumbnail_file(done.folder / "thumbnails", name)).shape for name in stimuli}
+        assert sizes == {(128, 128, 3)}
+
+    @pytest.mark.parametrize(
+        ("more", "says"),
+        [
+            ({"on": "laion-c"}, "name their folder with --source"),
+            ({"on": "laionc", "source": "."}, "no benchmark is called 'laionc'; did you mean laion-c"),
+            ({"on": "nowhere"}, "must be a stimulus set, a folder of images, or laion-c, imagenet-c with --source"),
+        ],
+    )
+    def test_what_is_missing_is_said(self, more, says, in_workshop, tmp_path):
+        with pytest.raises((InvalidInput, UnknownName), match=says):
+            evaluate(TINY, out=tmp_path / "run", **more)
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_cannot_be_asked_is_left_out_if_wished(images, in_workshop, tmp_path):
+    bad = "python:tiny:seven,size=16,mean=0,std=1"
+    with pytest.raises(InvalidInput, match="7 outputs"):
+        evaluate(bad, TINY, on=images, out=tmp_path / "run")
+    done = evaluate(bad, TINY, on=images, out=tmp_path / "run", on_error="skip")
+    assert done.observers == ("python:tiny:model,mean=0,size=16,std=1",)
+    assert any(note.startswith("left out: python:tiny:seven") for note in done.notices)
+
+
+def test_a_slip_in_a_later_line_is_told_before_the_first_is_asked(images, in_workshop, tmp_path):
+    with pytest.raises(UnknownName, match="did you mean resnet18"):
+        evaluate(TINY, "timm:resnt18", on=images, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_papers_list_is_asked_line_by_line(cosight, images, in_workshop, tmp_path, monkeypatch):
+    """`--models NAME` stands for its lines; here for two small models, since the real ones are on the hub."""
+    import cosight.models.lists as lists
+
+    small = lists.ModelList("small", (TINY, OTHER), "here")
+    monkeypatch.setattr(lists, "model_lists", {**model_lists, "small": small})
+    done = cosight("evaluate", "--models", "small", "--on", images, "--out", tmp_path / "run")
+    assert done.code == 0
+    assert "2 observers, 240 stimuli, 480 answers" in done.out
+
+
+def test_a_run_says_accuracy_with_intervals_and_where_it_is(cosight, images, in_workshop, tmp_path):
+    done = cosight("evaluate", TINY, "--on", images, "--out", tmp_path / "run")
+    assert done.code == 0
+    frame = read(tmp_path / "run").frame
+    accuracy = (frame["response"] == frame["truth"]).mean()
+    assert f"{accuracy:.3f} [" in done.out
+    assert done.out.rstrip().endswith(str(tmp_path / "run"))
+
+
+class TestRunCommands:
+    def test_status_resume_and_list(self, cosight, images, in_workshop, tmp_path, monkeypatch):
+        out = tmp_path / "runs" / "one"
+        assert cosight("evaluate", TINY, OTHER, "--on", images, "--out", out, "--features").code == 0
+        whole = kept(out)
+        for path in (*(out / "trials").glob("*other*.00002.parquet"), *(out / "features").glob("*other*")):
+            path.unlink()
+        record = json.loads((out / "run.json").read_text())
+        record["state"] = "going"  # as a killed process leaves it
+        record["observers"][1]["state"] = "going"
+        (out / "run.json").write_text(json.dumps(record))
+        told = cosight("run", "status", out)
+        assert "stopped, 1 of 2 observers finished, 240 stimuli in cifar-10" in told.out
+        assert f"go on with: cosight run resume {out}" in told.out
+        found = json.loads(cosight("run", "status", out, "--json").out)
+        assert [one["answered"] for one in found["observers"]] == [240, 176]
+        monkeypatch.chdir(tmp_path)  # the run knows where its arguments were given
+        again = cosight("run", "resume", out)
+        assert again.code == 0, again.err
+        assert kept(out) == whole
+        listed = cosight("run", "list", tmp_path / "runs")
+        assert listed.out.startswith(f"{out}: finished, 2 of 2 observers finished")
+
+    def test_a_run_from_python_is_gone_on_with_there(self, cosight, run):
+        ended = cosight("run", "resume", run.folder)
+        assert ended.code == 2
+        assert "begun from Python" in ended.err
+
+    def test_no_run_is_said(self, cosight, tmp_path):
+        assert "a run is a folder with run.json" in cosight("run", "status", tmp_path).err
+        assert "no runs below" in cosight("run", "list", tmp_path).err
+
+
+def test_evaluating_imports_no_torch_where_no_model_needs_it(images, workshop, tmp_path):
+    code = (
+        "import sys\nfrom cosight.runs.evaluate import evaluate\n"
+        f"evaluate({TINY!r}, on={str(images)!r}, out={str(tmp_path / 'run')!r}, limit=10)\n"
+        "print([m for m in ('torch', 'timm', 'onnxruntime', 'ray') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=workshop, capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_run_does_not_lie_among_the_images_it_shows(few_images, in_workshop):
+    with pytest.raises(InvalidInput, match="--out must lie outside"):
+        evaluate(TINY, on=few_images, out=few_images / "run")
+    assert not (few_images / "run").exists()
+
+
+def test_recorded_answers_have_no_features_and_are_found_again(run, images, in_workshop, tmp_path):
+    line = f"trials:{run.folder}"
+    assert evaluate(line, on=images, out=tmp_path / "again", features=True).new == 240
+    assert evaluate(line, on=images, out=tmp_path / "again", features=True).new == 0

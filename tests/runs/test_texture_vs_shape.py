@@ -1,0 +1,91 @@
+"""Eight real classifiers on the images of Geirhos et al. 2019, held against the people who saw the same images."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cosight.models import load_model
+from cosight.runs.evaluate import evaluate
+from cosight.scoring.compare import compare
+from cosight.scoring.score import score
+from cosight.stimuli.sets import read_set
+
+# Shape bias on the 1,200 conflicting images, as the files' own README has it; here 300 of them are at hand.
+SHAPE_BIAS = {
+    "efficientnet_lite0": 0.220,
+    "mobilenet_v2_100_224": 0.213,
+    "mobilenet_v1_050_160": 0.269,
+    "mobilenet_v1_025_128": 0.424,
+    "squeezenet_1_1": 0.324,
+    "squeezenet_1_0_compressed": 0.248,
+    "tiny_darknet": 0.158,
+}
+COMMON = {"cue-conflict": 320, "edge": 160, "silhouette": 160}
+
+
+def timm_line(mirror):
+    weights = mirror / "weights" / "imagenet-timm" / "tf_efficientnet_lite0.safetensors"
+    return f"timm:tf_efficientnet_lite0,checkpoint={weights},mean={127 / 255},std={128 / 255}"
+
+
+@pytest.fixture(scope="module")
+def run(mirror, tmp_path_factory):
+    lines = [f"onnx:{mirror / 'weights' / 'imagenet-onnx' / name}.onnx" for name in SHAPE_BIAS]
+    out = tmp_path_factory.mktemp("runs") / "run"
+    return evaluate(*lines, timm_line(mirror), on=mirror / "texture-vs-shape", out=out)
+
+
+@pytest.fixture(scope="module")
+def rows(run, mirror):
+    people = [mirror / "model-vs-human" / name for name in COMMON]
+    scores = compare(run.folder, *people, measure=["ec"], by=["experiment"], resamples=200)
+    return [row for row in scores.rows if row.measure == "error_consistency"]
+
+
+def test_every_model_answers_every_image(run):
+    counts = run.trials().frame.group_by("observer", "experiment").len()
+    assert counts.height == 8 * 3
+    assert set(counts["len"]) == {320, 160}
+
+
+@pytest.mark.parametrize("experiment", COMMON)
+def test_people_and_models_meet_on_the_same_images(rows, run, experiment):
+    met = [r for r in rows if r.observer in run.observers and (r.against or "").startswith("human:")]
+    here = [row for row in met if row.group == f"experiment={experiment}"]
+    assert len(here) == 8 * 10
+    assert {row.n for row in here} == {COMMON[experiment]}
+
+
+def test_human_model_consistency_has_intervals_and_is_below_peoples_own(rows, run):
+    """Human-human .331 on all 1,280 cue-conflict images is the published figure (Geirhos et al. 2020)."""
+    [people] = [r for r in rows if (r.observer, r.against, r.group) == ("people", "people", "experiment=cue-conflict")]
+    assert people.value == pytest.approx(0.3311, abs=0.0002)
+    for row in (r for r in rows if r.observer in run.observers and r.against == "people"):
+        assert row.low < row.value < row.high
+    cue = [r for r in rows if r.observer in run.observers and r.against == "people" and r.group.endswith("conflict")]
+    assert len(cue) == 8
+    assert all(row.high < people.value for row in cue)
+
+
+def test_shape_bias_is_the_known_one_within_sampling_error(run):
+    found = {row.observer: row for row in score(run.folder, measure=["shape_bias"], resamples=200).rows}
+    for name, known in SHAPE_BIAS.items():
+        row = found[f"onnx:{name}.onnx"]
+        # of a sample of a quarter of the images: the rest varies by sqrt(1 - 1/4) of what a new sample would
+        error = np.sqrt(known * (1 - known) / row.n * (1 - row.n / 1200))
+        assert row.low < row.value < row.high
+        assert abs(row.value - known) < 2.5 * error, name
+
+
+def test_torch_and_onnx_agree_on_the_same_weights(run, mirror):
+    """Probabilities over all 1,000 classes on 24 images, and over the 16 of the run on all of them, to 1e-4."""
+    onnx = load_model(f"onnx:{mirror / 'weights' / 'imagenet-onnx' / 'efficientnet_lite0.onnx'}")
+    torch = load_model(timm_line(mirror))
+    stimuli = read_set(mirror / "texture-vs-shape")
+    photos = [stimuli.pixels(file) for file in stimuli.frame["file"][::27]]
+    both = [model.answer(np.stack([model.prepare(p) for p in photos])).probabilities for model in (onnx, torch)]
+    assert np.abs(both[0] - both[1]).max() < 1e-4
+    frame = run.trials().frame
+    names = ["onnx:efficientnet_lite0.onnx", torch.name]
+    mine = [frame.filter(pl.col("observer") == name)["probabilities"].to_list() for name in names]
+    assert np.abs(np.array(mine[0]) - np.array(mine[1])).max() < 1e-4
