@@ -15,6 +15,7 @@ from cosight.cli.app import app
 from cosight.cli.listing import steps_in_words
 from cosight.measures import measures, pair_forms
 from cosight.models import model_lists, sources
+from cosight.models.abstention import abstentions
 from cosight.scoring.presets import presets
 from cosight.stimuli.altering import FAMILIES
 from cosight.stimuli.attacks import attacks
@@ -86,6 +87,23 @@ def registries_page() -> str:
     parts += ["## Lists of models\n", "`cosight evaluate --models NAME`.\n"]
     parts += _table(
         ["name", "models", "source"], [[f"`{x.name}`", str(len(x.models)), x.source] for x in model_lists.values()]
+    )
+    parts += [
+        "## Abstention functions\n",
+        "`cosight evaluate --abstain NAME,...`; `ood:NAME` is a detector of pytorch-ood.\n",
+    ]
+    parts += _table(
+        ["name", "needs", "settings", "what it says", "source"],
+        [
+            [
+                f"`{a.name}`",
+                ", ".join(a.needs),
+                ", ".join(f"{k} {v}" for k, v in a.settings.items()),
+                a.summary,
+                a.citation,
+            ]
+            for a in abstentions.values()
+        ],
     )
     parts += ["## Benchmarks\n", "`cosight evaluate --on NAME --source PHOTOS`.\n"]
     parts += _table(

@@ -138,25 +138,27 @@ def _memory(folder: Path, size: Size) -> Line:
     return Line(what, f"{size.few} JPEGs", used[size.many], used[size.few], 1.1, faster=False, unit="MB")
 
 
+_MODULE = """
+import timm, torch
+
+
+def network():
+    torch.manual_seed(0)
+    return timm.create_model("mobilenetv3_small_050", num_classes=1000)
+"""
 _PROGRAM = """
-import sys
-from cosight.runs.evaluate import evaluate
-from cosight.torchvision_ops import import_torchvision
-import_torchvision()
-import resource, timm, torch
-torch.manual_seed(0)
-network = timm.create_model("mobilenetv3_small_050", num_classes=1000)
-from cosight.models.own import as_model
-model = as_model(network, name="timm:mobilenetv3_small_050")
-evaluate(model, on=sys.argv[1], out=sys.argv[2], labels="imagenet-1k", threads=1)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
+import resource, subprocess, sys
+subprocess.run([sys.executable, "-W", "ignore", "-m", "cosight", *sys.argv[1:]], check=True, stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3)
 """
 
 
 def peak(photos: Path, out: Path) -> float:
-    """Megabytes that evaluating a small network on these photos takes at most."""
+    """Megabytes that `cosight evaluate` of a small network on these photos takes at most."""
+    (photos.parent / "small_network.py").write_text(_MODULE)
+    line = ["evaluate", "python:small_network:network", "--on", str(photos), "--out", str(out)]
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _PROGRAM, str(photos), str(out)],
-        capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        [sys.executable, "-c", _PROGRAM, *line, "--labels", "imagenet-1k", "--threads", "1"],
+        capture_output=True, text=True, check=True, cwd=photos.parent, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     return float(done.stdout.splitlines()[-1])

@@ -14,6 +14,7 @@ from sklearn.datasets import load_sample_images
 from cosight.benchmarks import benchmarks
 from cosight.measures import measures
 from cosight.models import model_lists, sources
+from cosight.models.abstention import abstentions
 from cosight.scoring.presets import presets
 from cosight.stimuli.altering import FAMILIES
 from cosight.stimuli.attacks import attacks
@@ -23,7 +24,7 @@ from cosight.trials import formats, label_spaces
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 REGISTRIES = [
-    *(measures, label_spaces, formats, presets, attacks, benchmarks, model_lists, sources),
+    *(measures, label_spaces, formats, presets, attacks, benchmarks, model_lists, sources, abstentions),
     *(family.kinds for family in FAMILIES.values()),
 ]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]

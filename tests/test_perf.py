@@ -20,12 +20,32 @@ from cosight.trials.reading import read
 def perf():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(Path(__file__).parents[1])  # scripts beside the package, not part of it
-        from perf import corruptions, distortions, evaluating, interval_coverage, lines, making, reading, run
+        from perf import (
+            abstaining,
+            corruptions,
+            distortions,
+            evaluating,
+            interval_coverage,
+            lines,
+            making,
+            reading,
+            run,
+        )
 
         yield SimpleNamespace(
             **{
                 m.__name__.removeprefix("perf."): m
-                for m in (corruptions, distortions, evaluating, interval_coverage, lines, making, reading, run)
+                for m in (
+                    abstaining,
+                    corruptions,
+                    distortions,
+                    evaluating,
+                    interval_coverage,
+                    lines,
+                    making,
+                    reading,
+                    run,
+                )
             }
         )
 
@@ -108,7 +128,7 @@ def test_memory_is_that_of_a_process_of_its_own(perf, files):
 def test_the_command_prints_json_and_fails_on_a_missed_limit(perf, monkeypatch, capsys):
     line = perf.lines.Line("slow", "peer", 4.0, 1.0, 3, faster=False)
     monkeypatch.setattr(perf.lines, "lines", lambda size: [line])
-    for part in (perf.reading, perf.corruptions, perf.distortions, perf.making, perf.evaluating):
+    for part in (perf.reading, perf.corruptions, perf.distortions, perf.making, perf.evaluating, perf.abstaining):
         monkeypatch.setattr(part, "lines", lambda size: [])
     monkeypatch.setattr("os.environ", {})
     monkeypatch.setattr("sys.path", [])
@@ -129,6 +149,14 @@ def test_every_stimulus_line_is_measured(perf):
     [made] = perf.making.lines(perf.making.Size(2, 1))
     assert made.ours > 0
     assert made.theirs > 0
+
+
+def test_every_abstention_line_is_measured(perf):
+    pytest.importorskip("faiss")
+    pytest.importorskip("pytorch_ood")
+    found = perf.abstaining.lines(perf.abstaining.Size(300, 20, 30, 1))
+    assert len(found) == 6
+    assert all(line.ours > 0 and line.theirs > 0 for line in found)
 
 
 def test_the_loops_beside_evaluate_give_its_answers(perf, tmp_path):

@@ -65,8 +65,8 @@ def test_a_name_taken_is_refused_and_nothing_is_added(fruit, name, aliases, twic
 @pytest.mark.parametrize(("name", "message"), [
     ("aple", "no fruit is called 'aple'; did you mean apple? (`cosight list fruits` shows all)"),
     ("mallus", "no fruit is called 'mallus'; did you mean malus? (`cosight list fruits` shows all)"),  # an alias
-    ("zzz", "no fruit is called 'zzz'; (`cosight list fruits` shows all)"),  # nothing near
-    ("", "no fruit is called ''; (`cosight list fruits` shows all)"),
+    ("zzz", "no fruit is called 'zzz'; `cosight list fruits` shows all"),  # nothing near
+    ("", "no fruit is called ''; `cosight list fruits` shows all"),
 ])  # fmt: skip
 def test_a_wrong_name_is_told_the_nearest(fruit, name, message):
     for look in (fruit.__getitem__, fruit.name_of):

@@ -74,7 +74,7 @@ class Registry(Mapping[str, T], Generic[T]):
         near = get_close_matches(name, [*self._entries, *self._aliases], n=3)
         guess = f"did you mean {' or '.join(near)}? " if near else ""
         every = f"(`cosight list {self.kind}s` shows all)" if self.listed else f"there are {', '.join(self._entries)}"
-        return f"no {self.kind} is called {name!r}; {guess}{every}"
+        return f"no {self.kind} is called {name!r}; {guess}{every if guess or not self.listed else every.strip('()')}"
 
     def _load(self) -> None:
         if self._loaded:

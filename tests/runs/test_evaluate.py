@@ -2,29 +2,31 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import polars as pl
 import pytest
+from PIL import Image as Pillow
 from safetensors.numpy import load_file
 from sklearn.datasets import load_sample_images
 
 import cosight
 from cosight.benchmarks import benchmarks
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models import Preprocessing, as_model, load_model
+from cosight.models import Answers, Preprocessing, as_model, load_model, parse
 from cosight.models.lists import model_lists
 from cosight.runs.evaluate import evaluate
 from cosight.runs.folder import RunFolder
 from cosight.runs.thumbnails import thumbnail_file
 from cosight.stimuli.altering import Alterations, every_alteration, with_resource
-from cosight.stimuli.images import encode, read_image
+from cosight.stimuli.images import digest, encode, read_image
 from cosight.stimuli.making import make_set
 from cosight.stimuli.prepare import preparation
 from cosight.stimuli.resources import tiles_beside
-from cosight.stimuli.sets import read_set
+from cosight.stimuli.sets import as_frame, read_set, write_manifest
 from cosight.trials import label_map, read
 from cosight.trials.mapping import answers_from
 
@@ -306,10 +308,22 @@ class TestRunCommands:
         listed = cosight("run", "list", tmp_path / "runs")
         assert listed.out.startswith(f"{out}: finished, 2 of 2 observers finished")
 
-    def test_a_run_from_python_is_gone_on_with_there(self, cosight, run):
-        ended = cosight("run", "resume", run.folder)
+    def test_a_run_from_python_is_resumed_like_any_other(self, cosight, run, monkeypatch, tmp_path):
+        whole = kept(run.folder)
+        next((run.folder / "trials").glob("*.00001.parquet")).unlink()
+        for path in (run.folder / "features").iterdir():
+            path.unlink()
+        monkeypatch.chdir(tmp_path)
+        assert cosight("run", "resume", run.folder).code == 0
+        assert kept(run.folder) == whole
+
+    def test_a_model_that_was_given_itself_is_not_found_again(self, cosight, few_images, tmp_path):
+        plain = Preprocessing(size=(8, 8))
+        model = as_model(lambda x: x.mean(axis=(2, 3)) @ np.eye(3, 10), name="m", preprocessing=plain, outputs="logits")
+        evaluate(model, on=few_images, out=tmp_path / "run")
+        ended = cosight("run", "resume", tmp_path / "run")
         assert ended.code == 2
-        assert "begun from Python" in ended.err
+        assert "a model that was given in Python, a ArrayModel; call evaluate again" in ended.err
 
     def test_no_run_is_said(self, cosight, tmp_path):
         assert "a run is a folder with run.json" in cosight("run", "status", tmp_path).err
@@ -338,3 +352,230 @@ def test_recorded_answers_have_no_features_and_are_found_again(run, images, in_w
     line = f"trials:{run.folder}"
     assert evaluate(line, on=images, out=tmp_path / "again", features=True).new == 240
     assert evaluate(line, on=images, out=tmp_path / "again", features=True).new == 0
+
+
+class TestWhatChangesAnAnswer:
+    """A run never mixes answers that differ in anything but the image."""
+
+    def test_modules_of_the_same_weights_are_told_apart_by_what_they_do(self):
+        import torch
+
+        def module(between):
+            torch.manual_seed(0)
+            return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 8), between, torch.nn.Linear(8, 10))
+
+        plain = Preprocessing(size=(8, 8))
+        digests = {
+            as_model(module(between), name="m", preprocessing=plain).weights_digest
+            for between in (torch.nn.ReLU(), torch.nn.Tanh(), torch.nn.ReLU())
+        }
+        assert len(digests) == 2
+
+    def test_a_source_that_names_no_files_is_loaded_every_time(self, images, in_workshop, tmp_path, monkeypatch):
+        from cosight.models import Source, sources
+
+        path = tmp_path / "scale.txt"
+        path.write_text("1")
+
+        def load(spec):
+            scale = float(path.read_text())
+            return as_model(
+                lambda x: scale * x.mean(axis=(2, 3)) @ np.arange(30.0).reshape(3, 10),
+                name=spec.label, preprocessing=Preprocessing(size=(8, 8)), outputs="logits",
+            )  # fmt: skip
+
+        monkeypatch.setitem(sources._entries, "mine", Source("mine", load, (), "here"))
+        evaluate("mine:x", on=images, out=tmp_path / "run")
+        path.write_text("2")
+        with pytest.raises(InvalidInput, match="with other weights than now"):
+            evaluate("mine:x", on=images, out=tmp_path / "run")
+
+    def test_recorded_probabilities_follow_the_runs_order_of_classes(self, in_workshop, tmp_path, images):
+        folder = tmp_path / "set"
+        for name in ("cat", "dog"):
+            (folder / name).mkdir(parents=True)
+            path = sorted((images / name).iterdir())[0]
+            (folder / name / path.name).write_bytes(path.read_bytes())
+        plain = Preprocessing(size=(8, 8))
+        model = as_model(
+            lambda x: np.tile([[2.0, 0.0]], (len(x), 1)), name="mine:cat", preprocessing=plain, outputs="logits",
+            class_names=("cat", "dog"),
+        )  # fmt: skip
+        evaluate(model, on=folder, out=tmp_path / "first", labels="cat,dog")
+        again = evaluate(f"trials:{tmp_path / 'first'}", on=folder, out=tmp_path / "again", labels="dog,cat")
+        frame = again.trials().frame
+        assert set(frame["response"]) == {"cat"}
+        assert frame["probabilities"][0].to_list() == pytest.approx([0.1192, 0.8808], abs=1e-4)  # softmax of 0, 2
+        with pytest.raises(InvalidInput, match="about other classes than the run's"):
+            evaluate(f"trials:{tmp_path / 'first'}", on=folder, out=tmp_path / "third", labels="cat,dog,bird")
+
+    def test_a_model_of_the_protocol_may_answer_in_float64(self, few_images, tmp_path):
+        class Mine:
+            name, classes, class_names, weights_digest = "mine:own", 10, None, "1"
+            preprocessing = Preprocessing(size=(4, 4))
+
+            def prepare(self, image):
+                return np.zeros((3, 4, 4), np.float32)
+
+            def answer(self, batch):
+                logits = np.tile(np.linspace(0, 1, 10), (len(batch), 1))
+                return Answers(logits, np.ones((len(batch), 2)))
+
+        done = evaluate(Mine(), on=few_images, out=tmp_path / "run", features=True)
+        arrays = load_file(RunFolder(done.folder).features_file("mine:own"))
+        assert {name: (a.shape, a.dtype.name) for name, a in arrays.items()} == {
+            "features": ((100, 2), "float32"),
+            "logits": ((100, 10), "float32"),
+        }
+
+
+class TestProbesAreNotTrainedOnWhatIsShown:
+    @pytest.fixture
+    def as_set(self, images, tmp_path):
+        """The same pictures with a manifest, as another file format."""
+        frame = read_set(images).frame
+        rows = []
+        for row in frame.iter_rows(named=True):
+            pixels, file = read_image(images / row["file"]), f"images/{row['file'].replace('.png', '.bmp')}"
+            (tmp_path / "set" / file).parent.mkdir(parents=True, exist_ok=True)
+            Pillow.fromarray(pixels).save(tmp_path / "set" / file)
+            rows.append({**row, "file": file, "stimulus": digest(pixels)})
+        write_manifest(tmp_path / "set", as_frame(rows), {"settings": {}})
+        return tmp_path / "set"
+
+    def test_not_in_another_file_format_nor_with_a_manifest(self, as_set, images, in_workshop, tmp_path):
+        for on, probe in ((images, as_set), (as_set, images)):
+            with pytest.raises(InvalidInput, match="must not be trained on images that are shown, 240"):
+                evaluate(TINY, on=on, out=tmp_path / "run", probe=probe)
+
+    def test_nor_on_the_photos_that_stimuli_are_made_of(self, photos, in_workshop, tmp_path):
+        with pytest.raises(InvalidInput, match="must not be trained on images that are shown, 6"):
+            evaluate(TINY, on="laion-c", source=photos, out=tmp_path / "run", probe=photos)
+
+
+class TestOneAfterTheOther:
+    """What a later call finds of an earlier one."""
+
+    def test_a_recorded_observer_leaves_the_digests_that_are_known(self, run, images, in_workshop, tmp_path):
+        part = tmp_path / "part.parquet"
+        run.trials().frame.head(50).with_columns(observer=pl.lit("model:other")).write_parquet(part)
+        evaluate(f"trials:{part}", on=images, out=run.folder, features=True)
+        assert read_set(run.folder).frame["stimulus"].null_count() == 0
+
+    def test_what_was_skipped_is_tried_again_when_it_is_mended(self, few_images, in_workshop, tmp_path):
+        broken = sorted(few_images.rglob("*.png"))[70]
+        good = broken.read_bytes()
+        rows = [
+            {**row, "stimulus": digest(read_image(few_images / row["file"]))}
+            for row in read_set(few_images).frame.iter_rows(named=True)
+        ]
+        write_manifest(few_images, as_frame(rows), {"settings": {}})
+        whole = evaluate(TINY, on=few_images, out=tmp_path / "whole", features=True)
+        broken.write_bytes(b"no picture")
+        part = evaluate(TINY, on=few_images, out=tmp_path / "run", features=True, on_error="skip")
+        assert len(part.skipped) == 1
+        with pytest.raises(InvalidInput, match=broken.name):
+            evaluate(TINY, on=few_images, out=tmp_path / "run", features=True)
+        broken.write_bytes(good)
+        mended = evaluate(TINY, on=few_images, out=tmp_path / "run", features=True)
+        assert mended.skipped == {}
+        assert kept(mended.folder) == kept(whole.folder)
+
+    def test_resuming_goes_on_with_everyone(self, cosight, images, in_workshop, tmp_path):
+        """One observer was killed, another asked since: both are whole in the end, and nothing says finished before."""
+        out = tmp_path / "run"
+        assert cosight("evaluate", TINY, "--on", images, "--out", out).code == 0
+        next((out / "trials").glob("*.00002.parquet")).unlink()
+        record = json.loads((out / "run.json").read_text())
+        record["observers"][0]["state"] = record["state"] = "going"
+        (out / "run.json").write_text(json.dumps(record))
+        second = cosight("evaluate", OTHER, "--on", images, "--out", out)
+        assert "not all stimuli are answered yet" in second.err
+        told = cosight("run", "status", out).out
+        assert "stopped" in told
+        assert "1 of 2 observers finished" in told
+        assert cosight("run", "resume", out).code == 0
+        assert "2 of 2 observers finished" in cosight("run", "status", out).out
+
+    def test_whoever_has_answers_is_in_the_record(self, sabotaged, images, in_workshop, tmp_path):
+        """Killed right after the first table: the observer is there, and a change of images is noticed."""
+        shelf = tmp_path / "shelf"
+        shutil.copytree(images, shelf)
+        out = tmp_path / "run"
+        sabotaged("replaced", 4, "evaluate", TINY, "--on", shelf, "--out", out)
+        assert len(json.loads((out / "run.json").read_text())["observers"]) == 1
+        assert len(list((out / "trials").glob("*.0*.parquet"))) == 1
+        first = shelf / read_set(shelf).frame["file"][0]
+        first.write_bytes((shelf / read_set(shelf).frame["file"][1]).read_bytes())
+        with pytest.raises(InvalidInput, match="to other images than are shown now"):
+            evaluate(OTHER, on=shelf, out=out)
+
+    def test_a_seed_without_a_limit_changes_nothing(self, images, in_workshop, tmp_path):
+        evaluate(TINY, on=images, out=tmp_path / "run")
+        assert evaluate(TINY, on=images, out=tmp_path / "run", seed=3).new == 0
+
+
+def test_threads_reach_the_members_of_an_ensemble(mirror):
+    from cosight.runs.invitations import _with_threads
+
+    line = "ensemble:onnx:a.onnx+[onnx:b.onnx,threads=3]+timm:resnet18"
+    told = str(_with_threads(parse(line), 1))
+    assert told == "ensemble:[onnx:a.onnx,threads=1]+[onnx:b.onnx,threads=3]+timm:resnet18"
+
+
+def test_a_run_can_be_looked_at_without_image_libraries(run):
+    code = (
+        "import sys\nfor name in ('cv2', 'PIL', 'numba', 'torch', 'safetensors'): sys.modules[name] = None\n"
+        f"from cosight.runs.status import status\nprint(status({str(run.folder)!r}).state)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "finished"
+
+
+class TestASet:
+    def test_one_picture_under_two_truths_is_told_before_anything_is_shown(self, few_images, in_workshop, tmp_path):
+        first = sorted((few_images / "cat").iterdir())[0]
+        (few_images / "dog" / "other.png").write_bytes(first.read_bytes())
+        with pytest.raises(InvalidInput, match=f"one truth, got cat for cat/{first.name} and dog for dog/other.png"):
+            evaluate(TINY, on=few_images, out=tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+    def test_folders_may_be_called_anything(self, few_images, cosight, in_workshop, tmp_path):
+        odd = tmp_path / "odd [1] *ü"
+        few_images.rename(odd)
+        done = cosight("evaluate", TINY, "--on", odd, "--out", tmp_path / "run[2] ?")
+        assert done.code == 0, done.err
+        assert cosight("score", tmp_path / "run[2] ?").code == 0
+
+    def test_images_may_be_small(self, in_workshop, tmp_path):
+        """Digits of 8 x 8 pixels, say."""
+        for index, name in enumerate(("cat", "dog")):
+            (tmp_path / "set" / name).mkdir(parents=True)
+            pixels = np.full((8, 8), 90 * index, np.uint8)
+            (tmp_path / "set" / name / "1.png").write_bytes(encode(pixels, "png"))
+        assert evaluate(TINY, on=tmp_path / "set", out=tmp_path / "run", labels="cifar-10").new == 2
+
+    @pytest.mark.parametrize(
+        ("names", "fits"), [(["n01440764", "n01443537"], "imagenet-1k"), (["3", "500"], "imagenet-1k")]
+    )
+    def test_label_spaces_that_would_do_are_named(self, names, fits, in_workshop, tmp_path):
+        for index, name in enumerate(names):
+            (tmp_path / "set" / name).mkdir(parents=True)
+            (tmp_path / "set" / name / "1.png").write_bytes(encode(np.full((32, 32), index, np.uint8), "png"))
+        with pytest.raises(InvalidInput, match=rf"name it with --labels: .*{fits}.* would do"):
+            evaluate(TINY, on=tmp_path / "set", out=tmp_path / "run")
+
+
+def test_who_scores_an_unfinished_run_is_told(run, cosight):
+    record = json.loads((run.folder / "run.json").read_text())
+    record["state"] = "stopped"
+    (run.folder / "run.json").write_text(json.dumps(record))
+    assert "this run is not finished" in cosight("score", run.folder).err
+
+
+def test_one_broken_record_hides_no_other_run(run, cosight, tmp_path):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text("{")
+    told = cosight("run", "list", tmp_path)
+    assert told.out.startswith(f"{run.folder}: finished")
+    assert "is not the record of a run" in told.err

@@ -116,7 +116,9 @@ def _given(plan, index, skipped=()):
     columns = pl.DataFrame({"response": pl.Series(["cat"] * len(shown), dtype=pl.String), "probabilities": shares})
     array = np.array([[np.nan if row in skipped else row] for row in shard.rows], dtype=np.float32)
     digests = tuple(f"digest {row}" for row in shown)
-    return Given(shard, tuple(shown), digests, columns, dict.fromkeys(skipped, "broken"), array, array)
+    return Given(
+        shard, tuple(shown), digests, columns, dict.fromkeys(skipped, "broken"), {"logits": array, "features": array}
+    )
 
 
 def test_a_shard_is_found_again_with_its_key_and_what_was_skipped(plan, tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cosight.runs import evaluate
+from cosight.runs.evaluate import evaluate
 from cosight.trials import read
 
 from .conftest import TINY, drafts, draw_images, kept
@@ -35,15 +35,15 @@ def uninterrupted(sabotaged, few, tmp_path_factory):
     return kept(run), [Path(path).relative_to(run).as_posix() for path in done["written"]]
 
 
-_WRITES = 11  # of a run with two shards and features; the test below holds it
+_WRITES = 12  # of a run with two shards and features; the test below holds it
 
 
 def test_the_writes_of_a_run_are_known_so_that_each_can_be_killed(uninterrupted):
     files, written = uninterrupted
     told = [name.split("/")[0] for name in written]
     assert sorted(told[:2]) == ["run.json", "stimuli.parquet"]
-    assert told[2:7] == ["features", "trials", "features", "trials", "features"]
-    assert sorted(told[7:]) == ["run.json", "run.json", "stimuli.parquet", "trials"]
+    assert told[2:8] == ["run.json", "features", "trials", "features", "trials", "features"]
+    assert sorted(told[8:]) == ["run.json", "run.json", "stimuli.parquet", "trials"]
     assert len(written) == _WRITES
     assert len(files) == 5  # two tables, observers, features, the manifest: no shard's features are left
 
@@ -53,8 +53,8 @@ def test_the_writes_of_a_run_are_known_so_that_each_can_be_killed(uninterrupted)
     ("moment", "count"),
     [
         *(("half", count) for count in range(1, _WRITES + 1)),
-        *(("flushed", count) for count in (1, 3, 4, 7)),
-        *(("replaced", count) for count in (1, 3, 7, 11)),
+        *(("flushed", count) for count in (1, 4, 5, 8)),
+        *(("replaced", count) for count in (1, 4, 8, 12)),
         ("removing", 1),
     ],
 )
@@ -93,11 +93,14 @@ def test_killed_ten_times_at_random_moments(sabotaged, tmp_path_factory, tmp_pat
     many = draw_images(tmp_path_factory.mktemp("many") / "many", 640, shape=(32, 32), seed=5)
     arguments = ["evaluate", TINY, "--on", many, "--features", "--batch", "16", "--out"]
     whole, run = tmp_path / "whole", tmp_path / "run"
+    slowly = {"TINY_SECONDS": "0.06"}  # a batch: some 0.25 s a shard, of which there are ten
     assert sabotaged(None, None, *arguments, whole)["ended"] == 0
+    begun = time.monotonic()
+    assert sabotaged("replaced", 5, *arguments, tmp_path / "first", environment=slowly)["ended"] == _KILLED
+    first = time.monotonic() - begun  # how long it takes here until a shard is written
     rng = np.random.default_rng(11)
-    slowly = {"TINY_SECONDS": "0.03"}  # a batch: some 0.15 s a shard, of which there are ten
     left = []
-    for seconds in rng.uniform(0.1, 0.7, size=10):
+    for seconds in first * rng.uniform(0.6, 1.3, size=10):
         ended = sabotaged(None, None, *arguments, run, seconds=seconds, environment=slowly)["ended"]
         assert ended == _KILLED
         left.append(len(list(run.glob("trials/[!.]*.parquet"))))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
-from cosight.runs import evaluate
+from cosight.runs.evaluate import evaluate
 from cosight.runs.plan import Shard
 from cosight.runs.ray_engine import _Crew
 

@@ -41,7 +41,13 @@ def plan(images):
 
 
 def _bytes(given):
-    return given.rows, given.stimuli, given.columns.rows(), given.logits.tobytes(), given.features.tobytes()
+    return (
+        given.rows,
+        given.stimuli,
+        given.columns.rows(),
+        given.arrays["logits"].tobytes(),
+        given.arrays["features"].tobytes(),
+    )
 
 
 @pytest.mark.parametrize("loaders", [2, 7])
@@ -66,7 +72,7 @@ def _read_in_disorder(monkeypatch):
 
 def test_answers_are_those_of_the_images_one_by_one(plan):
     who = _who()
-    logits = np.concatenate([given.logits for given in answered(who, plan, plan.shards, Way())])
+    logits = np.concatenate([given.arrays["logits"] for given in answered(who, plan, plan.shards, Way())])
     for row in range(0, 240, 37):
         (seen,) = plan.shown.see(range(row, row + 1))
         np.testing.assert_array_equal(logits[row], who.model.answer(who.model.prepare(seen.pixels)[None]).logits[0])
@@ -115,7 +121,7 @@ def test_images_are_read_while_the_model_answers(plan):
 def test_without_features_no_arrays_are_kept(images):
     plan = Plan(stored(read_set(images)), _SPACE)
     given = next(answered(_who(), plan, plan.shards, Way()))
-    assert (given.logits, given.features) == (None, None)
+    assert given.arrays == {}
     assert given.columns.columns == ["response", "probabilities"]
 
 
@@ -136,9 +142,9 @@ def test_what_cannot_be_shown_is_skipped_and_changes_nothing_else(damaged):
     for before, after in zip(whole, found, strict=True):
         places = [row - after.shard.rows.start for row in after.rows]
         lost = [row - after.shard.rows.start for row in after.skipped]
-        assert after.logits[places].tobytes() == before.logits[places].tobytes()
-        assert np.isnan(after.logits[lost]).all()
-        assert np.isnan(after.features[lost]).all()
+        assert after.arrays["logits"][places].tobytes() == before.arrays["logits"][places].tobytes()
+        assert np.isnan(after.arrays["logits"][lost]).all()
+        assert np.isnan(after.arrays["features"][lost]).all()
         assert after.columns.rows() == before.columns[places].rows()
         assert after.stimuli == tuple(before.stimuli[place] for place in places)
 

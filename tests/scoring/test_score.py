@@ -330,7 +330,7 @@ def test_without_measures_what_the_trials_allow(rows, space, measures):
 @pytest.mark.parametrize(
     ("measure", "words"),
     [
-        ("hellinger", "hellinger needs people who saw the same stimuli; give their trials with --humans"),
+        ("hellinger", "hellinger needs people who saw the same stimuli; give their trials, or a set with gold labels"),
         ("label_entropy", "label_entropy needs probabilities"),
         ("aurc", "risk_coverage needs probabilities or abstention"),
         ("rs", "reliability_score needs abstention and a label space with abstain"),

@@ -154,7 +154,10 @@ def test_a_space_of_the_same_answers_will_do(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([trial(), trial(observer="model:b", image="b.png")], "holds one observer, got 2; write one file an observer"),
+        (
+            [trial(), trial(observer="model:b", image="b.png")],
+            r"one observer, got 2 \(model:vit, model:b\); choose with",
+        ),
         ([trial(), trial()], r"one entry an image, got 'a\.png' twice"),
         ([trial(image=None, stimulus="0f")], "needs the image name of every trial"),
         ([trial(probabilities=None)], r"probabilities or a hard refusal.*got response tiger.*image 'a\.png'"),

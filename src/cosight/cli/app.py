@@ -11,7 +11,7 @@ import sys
 import typer
 from typer.exceptions import Abort, TyperException
 
-from cosight.cli import run, stimuli, trials
+from cosight.cli import build, run, stimuli, trials
 from cosight.cli.compare import compare
 from cosight.cli.demo import demo
 from cosight.cli.evaluate import evaluate
@@ -52,6 +52,7 @@ app.command("compare")(compare)
 app.command("score")(score)
 app.command("plan")(plan)
 app.command("list")(list_names)
+app.add_typer(build.app, name="build")
 app.add_typer(run.app, name="run")
 app.add_typer(trials.app, name="trials")
 app.add_typer(stimuli.app, name="stimuli")

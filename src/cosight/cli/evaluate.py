@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cosight.cli.options import Labels, Seed, notify, progress_bar
+from cosight.cli.options import Labels, Seed, names, notify, progress_bar
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from cosight.runs.evaluate import Run
+    from cosight.runs.job import Run
 
-__all__ = ["evaluate", "evaluate_with", "say_run"]
+__all__ = ["evaluate", "resumable", "say_run"]
 
 
 def evaluate(
-    context: typer.Context,
     model: Annotated[
         list[str] | None, typer.Argument(help="Models: timm:NAME, onnx:FILE, trials:FILE ...", show_default=False)
     ] = None,
@@ -37,6 +37,10 @@ def evaluate(
     features: Annotated[bool, typer.Option("--features", help="Also keep logits and features.")] = False,
     probe: Annotated[
         Path | None, typer.Option(help="Train a linear probe on the features of this set and let it answer.")
+    ] = None,
+    abstain: Annotated[
+        list[str] | None,
+        typer.Option(help="Abstention functions, set apart by commas, or all (`cosight list abstentions`)."),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Use only this many images, drawn by their names.")] = None,
     seed: Seed = 0,
@@ -58,30 +62,53 @@ def evaluate(
     Prints each model's accuracy by condition with its interval, and where the run is. `cosight compare RUN PEOPLE`
     holds it against people.
     """
-    given = dict(context.params)
-    passed = [name for name in given if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
-    arguments = {
-        "passed": {name: _plain(given[name]) for name in passed},
-        "defaulted": {name: _plain(value) for name, value in given.items() if name not in passed},
-        "folder": str(Path.cwd()),
-    }
-    say_run(evaluate_with(arguments))
-
-
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, Path) else value
-
-
-def evaluate_with(arguments: dict[str, Any], *, out: Path | None = None) -> Run:
-    """Evaluate with arguments as `run.json` keeps them; `out` is where that run is now."""
     from cosight.runs.evaluate import evaluate as run
 
-    given = {**arguments["defaulted"], **arguments["passed"]}
-    lines = _lines(given.pop("model"), given.pop("models"))
-    given["out"] = out or given["out"]
-    given["format"] = given.pop("format_")
-    with progress_bar() as progress, redirect_stdout(sys.stderr):  # Ray tells of its workers on standard output
-        return run(*lines, **given, arguments=arguments, progress=progress)
+    with (
+        resumable(out),
+        progress_bar() as progress,
+        redirect_stdout(sys.stderr),
+    ):  # Ray tells of its workers on standard output
+        done = run(
+            *_lines(model, models),
+            on=on,
+            out=out,
+            source=source,
+            labels=labels,
+            how=how,  # type: ignore[arg-type]
+            features=features,
+            probe=probe,
+            abstain=_functions(abstain),
+            limit=limit,
+            seed=seed,
+            tiles=tiles,
+            format=format_,  # type: ignore[arg-type]
+            thumbnails=thumbnails,
+            engine=engine,
+            batch=batch,
+            threads=threads,
+            workers=workers,
+            on_error=on_error,  # type: ignore[arg-type]
+            progress=progress,
+        )
+    say_run(done)
+
+
+@contextmanager
+def resumable(run: Path) -> Iterator[None]:
+    """Whoever interrupts a run is told how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; go on with: cosight run resume {run}", err=True)
+        raise
+
+
+def _functions(abstain: list[str] | None) -> tuple[str, ...]:
+    from cosight.models.abstention import abstentions
+
+    asked = names(abstain) or []
+    return tuple(abstentions) if asked == ["all"] else tuple(asked)
 
 
 def _lines(model: list[str] | None, lists: list[str] | None) -> list[str]:
@@ -104,10 +131,15 @@ def say_run(run: Run) -> None:
     notify(tuple(f"skipped: {reason}" for reason in list(run.skipped.values())[:10]))
     if len(run.skipped) > 10:
         notify((f"skipped: {len(run.skipped) - 10} more, named in the tables of trials",))
-    trials = run.trials()
+    trials = run.responses()
     if trials.frame["truth"].null_count() < len(trials):
         by = [name for name in ("experiment", "condition") if trials.frame[name].n_unique() > 1]
-        print_scores(score(trials, measure=["accuracy"], by=by))
-    speed = f", {run.new} answers in {run.seconds:.0f} s ({run.new / max(run.seconds, 1e-3):.1f} images/s)"
-    who = f"{len(run.observers)} observer{'s' if len(run.observers) > 1 else ''}"
-    typer.echo(f"{who}, {run.stimuli} stimuli{speed if run.new else ', all answered before'}: {run.folder}")
+        scores = score(trials, measure=["accuracy"], by=by)
+        print_scores(scores, more=f"`cosight score {run.folder} --json`")
+    done = f"{_many(run.new, 'answer')} in {run.seconds:.0f} s ({run.new / max(run.seconds, 1e-3):.1f} images/s)"
+    asked = f"{_many(len(run.observers), 'observer')}, {run.stimuli} stimul{'i' if run.stimuli > 1 else 'us'}"
+    typer.echo(f"{asked}, {done if run.new else 'all answered before'}: {run.folder}")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -20,6 +20,7 @@ LISTS = (
     "formats",
     "presets",
     "benchmarks",
+    "abstentions",
     "corruptions",
     "distortions",
     "manipulations",
@@ -71,6 +72,20 @@ def _rows(what: str) -> list[dict[str, str]]:
         return [
             {"name": entry.name, "models": " ".join(entry.models), "source": entry.source}
             for entry in model_lists.values()
+        ]
+    if what == "abstentions":
+        from cosight.models.abstention import abstentions
+
+        return [
+            {
+                "name": a.name,
+                "aliases": ", ".join(a.aliases),
+                "needs": ", ".join(a.needs),
+                "settings": ", ".join(f"{key} {value}" for key, value in a.settings.items()),
+                "summary": a.summary,
+                "source": a.citation,
+            }
+            for a in abstentions.values()
         ]
     if what == "benchmarks":
         from cosight.benchmarks import benchmarks

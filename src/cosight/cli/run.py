@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from contextlib import chdir
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cosight.cli.evaluate import evaluate_with, say_run
-from cosight.cli.options import AsJson
+from cosight.cli.evaluate import resumable, say_run
+from cosight.cli.options import AsJson, notify, progress_bar
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -40,8 +41,7 @@ def status(run: Folder, as_json: AsJson = False) -> None:
     for name in ("observer", "answered", "of", "skipped", "state"):
         table.add_column(name, overflow="fold", justify="left" if name in ("observer", "state") else "right")
     for one in found.observers:
-        state = "finished" if one.finished else found.state
-        table.add_row(one.observer, str(one.answered), str(found.stimuli), str(one.skipped or ""), state)
+        table.add_row(one.observer, str(one.answered), str(found.stimuli), str(one.skipped or ""), one.state)
     console().print(table)
     if found.asked > len(found.observers):
         typer.echo(f"{found.asked - len(found.observers)} models not reached yet")
@@ -52,17 +52,12 @@ def status(run: Folder, as_json: AsJson = False) -> None:
 
 @app.command("resume")
 def resume(run: Folder) -> None:
-    """Go on with a run, with the arguments it was begun with."""
-    from cosight.runs.record import read_record
+    """Go on with a run: all models it was asked for, with the arguments that it was last given."""
+    from cosight.runs.evaluate import resume as go_on
 
-    arguments = read_record(run).arguments
-    if "passed" not in arguments:
-        raise InvalidInput(f"{run} was begun from Python, got no command line to go on with; call evaluate again")
-    where, out = Path(arguments["folder"]), run.resolve()
-    if not where.is_dir():
-        raise InvalidInput(f"{run} was begun in {where}, which is not there; run `cosight evaluate` again with --out")
-    with chdir(where):  # the paths in the arguments are relative to it
-        say_run(evaluate_with(arguments, out=out))
+    with resumable(run), progress_bar() as progress, redirect_stdout(sys.stderr):
+        done = go_on(run, progress=progress)
+    say_run(done)
 
 
 @app.command("list")
@@ -74,18 +69,24 @@ def list_runs(
     from cosight.runs.status import runs_below
     from cosight.runs.status import status as look
 
-    found = [look(path) for path in runs_below(folder)]
+    found, broken = [], []
+    for path in runs_below(folder):
+        try:
+            found.append(look(path))
+        except InvalidInput as error:
+            broken.append(str(error))
+    notify(tuple(broken))
     if as_json:
         typer.echo(json.dumps([_as_dict(one) for one in found], indent=1))
         return
     for one in found:
         typer.echo(_line(one))
-    if not found:
+    if not found and not broken:
         typer.echo(f"no runs below {folder.resolve()}", err=True)
 
 
 def _line(found: Status) -> str:
-    finished = sum(one.finished for one in found.observers)
+    finished = sum(one.state == "finished" for one in found.observers)
     speed = f", {found.images_per_second:.1f} images/s" if found.images_per_second else ""
     who = f"{finished} of {found.asked} observers finished"
     return f"{found.folder}: {found.state}, {who}, {found.stimuli} stimuli in {found.labels}{speed}"

@@ -29,12 +29,24 @@ __all__ = ["score"]
 def score(
     sources: Sources,
     humans: Annotated[
-        Path | None, typer.Option(help="Trials of the people to hold the observers against, if not among the others.")
+        Path | None,
+        typer.Option(help="People to hold the observers against: their trials, or a stimulus set with gold labels."),
+    ] = None,
+    on: Annotated[
+        str | None, typer.Option(help="A benchmark whose table to make from its gold labels: visalign, digits.")
     ] = None,
     measure: MeasureNames = None,
     by: By = None,
     labels: Labels = None,
     gamma: Gamma = 0.5,
+    lam: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="An Uncertain image is to be acted on where more people than this share see its original.",
+        ),
+    ] = 0.5,
     resamples: Resamples = 1000,
     level: Level = 0.95,
     seed: Seed = 0,
@@ -44,22 +56,26 @@ def score(
     """How good, how sure and how near to people is each observer?
 
     Accuracy, response entropy and shape bias; distances to people's label distributions with their ceilings;
-    reliability, risk and coverage where observers can abstain. Without --measure: whatever the trials allow.
+    reliability, risk and coverage where observers can abstain. Without --measure: whatever the trials allow. A run's
+    gold labels stand for people unless --humans names some. With --on, the benchmark's own table: distances by
+    category, reliability, means over seeds, the best (*) and second best (+) of each column.
     """
-    from cosight.cli.tables import print_scores
+    from cosight.cli.tables import print_benchmark, print_scores
     from cosight.scoring.score import score as run
 
     with progress_bar() as progress:
         scores = run(
             *sources,
             humans=humans,
+            on=on,
             measure=names(measure),
             by=names(by) or (),
             labels=labels,
             gamma=gamma,
+            lam=lam,
             resamples=resamples,
             level=level,
             seed=seed,
             progress=progress,
         )
-    say_scores(scores, as_json=as_json, as_csv=as_csv, table=print_scores)
+    say_scores(scores, as_json=as_json, as_csv=as_csv, table=print_scores if on is None else print_benchmark)

@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 from cosight.measures import measures
-from cosight.scoring.groups import MODELS, PEOPLE, SIMULATED
+from cosight.scoring.derived import CORRELATION
+from cosight.scoring.groups import GOLD, MODELS, PEOPLE, SIMULATED, SIMULATED_GOLD
 from cosight.scoring.rows import Row, Scores
+from cosight.scoring.visalign import PEARSON, BenchmarkTable, TableCell, visalign_table
 
-__all__ = ["console", "number_text", "print_comparison", "print_scores", "short_name"]
+__all__ = ["console", "number_text", "print_benchmark", "print_comparison", "print_scores", "short_name"]
 
 
 _ORDER = (PEOPLE, SIMULATED, MODELS)
@@ -36,28 +39,74 @@ def console() -> Console:
 def print_comparison(scores: Scores, *, list_pairs: bool) -> None:
     """Comparison scores, an observer a row; with `list_pairs` every pair."""
     out = console()
-    _print_fitting(out, lambda number: _comparison_table(scores, list_pairs, number))
+    _print_fitting(out, lambda whole: _comparison_table(scores, list_pairs, _text(whole)))
     _print_ceilings(out, scores)
     _print_correlations(out, scores)
     out.print(_caption(scores), style="dim")
 
 
-def print_scores(scores: Scores) -> None:
-    """Scores of single observers, an observer a row."""
+def print_scores(scores: Scores, *, more: str = "--json") -> None:
+    """Scores of single observers, an observer a row; `more` has every number."""
     out = console()
-    _print_fitting(out, lambda number: _score_table(scores, number))
+    _print_fitting(out, lambda whole: _score_table(scores, _text(whole)))
     _print_ceilings(out, scores)
-    out.print(_caption(scores), style="dim")
+    out.print(_caption(scores, more), style="dim")
 
 
-def _print_fitting(out: Console, build: Callable[[Callable[[Row], str]], Table]) -> None:
-    """Print a table; where the terminal is too narrow, with the intervals under the values."""
-    table = build(number_text)
+def print_benchmark(scores: Scores) -> None:
+    """A benchmark's table, a model with an abstention function a row, and how distance and reliability go together."""
+    out = console()
+    found = visalign_table(scores)
+    _print_fitting(out, lambda whole: _benchmark_table(found, whole=whole))
+    for row in scores.rows:
+        if ".ceiling" in row.measure and row.value is not None:
+            where = row.group.replace("=", " ")
+            out.print(f"split-half ceiling of {row.observer}, {where}: {number_text(row)}")
+        if row.measure in (PEARSON, CORRELATION):
+            name = "Pearson's" if row.measure == PEARSON else "Spearman's"
+            out.print(f"{name} r of average distance and {found.columns[-1]}, {row.note}: {number_text(row)}")
+    out.print(f"categories and average: Hellinger distance to {found.against}, lower is nearer; RS: reliability score")
+    out.print(f"* best, + second best; \u00b1 standard deviation over seeds; {_caption(scores)}", style="dim")
+
+
+def _benchmark_table(found: BenchmarkTable, *, whole: bool) -> Table:
+    """A line for each model and function."""
+    table = _table(["model", "function", *found.columns])
+    lines = []
+    for line in found.lines:
+        texts = [_cell_text(title, cell, whole) for title, cell in zip(found.columns, line.cells, strict=True)]
+        lines.append(((line.model.rpartition(" x ")[2], ""), [line.model, line.function, *texts]))
+    _add_lines(table, lines)
+    return table
+
+
+def _cell_text(column: str, cell: TableCell, whole: bool) -> str | Text:
+    """A value, its mark and its spread over seeds; the `whole` has an interval too, where it sums up a line."""
+    if cell.value is None:
+        return "-"
+    digits = 0 if column.startswith("RS") else 3
+    mark, style = {1: (" *", "bold"), 2: (" +", "underline")}.get(cell.place or 0, ("", ""))
+    value, spread = f"{cell.value:.{digits}f}", "" if cell.sd is None else f"\u00b1 {cell.sd:.{digits}f}"
+    if not whole:
+        return Text(f"{value}{mark}\n{spread}".rstrip(), style)
+    ends = ""
+    if not column.isdigit() and cell.low is not None and cell.high is not None:
+        ends = f" [{cell.low:.{digits}f}, {cell.high:.{digits}f}]"
+    return Text(f"{value} {spread}".rstrip() + ends + mark, style)
+
+
+def _print_fitting(out: Console, build: Callable[[bool], Table]) -> None:
+    """Print a table as a whole; where the terminal is too narrow for it, the shorter one, with its words folded."""
+    table = build(True)
     if Measurement.get(out, out.options.update(max_width=10_000), table).maximum > out.width:
-        table = build(_two_lines)
+        table = build(False)
         for column in table.columns:
             column.no_wrap, column.overflow = False, "fold"
     out.print(table)
+
+
+def _text(whole: bool) -> Callable[[Row], str]:
+    return number_text if whole else _two_lines
 
 
 def _comparison_table(scores: Scores, list_pairs: bool, number: Callable[[Row], str]) -> Table:
@@ -78,10 +127,10 @@ def _comparison_table(scores: Scores, list_pairs: bool, number: Callable[[Row], 
 
 def _score_table(scores: Scores, number: Callable[[Row], str]) -> Table:
     rows = [row for row in scores.rows if "gamma=" not in row.group and ".ceiling" not in row.measure]
-    columns = list(dict.fromkeys(row.measure for row in rows))
+    columns = list(dict.fromkeys((row.measure, row.against) for row in rows))
     grouped = bool(scores.settings["by"])
-    table = _table([*(["group"] if grouped else []), "observer", *map(short_name, columns)])
-    index = {(row.group, row.observer, row.measure): number(row) for row in rows}
+    table = _table([*(["group"] if grouped else []), "observer", *_titles(columns)])
+    index = {(row.group, row.observer, (row.measure, row.against)): number(row) for row in rows}
     lines = []
     who = dict.fromkeys((row.group, row.observer) for row in rows)
     groups = list(dict.fromkeys(group for group, _ in who))
@@ -91,6 +140,17 @@ def _score_table(scores: Scores, number: Callable[[Row], str]) -> Table:
         lines.append(((group, _section(scores, observer)), [*name, observer, *cells]))
     _add_lines(table, lines)
     return table
+
+
+def _titles(columns: Sequence[tuple[str, str | None]]) -> list[str]:
+    """A measure's name, and to whom, where it is one of several or people known only by gold labels."""
+    often = Counter(measure for measure, _ in columns)
+    return [
+        f"{short_name(measure)} to {against}"
+        if often[measure] > 1 or against in (GOLD, SIMULATED_GOLD)
+        else short_name(measure)
+        for measure, against in columns
+    ]
 
 
 def short_name(measure: str) -> str:
@@ -138,7 +198,7 @@ def _table(headers: Sequence[str]) -> Table:
     return table
 
 
-def _add_lines(table: Table, lines: Sequence[tuple[tuple[str, str], Sequence[str]]]) -> None:
+def _add_lines(table: Table, lines: Sequence[tuple[tuple[str, str], Sequence[str | Text]]]) -> None:
     """Add lines, with a gap between sections of more than one line."""
     sizes = Counter(section for section, _ in lines)
     last = None
@@ -218,6 +278,7 @@ def _print_correlations(out: Console, scores: Scores) -> None:
     out.print(table)
 
 
-def _caption(scores: Scores) -> str:
+def _caption(scores: Scores, more: str = "--json") -> str:
     s = scores.settings
-    return f"value [{s['level']:.0%} interval], {s['resamples']} resamples, seed {s['seed']}; --json has every number"
+    made = f"value [{s['level']:.0%} interval], {s['resamples']} resamples, seed {s['seed']}"
+    return f"{made}; {more} has every number"

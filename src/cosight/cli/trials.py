@@ -49,6 +49,7 @@ def convert(
         str | None,
         typer.Option(help="Format (`cosight list formats`); default: by the ending, a folder model-vs-human."),
     ] = None,
+    observer: Annotated[str | None, typer.Option(help="Only this observer's trials.")] = None,
     labels: Labels = None,
 ) -> None:
     """Read trials in one format and write them in another, whole or not at all."""
@@ -56,6 +57,7 @@ def convert(
     from cosight.trials.table import lost_columns
 
     trials = read(source, labels=labels)
+    trials = trials if observer is None else trials.only(observer)
     chosen = write(trials, target, to=to)
     lost = lost_columns(trials, chosen.keeps)
     notify((*trials.notices, *([f"{chosen.name} does not keep {', '.join(lost)}"] if lost else [])))

@@ -12,6 +12,7 @@
 * own             a user's module, function or model
 * ensembles       several as one
 * probes          other classes for a model: a linear layer on its features
+* abstention      how strange an image is to a model, and how ready it should be to refuse
 * recorded        answers computed elsewhere, looked up
 * lists           named lists of models
 

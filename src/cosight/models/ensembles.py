@@ -66,12 +66,14 @@ class Ensemble:
     def answer(self, batch: Floats) -> Answers:
         """Prepared photos -> logits whose softmax is the mean of the members' probabilities."""
         checked_batch(batch, name=self.name, size=self.preprocessing.size)
+        members = np.empty((len(self.members), len(batch), self.classes), dtype=np.float32)
         total = np.zeros((len(batch), self.classes))
-        for member, place in zip(self.members, self.preprocessing.places, strict=True):
+        for row, (member, place) in enumerate(zip(self.members, self.preprocessing.places, strict=True)):
             height, width = member.preprocessing.size
-            part = np.ascontiguousarray(batch[:, :, :height, place : place + width])
-            total += member.answer(part).probabilities
-        return Answers(as_logits((total / len(self.members)).astype(np.float32), "probabilities"))
+            given = member.answer(np.ascontiguousarray(batch[:, :, :height, place : place + width]))
+            members[row] = given.logits
+            total += given.probabilities
+        return Answers(as_logits((total / len(self.members)).astype(np.float32), "probabilities"), members=members)
 
     def with_features(self, layer: str | None = None) -> Ensemble:
         """Refused: the mean of answers has no layer before it."""

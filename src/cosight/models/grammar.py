@@ -90,6 +90,10 @@ class ModelSpec:
     def allow(self, keys: Collection[str]) -> None:
         """Refuse an option that is none of `keys`."""
         for key, _ in self.options:
+            if self.source == _ENSEMBLE:
+                raise InvalidInput(
+                    f"a member of an ensemble stands in brackets with its options, got {key}: [A,{key}=...]"
+                )
             if key not in keys:
                 near = get_close_matches(key, keys, n=1)
                 guess = f"; did you mean {near[0]}?" if near else ""

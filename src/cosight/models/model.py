@@ -38,10 +38,14 @@ _SUMS_TO_ONE = 1e-4  # a float32 softmax over 1,000 classes is off by 1e-6; logi
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """A batch's answers: `logits` (N, classes) and, where asked for, `features` (N, dimensions), both float32."""
+    """A batch's answers: `logits` (N, classes) and, where asked for, `features` (N, dimensions), both float32.
+
+    An ensemble gives its `members`' logits too, (members, N, classes).
+    """
 
     logits: Floats
     features: Floats | None = None
+    members: Floats | None = None
 
     @property
     def probabilities(self) -> Floats:
@@ -173,5 +177,7 @@ def trying(name: str, size: tuple[int, int]) -> Iterator[None]:
 def fingerprint(answer: Callable[[Floats], NDArray[Any]], size: tuple[int, int], facts: Mapping[str, Any]) -> str:
     """A digest of behaviour, for what has no weights to be seen: answers to fixed images, to four digits."""
     logits = np.asarray(answer(probe_images(size)), dtype=np.float64)
-    rounded = np.round(logits / max(np.abs(logits).max(), 1e-30), 4) + 0.0  # no negative zeros
-    return hashlib.sha256(repr(sorted(facts.items())).encode() + rounded.astype(np.float32).tobytes()).hexdigest()
+    size = max(np.abs(logits).max(), 1e-30)
+    rounded = np.round(logits / size, 4) + 0.0  # no negative zeros
+    told = f"{sorted(facts.items())!r} {size:.3e}"
+    return hashlib.sha256(told.encode() + rounded.astype(np.float32).tobytes()).hexdigest()

@@ -222,11 +222,11 @@ def _module(clip: Any, text: Tensor) -> nn.Module:
     import torch
 
     class ZeroShot(torch.nn.Module):
-        def __init__(self) -> None:
+        def __init__(self, visual: nn.Module, weights: Tensor) -> None:  # the text tower is not kept
             super().__init__()
-            self.visual = clip.visual
-            self.head = torch.nn.Linear(text.shape[0], text.shape[1], bias=False)
-            self.head.weight = torch.nn.Parameter((clip.logit_scale.exp() * text.T).detach())
+            self.visual = visual
+            self.head = torch.nn.Linear(weights.shape[1], weights.shape[0], bias=False)
+            self.head.weight = torch.nn.Parameter(weights)
 
         def forward(self, pixels: Tensor) -> Tensor:
             given = self.visual(pixels)
@@ -234,7 +234,7 @@ def _module(clip: Any, text: Tensor) -> nn.Module:
             logits: Tensor = self.head(torch.nn.functional.normalize(image, dim=-1))
             return logits
 
-    return ZeroShot()
+    return ZeroShot(clip.visual, (clip.logit_scale.exp() * text.T).detach())
 
 
 def _templates(open_clip: Any, spec: ModelSpec) -> tuple[str, ...]:

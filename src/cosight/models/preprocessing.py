@@ -75,7 +75,7 @@ def prepared(image: Bytes, preprocessing: Preprocessing) -> Floats:
 
 def preprocessed(image: Bytes, preprocessing: Preprocessing) -> Bytes:
     """The uint8 RGB image of the model's size that the model would see of this photo."""
-    colour = in_colour(as_bytes(checked(image)))
+    colour = in_colour(as_bytes(checked(image, smallest=1)))  # digits of 8 x 8, say
     height, width = _shrunk(colour.shape[:2], preprocessing)
     photo = Pillow.fromarray(colour)
     if (height, width) != colour.shape[:2]:

@@ -197,7 +197,7 @@ def write_probe(probe: Probe, path: Path) -> None:
     from safetensors.numpy import save
 
     arrays = {name: np.ascontiguousarray(getattr(probe, name)) for name in _ARRAYS}
-    with new_file(path) as draft:
+    with new_file(path, durable=True) as draft:
         draft.write_bytes(save(arrays, metadata={"classes": json.dumps(probe.classes)}))
 
 

@@ -21,7 +21,7 @@ from cosight.models.grammar import ModelSpec
 from cosight.trials import SCHEMA, LabelSpace, Trials, read
 from cosight.trials.join import canonical_condition, canonical_experiment
 
-__all__ = ["RECORDED_KEYS", "Recorded", "load_recorded"]
+__all__ = ["RECORDED_KEYS", "Recorded", "check_recorded", "load_recorded"]
 
 RECORDED_KEYS = ("observer",)
 
@@ -71,6 +71,13 @@ class Recorded:
                 f"a stimulus has one truth, got {row['truth']} in the set and {row['truth_right']} in the trials of "
                 f"{self.name} for {_words(row)}; correct one of them"
             )
+
+
+def check_recorded(spec: ModelSpec) -> None:
+    """Refuse a file or folder that is not there."""
+    path = Path(spec.name).expanduser()
+    if not path.exists():
+        raise InvalidInput(f"recorded answers are a file or folder of trials, got {path}, which is not there")
 
 
 def load_recorded(spec: ModelSpec) -> tuple[Recorded, ...]:

@@ -20,28 +20,30 @@ package outside cosight adds a source through the entry point group `cosight.sou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NoReturn
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models.ensembles import Ensemble, ensemble
 from cosight.models.grammar import ModelSpec, parse
 from cosight.models.model import Model
-from cosight.models.onnx_models import ONNX_KEYS, check_onnx, load_onnx
+from cosight.models.onnx_models import ONNX_KEYS, check_onnx, load_onnx, onnx_files
 from cosight.models.openclip_models import OPENCLIP_KEYS, load_openclip, zero_shot
 from cosight.models.options import KEYS, changed, checkpoint_of, class_names_of, head_size, precision_of
 from cosight.models.own import PYTHON_KEYS, as_model, load_python
 from cosight.models.preprocessing import Preprocessing
-from cosight.models.recorded import RECORDED_KEYS
+from cosight.models.recorded import RECORDED_KEYS, check_recorded
 from cosight.models.timm_models import check_timm, load_timm
 from cosight.models.torch_models import Precision, TorchModel, put_weights, read_weights, wrapped
-from cosight.models.torchvision_models import load_torchvision
+from cosight.models.torchvision_models import check_torchvision, load_torchvision
 from cosight.registry import Registry
 from cosight.trials.spaces import LabelSpace
 
-__all__ = ["KEYS", "Source", "check_line", "load_model", "load_torch", "sources"]
+__all__ = ["KEYS", "Source", "check_line", "line_files", "load_model", "load_torch", "sources"]
 
+_FILE_OPTIONS = ("checkpoint", "classes", "templates")  # options that may name files
 _CIFAR = Preprocessing(size=(32, 32), interpolation="bilinear")
 
 
@@ -54,6 +56,7 @@ class Source:
     keys: tuple[str, ...]
     summary: str
     check: Callable[[ModelSpec], None] | None = None  # what can be refused without loading anything
+    files: Callable[[ModelSpec], Sequence[Path]] | None = None  # all that a line's answers follow from, if files tell
     among: Callable[[ModelSpec, LabelSpace], Model] | None = None  # where the model can choose among any classes
 
 
@@ -72,6 +75,24 @@ def check_line(line: str) -> None:
         source.check(spec)
     for member in spec.members:
         check_line(str(member))
+
+
+def line_files(spec: ModelSpec) -> list[Path] | None:
+    """The files that decide what a line stands for, besides the line itself; None where only loading it tells."""
+    if spec.members:
+        parts = [line_files(member) for member in spec.members]
+        return None if None in parts else [path for part in parts for path in part or ()]
+    files = sources[spec.source].files
+    return None if files is None else list(files(spec))
+
+
+def _option_files(spec: ModelSpec) -> list[Path]:
+    named = [Path(text).expanduser() for key in _FILE_OPTIONS if (text := spec.get(key)) is not None]
+    return [path for path in named if path.is_file()]
+
+
+def _onnx_and_option_files(spec: ModelSpec) -> list[Path]:
+    return [*onnx_files(spec), *_option_files(spec)]
 
 
 def load_model(
@@ -118,10 +139,14 @@ def _at_precision(model: Model, precision: Precision) -> Model:
 
 
 def _load_cosight(spec: ModelSpec) -> TorchModel:
+    from cosight.models.architectures import TIMM, architectures, load_trained
     from cosight.models.small import BLOCKS, CifarResNet
 
+    if spec.name in architectures or spec.name.startswith(TIMM):
+        return load_trained(spec)
     if spec.name not in BLOCKS:
-        raise UnknownName(f"no cosight model is called {spec.name!r}; there are {', '.join(BLOCKS)}")
+        there = ", ".join((*BLOCKS, *architectures))
+        raise UnknownName(f"no cosight model is called {spec.name!r}; there are {there}, or timm:NAME as trained here")
     path = checkpoint_of(spec)
     if path is None:
         raise InvalidInput(f"cosight:{spec.name} has no weights of its own, got no checkpoint; add checkpoint=FILE")
@@ -146,21 +171,49 @@ def _refuse_recorded(spec: ModelSpec) -> NoReturn:
 
 
 for _source in (
-    Source("timm", load_timm, KEYS, "Any architecture of timm, with its own weights or a checkpoint.", check_timm),
-    Source("torchvision", load_torchvision, KEYS, "torchvision's classifiers, with its weights or a checkpoint."),
-    Source("cosight", _load_cosight, KEYS, "Small architectures of our own: the CIFAR ResNets."),
-    Source("onnx", load_onnx, ONNX_KEYS, "Any classifier exported to ONNX, run by onnxruntime.", check_onnx),
+    Source(
+        "timm",
+        load_timm,
+        KEYS,
+        "Any architecture of timm, with its own weights or a checkpoint.",
+        check=check_timm,
+        files=_option_files,
+    ),
+    Source(
+        "torchvision",
+        load_torchvision,
+        KEYS,
+        "torchvision's classifiers, with its weights or a checkpoint.",
+        check=check_torchvision,
+        files=_option_files,
+    ),
+    Source("cosight", _load_cosight, KEYS, "Architectures of our own, trained here or elsewhere.", files=_option_files),
+    Source(
+        "onnx",
+        load_onnx,
+        ONNX_KEYS,
+        "Any classifier exported to ONNX, run by onnxruntime.",
+        check=check_onnx,
+        files=_onnx_and_option_files,
+    ),
     Source("python", load_python, PYTHON_KEYS, "One's own module, model or function of arrays."),
     Source(
         "openclip",
         load_openclip,
         OPENCLIP_KEYS,
         "open_clip's zero-shot models, among classes given in words.",
+        files=_option_files,
         among=zero_shot,
     ),
     Source(
         "ensemble", _load_ensemble, (), "The mean of the probabilities of models joined by +.", among=_load_ensemble
     ),
-    Source("trials", _refuse_recorded, RECORDED_KEYS, "Answers computed elsewhere, in a trial file or folder."),
+    Source(
+        "trials",
+        _refuse_recorded,
+        RECORDED_KEYS,
+        "Answers computed elsewhere, in a trial file or folder.",
+        check=check_recorded,
+    ),
 ):
     sources.add(_source.name, _source)

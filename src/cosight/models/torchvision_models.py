@@ -17,7 +17,7 @@ from cosight.trials import label_spaces
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["load_torchvision"]
+__all__ = ["check_torchvision", "load_torchvision"]
 
 # The weights of these two were brought over from TensorFlow: their networks normalise again, and fetching the weights
 # says so; their first weights are drawn slowly unless told not to.
@@ -31,18 +31,30 @@ def load_torchvision(spec: ModelSpec) -> TorchModel:
     import_torchvision()
     from torchvision import models  # type: ignore[import-untyped]
 
+    check_torchvision(spec)
     name, _, tag = spec.name.partition(".")
-    every = models.list_models(module=models)
-    if name not in every:
-        near = get_close_matches(name, every, n=3)
-        guess = f"did you mean {' or '.join(near)}?" if near else "torchvision.models.list_models() shows all"
-        raise UnknownName(f"no torchvision classifier is called {name!r}; {guess}")
     weights = _weights(models, name, tag)
     path = checkpoint_of(spec)
     module = _fetched(models, spec, name, weights) if path is None else _from_file(models, name, path)
     own = changed(spec, _preprocessing(weights.transforms()))
     names = class_names_of(spec) or (_class_names(weights) if path is None else None)
     return wrapped(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
+
+
+def check_torchvision(spec: ModelSpec) -> None:
+    """Refuse a name or weights that torchvision does not know; the nearest names are told."""
+    from cosight.torchvision_ops import import_torchvision
+
+    import_torchvision()
+    from torchvision import models
+
+    name, _, tag = spec.name.partition(".")
+    every = models.list_models(module=models)
+    if name not in every:
+        near = get_close_matches(name, every, n=3)
+        guess = f"did you mean {' or '.join(near)}?" if near else "torchvision.models.list_models() shows all"
+        raise UnknownName(f"no torchvision classifier is called {name!r}; {guess}")
+    _weights(models, name, tag)
 
 
 def _weights(models: Any, name: str, tag: str) -> Any:

@@ -18,20 +18,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from time import sleep
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
-from cosight.runs.participants import Participant
-from cosight.runs.plan import Plan, Shard
-from cosight.runs.work import Given
-from cosight.stimuli.images import Floats
-from cosight.stimuli.sets import MANIFEST, write_manifest
 from cosight.trials.files import DRAFT, new_file
 from cosight.trials.parquet import read_sources, write_observers, write_table
-from cosight.trials.table import make, observers_of
+from cosight.trials.table import SCHEMA, Trials, make, observers_of
+
+if TYPE_CHECKING:  # so that a run can be looked at without what it takes to make one
+    from cosight.runs.participants import Participant
+    from cosight.runs.plan import Plan, Shard
+    from cosight.runs.work import Given
 
 try:
     import fcntl
@@ -42,6 +44,8 @@ __all__ = ["RUN", "Done", "RunFolder", "file_name"]
 
 RUN = "run.json"
 _LOCK = ".lock"
+_TRIES = 10  # to have the lock, a tenth of a second apart: whoever looks whether a run is going holds it for a moment
+_STIMULI = "stimuli.parquet"
 _PLACE = ("experiment", "image", "condition", "level", "truth")  # what a trial says of its stimulus, from the manifest
 _LONGEST = 120  # characters of an observer's name in a file's
 
@@ -85,12 +89,13 @@ class RunFolder:
 
     def write(self, who: Participant, plan: Plan, given: Given, key: str) -> None:
         """Keep a shard: features first, so that a table in `trials/` says that all of it is there."""
-        if given.logits is not None:
+        if given.arrays:
             self._write_part(who.name, given)
         about = plan.shown.frame[list(given.rows)].select(_PLACE)
         frame = pl.concat([about, given.columns], how="horizontal").with_columns(
             observer=pl.lit(who.name), kind=pl.lit(who.kind), stimulus=pl.Series(given.stimuli, dtype=pl.String)
         )
+        frame = frame.filter(pl.Series([plan.tested[row] for row in given.rows], dtype=pl.Boolean))
         job = {"job": key, "images": len(given.rows), "skipped": given.skipped}
         trials = make(frame, source=who.name, space=plan.space, sources=[job])
         with _disk_errors(path := self.trial_file(who.name, given.shard.index)):
@@ -99,9 +104,8 @@ class RunFolder:
     def _write_part(self, observer: str, given: Given) -> None:
         from safetensors.numpy import save
 
-        arrays = {"logits": given.logits, "features": given.features}
         with new_file(self._part(observer, given.shard.index), durable=True) as draft:
-            draft.write_bytes(save({name: array for name, array in arrays.items() if array is not None}))
+            draft.write_bytes(save(dict(given.arrays)))
 
     def join_features(self, observer: str, shards: Sequence[Shard]) -> None:
         """Put the shards' logits and features together, a shard at a time; then the parts can go."""
@@ -111,6 +115,14 @@ class RunFolder:
                 _join(parts, draft)
         if parts[0].parent.exists() and self.features_file(observer).exists():
             shutil.rmtree(parts[0].parent)
+
+    def drop_features(self, observer: str) -> None:
+        """Remove what was put together, when all of it is made again."""
+        self.features_file(observer).unlink(missing_ok=True)
+
+    def features(self, observer: str) -> dict[str, NDArray[Any]]:
+        """An observer's arrays when it is done: logits, features and what else was kept."""
+        return _arrays(self.features_file(observer))
 
     def has_features(self, observer: str, shard: int) -> bool:
         """Whether a shard's features are kept."""
@@ -127,28 +139,48 @@ class RunFolder:
         for shard in plan.shards:
             for observer in observers:
                 if not learnt.keys() >= set(shard.rows):
-                    learnt |= self._stimuli(observer, shard)
+                    learnt |= self._stimuli(plan, observer, shard)
         names = [learnt.get(row) for row in range(plan.shown.frame.height)]
         frame = plan.shown.frame.with_columns(pl.Series("stimulus", names, dtype=pl.String))
         self._write_manifest(plan, frame)
 
     def _write_manifest(self, plan: Plan, frame: pl.DataFrame) -> None:
-        with _disk_errors(self.path / MANIFEST):
+        from cosight.stimuli.sets import write_manifest
+
+        with _disk_errors(self.path / _STIMULI):
             write_manifest(self.path, frame, {"settings": dict(plan.shown.settings)})
 
-    def _stimuli(self, observer: str, shard: Shard) -> dict[int, str]:
+    def _stimuli(self, plan: Plan, observer: str, shard: Shard) -> dict[int, str]:
         """Digests by row that an observer's trials know."""
         done = self.done(observer, shard.index)
         if done is None:
             return {}
-        names = pl.read_parquet(self.trial_file(observer, shard.index), columns=["stimulus"])["stimulus"]
-        return dict(zip((row for row in shard.rows if row not in done.skipped), names, strict=True))
+        names = pl.read_parquet(self.trial_file(observer, shard.index), columns=["stimulus"], glob=False)["stimulus"]
+        rows = (row for row in shard.rows if row not in done.skipped and plan.tested[row])
+        return dict(zip(rows, names, strict=True))
 
     def write_observers(self, who: Sequence[tuple[str, str]]) -> None:
         """Write `observers.parquet`: names and kinds, in the plan's order."""
         frame = pl.DataFrame(who, schema={"observer": pl.String, "kind": pl.String}, orient="row")
         with _disk_errors(self.path / "trials"):
             write_observers(observers_of(frame), self.path / "trials")
+
+    def has_stimuli(self) -> bool:
+        """Whether the manifest is there and can be read."""
+        try:
+            pl.read_parquet_schema(self.path / _STIMULI)
+        except (OSError, pl.exceptions.PolarsError):
+            return False
+        return True
+
+    def responses(self) -> Trials:
+        """Everyone's answers, without the probabilities behind them."""
+        from cosight.trials.parquet import read_space
+
+        files = sorted((self.path / "trials").glob("[!.]*.[0-9][0-9][0-9][0-9][0-9].parquet"))
+        columns = [name for name in SCHEMA if name not in ("probabilities", "extra")]
+        frame = pl.concat([pl.read_parquet(path, columns=columns, glob=False) for path in files])
+        return make(frame, source=str(self.path), space=read_space(files[0]))
 
     def has_answers(self) -> bool:
         """Whether anything of an observer's is kept, be it the features of a shard."""
@@ -160,16 +192,18 @@ class RunFolder:
         for draft in self.path.rglob(f".*{DRAFT}"):
             shutil.rmtree(draft) if draft.is_dir() else draft.unlink(missing_ok=True)
 
-    @property
-    def busy(self) -> bool:
-        """Whether a process is at work here."""
-        if not (self.path / _LOCK).exists():
-            return False
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """The folder, made where there is none, for this process alone; if nothing comes of it, it is gone again."""
+        new = not self.path.exists()
+        self.path.mkdir(parents=True, exist_ok=True)
         try:
             with self.held():
-                return False
-        except InvalidInput:
-            return True
+                yield
+        except BaseException:
+            if new and all(path.name == _LOCK for path in self.path.iterdir()):
+                shutil.rmtree(self.path)
+            raise
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -178,11 +212,30 @@ class RunFolder:
             yield
             return
         with (self.path / _LOCK).open("a") as lock:
+            self._lock(lock)
+            yield
+
+    def _lock(self, lock: IO[str]) -> None:
+        for _ in range(_TRIES):
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise InvalidInput(f"another run is writing to {self.path}; wait for it or name another") from error
-            yield
+            except OSError:
+                sleep(0.1)
+            else:
+                return
+        raise InvalidInput(f"another run is writing to {self.path}; wait for it or name another")
+
+    @property
+    def busy(self) -> bool:
+        """Whether a process is at work here."""
+        if fcntl is None or not (self.path / _LOCK).exists():
+            return False
+        with (self.path / _LOCK).open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+            return False
 
 
 def file_name(observer: str) -> str:
@@ -210,24 +263,28 @@ def _disk_errors(path: Path) -> Iterator[None]:
 
 def _join(parts: Sequence[Path], out: Path) -> None:
     """Safetensors files with the same arrays as one, row after row; its library would need all of it in memory."""
-    names = sorted(_arrays(parts[0]))
+    first = _arrays(parts[0])
+    names = sorted(
+        first, key=lambda name: (-first[name].itemsize, name)
+    )  # wide numbers first: all begin where they may
     header: dict[str, Any] = {}
     end = 0
     shapes = {name: [(a[name].shape, a[name].nbytes) for a in map(_arrays, parts)] for name in names}
     for name in names:
         rows, begin = sum(shape[0] for shape, _ in shapes[name]), end
         end += sum(size for _, size in shapes[name])
-        header[name] = {"dtype": "F32", "shape": [rows, *shapes[name][0][0][1:]], "data_offsets": [begin, end]}
+        kind = f"F{8 * first[name].itemsize}"
+        header[name] = {"dtype": kind, "shape": [rows, *first[name].shape[1:]], "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # data begins at a multiple of 8
     with out.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name in names:
             for part in parts:
-                file.write(np.ascontiguousarray(_arrays(part)[name], dtype="<f4").tobytes())
+                file.write(np.ascontiguousarray(_arrays(part)[name]).tobytes())
 
 
-def _arrays(path: Path) -> dict[str, Floats]:
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     from safetensors.numpy import load_file
 
     return load_file(path)

@@ -5,16 +5,17 @@ A participant says what it is (`identity`), makes room for a batch of images, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
-from cosight.models.model import Model
+from cosight.models.model import Answers, Model
 from cosight.models.recorded import Recorded
 from cosight.runs.shown import Shown, digests
 from cosight.stimuli.images import Bytes, Floats
@@ -24,16 +25,16 @@ from cosight.trials.table import SCHEMA
 
 __all__ = ["Asked", "Participant", "Replayed", "Said", "asked", "own_space"]
 
+Watch = Callable[[Floats, Answers], NDArray[Any]]  # a batch and the answers to it -> a number an image
 _COMMON = "imagenet-1k"  # what most classifiers that name no classes were trained on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Said:
-    """Answers to a batch: columns of the trial table, a row an image; logits and features where there are any."""
+    """Answers to a batch: columns of the trial table, a row an image, and arrays with a row an image by name."""
 
     columns: pl.DataFrame
-    logits: Floats | None = None
-    features: Floats | None = None
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     unanswered: tuple[int, ...] = ()  # rows that are no trials, since this observer was not shown them
 
 
@@ -76,6 +77,8 @@ class Asked:
     model: Model
     mapping: LabelMap
     note: str | None = None
+    watched: Mapping[str, Watch] = field(default_factory=dict)  # abstention functions that need the model itself
+    unfit: Mapping[str, str] = field(default_factory=dict)  # those that do not go with it, and why
     kind: str = "model"
 
     @property
@@ -92,6 +95,7 @@ class Asked:
             "preprocessing": self.model.preprocessing.facts,
             "settings": getattr(self.model, "settings", {}),
             "mapping": self.mapping.digest,
+            **({"watched": sorted(self.watched)} if self.watched else {}),
         }
 
     @property
@@ -111,22 +115,33 @@ class Asked:
     def answer(self, start: int, rows: pl.DataFrame, room: Floats) -> Said:
         """The class with the greatest value, and the distribution over the classes."""
         given = self.model.answer(room)
-        if not np.isfinite(given.logits).all():
-            place = int(np.flatnonzero(~np.isfinite(given.logits).all(axis=1))[0])
+        shown = rows["stimulus"].is_not_null().to_numpy()
+        logits = np.where(shown[:, None], given.logits, 0).astype(np.float32)  # what was not shown is no answer
+        if not np.isfinite(logits).all():
+            place = int(np.flatnonzero(~np.isfinite(logits).all(axis=1))[0])
             raise InvalidInput(f"answers must be finite, {self.name} gives nan or inf for {rows['file'][place]}")
-        said = answers_from(self.mapping.apply(given.probabilities))
+        said = answers_from(self.mapping.apply(Answers(logits).probabilities))
         known = pl.Series(~np.isnan(said.probabilities[:, 0]))
         words = np.array([*self.mapping.classes, None], dtype=object)[said.response]  # -1, no answer, is the last
         shares = pl.Series("probabilities", said.probabilities).cast(SCHEMA["probabilities"])
         columns = pl.DataFrame({"response": pl.Series(words, dtype=pl.String), "probabilities": shares})
         columns = columns.with_columns(probabilities=pl.when(known).then("probabilities"))
-        return Said(columns, given.logits, given.features)
+        features = {} if given.features is None else {"features": given.features.astype(np.float32)}
+        strange = {f"strangeness.{name}": found(room, given) for name, found in self.watched.items()}
+        return Said(columns, {"logits": logits, **features, **strange})
 
 
-def asked(model: Model, space: LabelSpace, *, how: How = "mean") -> Asked:
+def asked(
+    model: Model,
+    space: LabelSpace,
+    *,
+    how: How = "mean",
+    watched: Mapping[str, Watch] | None = None,
+    unfit: Mapping[str, str] | None = None,
+) -> Asked:
     """The model as a participant; refused where its outputs cannot be answers in this label space."""
     own, note = own_space(model, space)
-    return Asked(model, label_map(own, space, how=how), note)
+    return Asked(model, label_map(own, space, how=how), note, watched or {}, unfit or {})
 
 
 def own_space(model: Model, target: LabelSpace) -> tuple[LabelSpace, str | None]:
@@ -156,6 +171,7 @@ class Replayed:
 
     recorded: Recorded
     shown: Shown
+    space: LabelSpace  # of the run
 
     @property
     def name(self) -> str:
@@ -176,7 +192,8 @@ class Replayed:
     @property
     def identity(self) -> dict[str, Any]:
         """The recorded rows."""
-        return {"observer": self.name, "recorded": self.recorded.digest}
+        space = self.recorded.space
+        return {"observer": self.name, "recorded": self.recorded.digest, "classes": space and list(space.classes)}
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -192,7 +209,20 @@ class Replayed:
             and self.recorded.trials["stimulus"].null_count() < self.recorded.trials.height
         ):
             frame = frame.with_columns(pl.Series("stimulus", digests(self.shown), dtype=pl.String))
-        return self.recorded.answers(frame)
+        return self._in_order(self.recorded.answers(frame))
+
+    def _in_order(self, answers: pl.DataFrame) -> pl.DataFrame:
+        """Probabilities in the order of the run's classes; refused where they are about other ones."""
+        given = self.recorded.space
+        if given is None or given.classes == self.space.classes or not answers["probabilities"].count():
+            return answers
+        if set(given.classes) != set(self.space.classes):
+            raise InvalidInput(
+                f"answers recorded in {given.name} are about other classes than the run's, {self.space.name}; "
+                f"name theirs with --labels"
+            )
+        order = [given.classes.index(name) for name in self.space.classes]
+        return answers.with_columns(pl.col("probabilities").list.gather(order))
 
     def room(self, count: int) -> Floats:
         """No room: whoever recorded the answers has seen the images."""

@@ -10,15 +10,16 @@ from functools import cached_property
 from typing import Any
 
 from cosight.errors import InvalidInput
+from cosight.runs.schema import SCHEMA
 from cosight.runs.shown import Shown
 from cosight.trials.mapping import How
 from cosight.trials.spaces import LabelSpace
 
-__all__ = ["SCHEMA", "Plan", "Shard", "digest_of"]
+__all__ = ["LEARNT_FROM", "Plan", "Shard", "digest_of"]
 
-SCHEMA = 1  # of run folders; grows when the same answers would be written otherwise
 _SHARDS = 64  # so many a set, which is what an interrupted run may have to do again
 _SMALLEST, _LARGEST = 64, 2048  # images a shard: few files for small sets, little memory for large ones
+LEARNT_FROM = ("train", "calibration")  # splits of a set that are no trials
 _LEARNT = "stimulus"  # the column that may be known only when the image has been read
 
 
@@ -38,7 +39,8 @@ class Plan:
     space: LabelSpace
     how: How = "mean"
     batch: int = 32
-    features: bool = False
+    features: bool = False  # whether features are wanted
+    abstain: tuple[str, ...] = ()  # abstention functions to be derived from what is kept
 
     def __post_init__(self) -> None:
         if self.batch < 1:
@@ -57,9 +59,10 @@ class Plan:
 
     @cached_property
     def _rows(self) -> tuple[str, ...]:
-        """Each row of the manifest as text, but for what is learnt on reading the image."""
+        """A digest a shard of its rows of the manifest, but for what is learnt on reading the image."""
         frame = self.shown.frame.drop(_LEARNT)
-        return tuple(json.dumps(row, sort_keys=True) for row in frame.iter_rows(named=True))
+        texts = (frame[shard.rows.start : shard.rows.stop].write_ndjson() for shard in self.shards)
+        return tuple(hashlib.sha256(text.encode()).hexdigest() for text in texts)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -69,18 +72,29 @@ class Plan:
             "labels": {"name": self.space.name, "answers": list(self.space.answers)},
             "how": self.how,
             "batch": self.batch,
-            "features": self.features,
+            "features": self.keeps,
         }
+
+    @property
+    def keeps(self) -> bool:
+        """Whether logits are kept, and features where there are any."""
+        return self.features or bool(self.abstain)
+
+    @cached_property
+    def tested(self) -> tuple[bool, ...]:
+        """Which rows are trials: all but those that abstention functions learn from and are calibrated on."""
+        return tuple(split not in LEARNT_FROM for split in self.shown.frame["split"])
 
     @cached_property
     def _contents(self) -> tuple[str, ...]:
         """A digest a shard of its rows and of what they are made of."""
-        pairs = list(zip(self._rows, self.shown.stamps, strict=True))
-        return tuple(digest_of(pairs[shard.rows.start : shard.rows.stop]) for shard in self.shards)
+        stamps = self.shown.stamps
+        parts = zip(self.shards, self._rows, strict=True)
+        return tuple(digest_of([rows, stamps[shard.rows.start : shard.rows.stop]]) for shard, rows in parts)
 
     def key(self, identity: Mapping[str, Any], shard: Shard) -> str:
         """sha256 of everything that changes the answers of an observer with this identity, or their rows."""
-        return digest_of([SCHEMA, identity, self.space.answers, self.features, self._contents[shard.index]])
+        return digest_of([SCHEMA, identity, self.space.answers, self.keeps, self._contents[shard.index]])
 
 
 def digest_of(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -11,8 +12,10 @@ import polars as pl
 
 from cosight.benchmarks import Benchmark, benchmarks
 from cosight.errors import InvalidInput
-from cosight.runs.plan import Plan
-from cosight.runs.shown import Shown, on_the_way, stored
+from cosight.models.abstention import abstention
+from cosight.runs.abstaining import check_abstain
+from cosight.runs.plan import LEARNT_FROM, Plan
+from cosight.runs.shown import Shown, digests, on_the_way, stored
 from cosight.runs.work import OnError
 from cosight.stimuli.altering import Alteration, Alterations, every_alteration, with_resource
 from cosight.stimuli.images import FileFormat
@@ -20,7 +23,7 @@ from cosight.stimuli.prepare import preparation
 from cosight.stimuli.resources import tiles_beside
 from cosight.stimuli.sets import StimulusSet, read_set, sample
 from cosight.trials.mapping import How
-from cosight.trials.spaces import LabelSpace, label_space, space_of
+from cosight.trials.spaces import LabelSpace, label_space, label_spaces, space_of
 
 __all__ = ["Planned", "plan_for", "training_plan"]
 
@@ -47,6 +50,7 @@ def plan_for(
     tiles: str | Path | None,
     format: FileFormat,  # noqa: A002 (the option's name)
     batch: int,
+    abstain: Sequence[str] = (),
     on_error: OnError = "stop",
 ) -> Planned:
     """What `evaluate` is asked to do."""
@@ -60,32 +64,63 @@ def plan_for(
     if benchmark is None:
         if tiles is not None:
             raise InvalidInput(f"--tiles are for benchmarks that are made on the way, got the set {on}")
-        found = _limited(read_set(on), limit, seed)
-        space, known = _named(found, labels)
-        shown: Shown = stored(known)
+        space, known = _named(_to_be_shown(read_set(on), abstain), labels)
+        shown: Shown = stored(_limited(known, limit, seed))
+        _check_truths(shown)
     else:
-        photos = _limited(read_set(str(source)), limit, seed)
-        space, known = _named(photos, labels or benchmark.labels)
+        space, known = _named(read_set(str(source)), labels or benchmark.labels)
+        known = _limited(known, limit, seed)
         chosen = _alterations(benchmark, out, Path(str(source)), tiles, lost.append if on_error == "skip" else None)
         recipe = Alterations(known, tuple(chosen), benchmark.experiment, seed, preparation(benchmark.prepare))
         shown = on_the_way(recipe, format=format)
+    functions = check_abstain(abstain, shown.frame)
+    wanted = features or any("features" in abstention(name).needs for name in functions)
     return Planned(
-        Plan(shown, space, how, batch, features),
-        {"limit": limit, "seed": seed},
-        tuple(f"not a tile: {why}" for why in lost),
+        Plan(shown, space, how, batch, wanted, functions),
+        {"limit": limit, "seed": None if limit is None else seed},
+        (*_guessed(space, labels, benchmark), *(f"not a tile: {why}" for why in lost)),
     )
+
+
+def _guessed(space: LabelSpace, labels: str | LabelSpace | None, benchmark: Benchmark | None) -> list[str]:
+    if labels is not None or benchmark is not None:
+        return []
+    return [f"answers are in {space.name}, as the set's classes tell (--labels names another)"]
+
+
+def _check_truths(shown: Shown) -> None:
+    """The same picture under two truths makes a run that nobody can score: told before the first image is shown."""
+    seen: dict[str, tuple[str, str]] = {}
+    for file, truth, stamp in zip(shown.frame["file"], shown.frame["truth"], shown.stamps, strict=True):
+        other, its = seen.setdefault(stamp, (file, truth))
+        if its != truth:
+            raise InvalidInput(f"a picture has one truth, got {its} for {other} and {truth} for {file}; remove one")
+
+
+def _to_be_shown(found: StimulusSet, abstain: Sequence[str]) -> StimulusSet:
+    """Without abstention functions, the training and calibration images of a set are of no use here."""
+    if abstain:
+        return found
+    test = found.frame.filter(~pl.col("split").is_in(LEARNT_FROM).fill_null(False))
+    return found if not test.height else replace(found, frame=test)
 
 
 def training_plan(path: str | Path, plan: Plan) -> Plan:
     """The images that a probe is trained on, named in the run's label space; none of them may be shown in the run."""
     _, known = _named(read_set(path), plan.space)
     training = Plan(stored(known), plan.space, plan.how, plan.batch)
-    both = set(training.shown.stamps) & set(plan.shown.stamps)
+    both = set(digests(training.shown)) & _pictures(plan.shown)
     if both:
         raise InvalidInput(
             f"a probe must not be trained on images that are shown, {len(both)} of {path} are; give other images"
         )
     return training
+
+
+def _pictures(shown: Shown) -> set[str]:
+    """Digests of everything that is shown, and of the photos it is made of."""
+    parents = set(shown.frame["parent"].drop_nulls())
+    return parents | ({name for name in digests(shown) if name} if not parents else set())
 
 
 def _benchmark(on: str | Path, source: str | Path | None) -> Benchmark | None:
@@ -122,8 +157,18 @@ def _named(found: StimulusSet, labels: str | LabelSpace | None) -> tuple[LabelSp
     if space is None:
         told = f"classes {', '.join(truths[:4])}{', ...' if len(truths) > 4 else ''}" if truths else "no classes"
         raise InvalidInput(
-            f"which label space answers are about is not known: {found.root} has {told}; name it with --labels "
-            "(`cosight list label-spaces`, or class names set apart by commas)"
+            f"which label space answers are about is not known: {found.root} has {told}; name it with --labels"
+            f"{_would_do(truths)} (`cosight list label-spaces`, or class names set apart by commas)"
         )
     spelled = pl.col("truth").replace_strict(space.recognise(truths), default=None, return_dtype=pl.String)
     return space, replace(found, frame=found.frame.with_columns(spelled))
+
+
+def _would_do(truths: Sequence[str]) -> str:
+    """Spaces in which all of these are classes, or numbers of classes."""
+    fitting = []
+    for space in label_spaces.values():
+        with suppress(InvalidInput):
+            space.recognise(truths)
+            fitting.append(space.name)
+    return f": {' or '.join(fitting)} would do" if truths and fitting else ""

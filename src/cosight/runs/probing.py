@@ -12,7 +12,7 @@ import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.models.model import Model
-from cosight.models.probes import fit_probe, write_probe
+from cosight.models.probes import fit_probe, read_probe, write_probe
 from cosight.runs.folder import file_name
 from cosight.runs.participants import Said
 from cosight.runs.plan import Plan, digest_of
@@ -46,7 +46,7 @@ class _Featured:
 
     def answer(self, start: int, rows: pl.DataFrame, room: Floats) -> Said:
         given = self.model.answer(room)
-        return Said(rows.select("truth"), features=given.features)
+        return Said(rows.select("truth"), {} if given.features is None else {"features": given.features})
 
 
 def probe_file(model: Model, training: Plan, folder: Path, way: Way, progress: Progress | None = None) -> Path:
@@ -57,10 +57,19 @@ def probe_file(model: Model, training: Plan, folder: Path, way: Way, progress: P
     settings = getattr(model, "settings", {})
     known = [model.weights_digest, model.preprocessing.facts, settings, training.settings, list(training.shown.stamps)]
     path = folder / "probes" / f"{file_name(model.name)}.{digest_of(known)[:16]}.safetensors"
-    if not path.exists():
+    if not _is_there(path):
         features, labels = _seen(model, training, way, progress)
         write_probe(fit_probe(features, labels, classes=training.space.classes), path)
     return path
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a probe can be read; a loss of power may have left less."""
+    try:
+        read_probe(path)
+    except (InvalidInput, OSError):
+        return False
+    return True
 
 
 def _seen(model: Model, plan: Plan, way: Way, progress: Progress | None) -> tuple[Floats, np.ndarray]:
@@ -70,9 +79,9 @@ def _seen(model: Model, plan: Plan, way: Way, progress: Progress | None) -> tupl
     truths: list[str | None] = []
     done, total = 0, plan.shown.frame.height
     for given in answered(_Featured(model), whole, whole.shards, way):
-        if given.features is None:
+        if "features" not in given.arrays:
             raise InvalidInput(f"a probe needs features, {model.name} gives none; name a layer with layer=PATH")
-        parts.append(given.features[[row - given.shard.rows.start for row in given.rows]])
+        parts.append(given.arrays["features"][[row - given.shard.rows.start for row in given.rows]])
         truths += given.columns["truth"].to_list()
         done += len(given.shard.rows)
         if progress:

@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from cosight.errors import InvalidInput
 from cosight.runs.folder import RUN
-from cosight.runs.plan import SCHEMA
-from cosight.stimuli.sets import versions
+from cosight.runs.schema import SCHEMA
 from cosight.trials.files import new_file
 
 __all__ = ["Record", "State", "new_session", "read_record"]
@@ -94,6 +93,8 @@ def read_record(folder: Path) -> Record:
 
 def new_session(**settings: Any) -> dict[str, Any]:
     """A session's first entry: when, with what, where in git."""
+    from cosight.stimuli.sets import versions
+
     return {
         "started": _now(),
         "ended": None,

@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
 from cosight.errors import InvalidInput
 from cosight.runs.folder import RUN, RunFolder, file_name
-from cosight.runs.record import read_record
+from cosight.runs.record import State, read_record
 
 __all__ = ["ObserverStatus", "Status", "runs_below", "status"]
-
-State = Literal["going", "stopped", "finished"]
 
 
 @dataclass(frozen=True, slots=True)
 class ObserverStatus:
-    """How far an observer is: answers kept, stimuli that were no trials, and whether it has answered everything."""
+    """How far an observer is: answers kept, stimuli that were no trials; going, stopped, finished or left out."""
 
     observer: str
     answered: int
     skipped: int
-    finished: bool
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +56,19 @@ def status(path: str | Path) -> Status:
         record.plan["stimuli"]["count"],
         record.plan["labels"]["name"],
         max(len(record.models), len(record.observers)),  # a file of recorded answers may hold several observers
-        tuple(_observer(folder, name, facts) for name, facts in record.observers.items()),
+        tuple(_observer(folder, name, facts["state"], going) for name, facts in record.observers.items()),
         sum(session["images"] for session in sessions),
         sum(session["seconds"] for session in sessions),
         None if going or not sessions else sessions[-1].get("outcome") or "killed",
     )
 
 
-def _observer(folder: RunFolder, name: str, facts: dict[str, Any]) -> ObserverStatus:
-    shards = sorted((folder.path / "trials").glob(f"{_literal(file_name(name))}.[0-9][0-9][0-9][0-9][0-9].parquet"))
+def _observer(folder: RunFolder, name: str, state: str, going: bool) -> ObserverStatus:
+    shards = sorted((folder.path / "trials").glob(f"{file_name(name)}.[0-9][0-9][0-9][0-9][0-9].parquet"))
     done = [folder.done(name, int(path.name.split(".")[-2])) for path in shards]
     found = [shard for shard in done if shard is not None]
     answered, skipped = sum(shard.images for shard in found), sum(len(shard.skipped) for shard in found)
-    return ObserverStatus(name, answered, skipped, facts["state"] == "finished")
-
-
-def _literal(name: str) -> str:
-    """A name without the characters that mean something to `glob`: file names of ours have none but brackets."""
-    return name.replace("[", "[[]")
+    return ObserverStatus(name, answered, skipped, state if going or state != "going" else "stopped")
 
 
 def runs_below(folder: str | Path) -> Iterator[Path]:

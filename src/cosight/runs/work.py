@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
 from cosight.runs.participants import Participant, Said
@@ -49,8 +50,7 @@ class Given:
     stimuli: tuple[str, ...]  # digests of those
     columns: pl.DataFrame
     skipped: dict[int, str] = field(default_factory=dict)  # row -> reason
-    logits: Floats | None = None  # nan where skipped
-    features: Floats | None = None
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # nan where skipped
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +128,7 @@ def _answer(who: Participant, plan: Plan, batch: _Batch, seen: Sequence[Seen]) -
     digests = pl.Series("stimulus", [one.digest for one in seen], dtype=pl.String)
     rows = plan.shown.frame[batch.rows.start : batch.rows.stop].with_columns(digests)
     said = who.answer(batch.rows.start, rows, batch.room)
-    return said if plan.features else replace(said, logits=None, features=None)
+    return said if plan.keeps else replace(said, arrays={})
 
 
 def _together(shard: Shard, parts: Sequence[tuple[list[Seen], Said]]) -> Given:
@@ -140,8 +140,7 @@ def _together(shard: Shard, parts: Sequence[tuple[list[Seen], Said]]) -> Given:
         stimuli=tuple(one.digest for one in seen if one.error is None and one.digest is not None),
         columns=pl.concat([said.columns for _, said in parts]).filter(pl.Series(good, dtype=pl.Boolean)),
         skipped={one.row: str(one.error) for one in seen if one.error is not None},
-        logits=_stacked([said.logits for _, said in parts], good),
-        features=_stacked([said.features for _, said in parts], good),
+        arrays={name: _stacked([said.arrays[name] for _, said in parts], good) for name in parts[0][1].arrays},
     )
 
 
@@ -149,10 +148,7 @@ def _asked(one: Seen, unanswered: bool) -> Seen:
     return Seen(one.row, error=InvalidInput(UNANSWERED)) if unanswered and one.error is None else one
 
 
-def _stacked(parts: Sequence[Floats | None], good: np.ndarray) -> Floats | None:
-    arrays = [part for part in parts if part is not None]
-    if not arrays:
-        return None
-    whole: Floats = np.concatenate(arrays)
+def _stacked(parts: Sequence[NDArray[Any]], good: NDArray[np.bool_]) -> NDArray[Any]:
+    whole = np.concatenate(parts)
     whole[~good] = np.nan
     return whole

@@ -12,10 +12,12 @@ from cosight.measures.sums import Weights, divide
 from cosight.measures.uncertainty import draw_stimuli
 from cosight.scoring.blocks import Block, Key
 from cosight.scoring.crowd import Draw
+from cosight.scoring.gold import Gold
 from cosight.scoring.outputs import Outputs
 from cosight.scoring.rows import Row, group_text, number
+from cosight.trials.spaces import ABSTAIN
 
-__all__ = ["RELIABILITY", "RISK", "reliability_blocks", "risk_blocks", "sweep_rows"]
+__all__ = ["RELIABILITY", "RISK", "reliability_blocks", "reliability_lacks", "risk_blocks", "sweep_rows"]
 
 RELIABILITY, RISK = "reliability_score", "risk_coverage"
 
@@ -23,9 +25,8 @@ _SWEEP = np.round(np.linspace(0, 1, 11), 2)
 _ACT = (Action.ACT_CORRECT, Action.ACT_INCORRECT, Action.ACT_ABSTAINED)
 _ABSTAIN = (Action.ABSTAIN_ORIGINAL, Action.ABSTAIN_OTHER, Action.ABSTAIN_ABSTAINED)
 
-_Given = tuple[
-    FloatArray, FloatArray, NDArray[np.int64], NDArray[np.str_]
-]  # probabilities, abstention, original, group
+# probabilities, abstention, original, group, gold with abstain last
+_Given = tuple[FloatArray, FloatArray, NDArray[np.int64], NDArray[np.str_], FloatArray]
 
 
 def risk_blocks(drawn: Draw, outputs: Outputs) -> list[Block]:
@@ -57,17 +58,37 @@ def _resampled_risk(doubt: FloatArray, right: NDArray[np.bool_], weights: Weight
     return samples
 
 
-def reliability_blocks(drawn: Draw, outputs: Outputs, gamma: float) -> list[Block]:
-    """RS with costs 0, N/2 and N, and the shares of actions, of every observer with abstentions."""
+def reliability_lacks(outputs: Outputs, gold: Gold) -> str:
+    """What is missing for reliability scores; "" for nothing."""
+    labels, abstention = outputs.table.labels, outputs.abstention
+    if ABSTAIN not in labels or np.isnan(abstention).all():
+        return "abstention and a label space with abstain"
+    lost = np.flatnonzero((gold.group == "uncertain") & ~gold.known)
+    if not len(lost):
+        return ""
+    image = outputs.table.columns["image"][int(lost[0])]
+    return f"people's answers to Uncertain images, {len(lost)} have none ({image}, for one); give them with --humans"
+
+
+def reliability_blocks(
+    drawn: Draw, outputs: Outputs, gold: Gold, *, gamma: float, lam: float, weights: Weights | None = None
+) -> list[Block]:
+    """RS with costs 0, N/2 and N, and the shares of actions, of every observer with abstentions.
+
+    `weights` (resamples, columns) is how often each stimulus is drawn, where that is not for this cell to decide. How
+    an Uncertain stimulus counts stays the same in every resample.
+    """
     blocks = []
     for row in range(len(drawn.observers)):
         known = _known(drawn, outputs, row)
         if known.any():
-            blocks.append(_reliability(drawn, row, known, _given(drawn, outputs, row, known), gamma))
+            given = _given(drawn, outputs, gold, row, known)
+            times = _times(drawn, known) if weights is None else weights[:, known]
+            blocks.append(_reliability(drawn, row, given, times, gamma, lam))
     return blocks
 
 
-def sweep_rows(drawn: Draw, outputs: Outputs) -> list[Row]:
+def sweep_rows(drawn: Draw, outputs: Outputs, gold: Gold, *, lam: float) -> list[Row]:
     """RS over gamma 0, .1, ... 1, without intervals."""
     rows = []
     for row, observer in enumerate(drawn.names):
@@ -75,7 +96,7 @@ def sweep_rows(drawn: Draw, outputs: Outputs) -> list[Row]:
         n = int(known.sum())
         if n == 0:
             continue
-        sweep = reliability_sweep(*_given(drawn, outputs, row, known), gammas=_SWEEP)
+        sweep = reliability_sweep(*_given(drawn, outputs, gold, row, known), gammas=_SWEEP, lam=lam)
         for gamma, value, wrong in zip(sweep.gamma, sweep.score, sweep.wrong, strict=True):
             group = group_text((*drawn.cell.group, ("gamma", f"{gamma:g}")))
             note = f"sweep over gamma, N = {n}; {int(wrong)} wrong predictions"
@@ -93,30 +114,39 @@ def _known(drawn: Draw, outputs: Outputs, row: int) -> NDArray[np.bool_]:
     return np.asarray(drawn.own(drawn.answers).shown[row] & ~np.isnan(refuses) & sure)
 
 
-def _given(drawn: Draw, outputs: Outputs, row: int, known: NDArray[np.bool_]) -> _Given:
-    """What the reliability score takes; an image whose truth is `abstain` must be refused, any other acted on."""
+def _given(drawn: Draw, outputs: Outputs, gold: Gold, row: int, known: NDArray[np.bool_]) -> _Given:
+    """What the reliability score takes; without a manifest, images whose truth is `abstain` are those to refuse."""
     observer, columns = int(drawn.observers[row]), drawn.cell.columns[known]
-    refuse = drawn.answers.truth[known] == drawn.answers.classes - 1  # abstain is the last label
-    original = np.where(refuse, -1, drawn.answers.truth[known]).astype(np.int64)
-    group = np.where(refuse, "must-abstain", "must-act")
-    return outputs.classes(observer, columns), outputs.abstentions(observer, columns), original, group
+    p, a = outputs.classes(observer, columns), outputs.abstentions(observer, columns)
+    return p, a, gold.original[columns], gold.group[columns], gold.shares[columns]
 
 
 def _costs(n: int) -> list[tuple[float, str]]:
     return [(0.0, "cost_0"), (n / 2, "cost_half"), (float(n), "cost_n")]
 
 
-def _reliability(drawn: Draw, row: int, known: NDArray[np.bool_], given: _Given, gamma: float) -> Block:
-    n = int(known.sum())
+def _times(drawn: Draw, known: NDArray[np.bool_]) -> Weights:
+    """How often each known stimulus is drawn, as many as are known."""
     clusters = None if drawn.clusters is None else drawn.clusters[known]
-    weights = draw_stimuli(np.ones(n, dtype=np.int64), len(drawn.times), drawn.rng, clusters=clusters)
-    scored = [(label, reliability_score(*given, gamma=gamma, cost=cost)) for cost, label in _costs(n)]
+    return draw_stimuli(np.ones(known.sum(), dtype=np.int64), len(drawn.times), drawn.rng, clusters=clusters)
+
+
+def _reliability(drawn: Draw, row: int, given: _Given, weights: Weights, gamma: float, lam: float) -> Block:
+    n = len(given[0])
+    scored = [(label, reliability_score(*given, gamma=gamma, lam=lam, cost=cost)) for cost, label in _costs(n)]
     numbers = [(f"{RELIABILITY}.{label}", found.value, weights @ found.items) for label, found in scored]
     numbers += _action_shares(scored[0][1], weights)
     keys = tuple(Key(drawn.names[row], None, name) for name, _, _ in numbers)
     values, samples = np.array([value for _, value, _ in numbers]), np.stack([sample for _, _, sample in numbers])
-    notes = (f"gamma {gamma:g}, N = {n}",) * len(keys)
+    notes = (f"gamma {gamma:g}, N = {n}" + _uncertain(scored[0][1], given[3]),) * len(keys)
     return Block(drawn.cell.group, keys, values, samples, np.full(len(keys), float(n)), notes)
+
+
+def _uncertain(found: Reliability, group: NDArray[np.str_]) -> str:
+    """What a note adds where there are Uncertain stimuli."""
+    actions = found.actions[group == "uncertain"]
+    acted = int(np.isin(actions, _ACT).sum())
+    return f"; lambda {found.lam:g}: {acted} of {len(actions)} Uncertain to act on" if len(actions) else ""
 
 
 def _action_shares(found: Reliability, weights: Weights) -> list[tuple[str, float, FloatArray]]:

@@ -21,10 +21,10 @@ from cosight.scoring.groups import Group
 from cosight.scoring.outputs import Outputs
 from cosight.trials.join import Cell
 
-__all__ = ["CEILING_HALF", "CEILING_ONE", "distance_block"]
+__all__ = ["CEILING_HALF", "CEILING_ONE", "SPLITS", "distance_block", "mean_block"]
 
 CEILING_ONE, CEILING_HALF = "ceiling_leave_one_out", "ceiling_split_half"
-_SPLITS = 20
+SPLITS = 20  # random halves behind a split-half ceiling
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ def distance_block(drawn: Draw, outputs: Outputs, names: Sequence[str], people: 
         times[:, index] = 0  # every copy of a person is left out of the others
         found |= _mean_distances(crowd.said, times, crowd.weights, {name: given[name]}, names)
     blocks = [
-        _block(cell, Key(label, against, name), *found[label, name], "held against the others" * (label in persons))
+        mean_block(cell, Key(label, against, name), *found[label, name], "held against the others" * (label in persons))
         for label in drawn.names
         for name in names
     ]
@@ -120,7 +120,7 @@ def _leave_one_out(
         n = int(np.mean([block.n[0] for block in own]))
         note = f"mean of {len(own)} {against}, each held against the others"
         key = Key(against, against, f"{name}.{CEILING_ONE}")
-        out.append(_block(cell, key, np.concatenate([[value], mean]), n, note))
+        out.append(mean_block(cell, key, np.concatenate([[value], mean]), n, note))
     return out
 
 
@@ -130,7 +130,7 @@ def _split_half(cell: Cell, crowd: _Crowd, names: Sequence[str], against: str, r
     sums = [np.zeros(len(crowd.weights)) for _ in names]
     counted = np.zeros((len(names), len(crowd.weights)))
     n = 0
-    for _ in range(_SPLITS):
+    for _ in range(SPLITS):
         order = rng.permutation(people)
         halves = order[: people // 2], order[people // 2 : 2 * (people // 2)]
         own = crowd.said[halves[0]].sum(axis=0).astype(np.float64)
@@ -142,14 +142,14 @@ def _split_half(cell: Cell, crowd: _Crowd, names: Sequence[str], against: str, r
             mean, n = found["", name]
             sums[i] += np.where(np.isnan(mean), 0.0, mean)
             counted[i] += ~np.isnan(mean)
-    note = f"two halves of {people} {against}, mean of {_SPLITS} splits; interval over stimuli"
+    note = f"two halves of {people} {against}, mean of {SPLITS} splits; interval over stimuli"
     return [
-        _block(cell, Key(against, against, f"{name}.{CEILING_HALF}"), divide(sums[i], counted[i]), n, note)
+        mean_block(cell, Key(against, against, f"{name}.{CEILING_HALF}"), divide(sums[i], counted[i]), n, note)
         for i, name in enumerate(names)
     ]
 
 
-def _block(cell: Cell, key: Key, means: FloatArray, n: int, note: str) -> Block:
+def mean_block(cell: Cell, key: Key, means: FloatArray, n: int, note: str) -> Block:
     """A block of one number: its value first, then its resamples."""
     samples = finite_samples(means[:1], means[None, 1:])
     return Block(cell.group, (key,), means[:1], samples, np.array([float(n)]), (note,))

@@ -13,12 +13,25 @@ from cosight.arrays import BoolArray
 from cosight.errors import InvalidInput
 from cosight.measures.sums import Pairs
 
-__all__ = ["MODELS", "PAIR_KINDS", "PEOPLE", "SIMULATED", "Group", "PairKind", "check_names", "groups_of", "pairs_of"]
+__all__ = [
+    "GOLD",
+    "MODELS",
+    "PAIR_KINDS",
+    "PEOPLE",
+    "SIMULATED",
+    "SIMULATED_GOLD",
+    "Group",
+    "PairKind",
+    "check_names",
+    "groups_of",
+    "pairs_of",
+]
 
 PairKind = Literal["all", "human-human", "human-model", "model-model"]
 PAIR_KINDS: tuple[str, ...] = get_args(PairKind)
 
 PEOPLE, SIMULATED, MODELS = "people", "simulated people", "models"
+GOLD, SIMULATED_GOLD = "gold", "simulated gold"  # people known only by a stimulus set's gold labels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,10 +49,9 @@ class Group:
 
 def check_names(observers: Sequence[str]) -> None:
     """Refuse an observer who is called like a group."""
-    for name in {PEOPLE, SIMULATED, MODELS} & set(observers):
-        raise InvalidInput(
-            f"rows about a group are called {PEOPLE}, {SIMULATED} or {MODELS}, got an observer {name!r}; rename it"
-        )
+    taken = (PEOPLE, SIMULATED, MODELS, GOLD, SIMULATED_GOLD)
+    for name in set(taken) & set(observers):
+        raise InvalidInput(f"rows about a group are called {', '.join(taken)}, got an observer {name!r}; rename it")
 
 
 def groups_of(people: BoolArray, simulated: BoolArray) -> tuple[Group, ...]:

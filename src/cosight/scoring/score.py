@@ -3,30 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
-from cosight.errors import InvalidInput
+from cosight.errors import InvalidInput, UnknownName
 from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.distance import distance_items, entropy
 from cosight.measures.sums import divide
-from cosight.scoring.abstaining import RELIABILITY, RISK, reliability_blocks, risk_blocks, sweep_rows
+from cosight.scoring.abstaining import (
+    RELIABILITY,
+    RISK,
+    reliability_blocks,
+    reliability_lacks,
+    risk_blocks,
+    sweep_rows,
+)
 from cosight.scoring.agreement import AGREEMENT, agreement_blocks
 from cosight.scoring.blocks import Block, Key, empty, joined, nested_means, rows_of
 from cosight.scoring.compare import Progress, check_table
 from cosight.scoring.crowd import Draw, draw
 from cosight.scoring.distances import distance_block
+from cosight.scoring.gold import (
+    CATEGORY,
+    Gold,
+    category_cells,
+    gold_of,
+    is_set,
+    read_manifests,
+    with_known,
+    with_people,
+)
+from cosight.scoring.gold_distances import gold_block
 from cosight.scoring.outputs import Outputs
 from cosight.scoring.rows import Row, Scores, group_text, settings_of
 from cosight.scoring.solo import solo_block
+from cosight.scoring.visalign import HELLINGER, TABLES, visalign_rows
 from cosight.trials.cues import texture_codes
 from cosight.trials.join import Cell, Table, align, cells
 from cosight.trials.reading import read
-from cosight.trials.spaces import ABSTAIN, LabelSpace
+from cosight.trials.spaces import LabelSpace
 from cosight.trials.table import Trials
 
 __all__ = ["score"]
@@ -38,10 +57,12 @@ _DEFAULT = ("accuracy", "response_entropy", "shape_bias", "fleiss_kappa", "helli
 def score(
     *sources: str | Path | Trials,
     humans: str | Path | Trials | None = None,
+    on: str | None = None,
     measure: Sequence[str] | None = None,
     by: Sequence[str] = (),
     labels: str | LabelSpace | None = None,
     gamma: float = 0.5,
+    lam: float = 0.5,
     resamples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -49,42 +70,71 @@ def score(
 ) -> Scores:
     """Numbers of each observer alone and against people's label distributions, each with its interval.
 
-    People are the human observers among the trials and in `humans`. Without `measure`, what these trials allow of:
-    accuracy, response entropy; shape bias on cue-conflict images; people's agreement (Fleiss) and the Hellinger
-    distance to them where they saw the same stimuli; entropy of the labels where there are probabilities; reliability
-    and risk where there is abstention.
+    People are the human observers among the trials and in `humans`; without `humans`, the gold labels in a run's
+    manifest stand for people too, and `humans` may be a stimulus set that has them. Without `measure`, what these
+    trials allow of: accuracy, response entropy; shape bias on cue-conflict images; people's agreement (Fleiss) and the
+    Hellinger distance to them where they saw the same stimuli; entropy of the labels where there are probabilities;
+    reliability and risk where there is abstention.
+
+    `on` names a benchmark and gives its table instead (`visalign_table`). `lam`: an Uncertain image is to be acted on
+    where more than this share of people gave its original label.
     """
-    if resamples < 1:
-        raise InvalidInput(f"--resamples must be 1 or more, got {resamples}; 1000 is usual")
-    trials = read(*sources, *([] if humans is None else [humans]), labels=labels)
-    table = align(trials, gamma=gamma)
-    check_table(table)
-    job = _Job(table, Outputs.of(table, trials), gamma, resamples, level, seed)
-    able = job.able()
-    names = [measures.name_of(name) for name in measure or [n for n in _DEFAULT if not able[n]]]
-    for name in names:
-        if name not in able:
-            way = "try `cosight compare`" if name in pair_forms else f"in Python: cosight.measures.{name}"
-            raise InvalidInput(f"score takes {', '.join(able)}, got {name}; {way}")
-        if able[name]:
-            raise InvalidInput(f"{name} needs {able[name]}")
-    parts = cells(table, by)
-    blocks, rows = [], []
-    for index, cell in enumerate(parts):
-        if progress:
-            progress(index, len(parts), group_text(cell.group) or "all trials")
-        block, more = job.cell(cell, names)
-        blocks.append(block)
-        rows += [*rows_of(block, level=level, seed=seed), *more]
-    for block in nested_means(blocks, tuple(by)):
-        rows += rows_of(block, level=level, seed=seed)
-    if progress:
-        progress(len(parts), len(parts), "")
+    _check(on, measure, by, resamples, lam)
+    job = _job(sources, humans, labels, _Options(gamma, lam, resamples, level, seed))
+    names = job.names(measure) if on is None else [HELLINGER, RELIABILITY]
+    rows = job.rows(names, tuple(by), progress) if on is None else job.benchmark()
+    table = job.table
     settings = settings_of(
-        command="score", measure=names, by=list(by), gamma=gamma, resamples=resamples, level=level, seed=seed,
-        labels=list(table.labels),
+        command="score", on=on, measure=names, by=list(by) if on is None else [CATEGORY], gamma=gamma, lam=lam,
+        resamples=resamples, level=level, seed=seed, labels=list(table.labels),
     )  # fmt: skip
     return Scores(tuple(rows), settings, table.notices, dict(zip(table.observers, table.kinds, strict=True)))
+
+
+def _check(on: str | None, measure: Sequence[str] | None, by: Sequence[str], resamples: int, lam: float) -> None:
+    if resamples < 1:
+        raise InvalidInput(f"--resamples must be 1 or more, got {resamples}; 1000 is usual")
+    if not 0 <= lam <= 1:
+        raise InvalidInput(f"--lam must be 0 to 1, got {lam}; .5 is VisAlign's")
+    if on is not None and on not in TABLES:
+        raise UnknownName(f"no benchmark has a table called {on!r}; there are {', '.join(TABLES)}")
+    if on is not None and (measure or by):
+        raise InvalidInput(f"--on {on} brings its own measures and groups; leave --measure and --by out")
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What is asked of every cell."""
+
+    gamma: float
+    lam: float
+    resamples: int
+    level: float
+    seed: int
+
+
+def _job(
+    sources: Sequence[str | Path | Trials],
+    humans: str | Path | Trials | None,
+    labels: str | LabelSpace | None,
+    options: _Options,
+) -> _Job:
+    """Everything read and joined."""
+    manifest = read_manifests([*sources, humans])
+    people = None if humans is None or is_set(humans) else read(humans, labels=labels)
+    trials = read(*sources, *([] if people is None else [people]), labels=labels)
+    if manifest is not None:
+        trials = with_known(trials, manifest)
+    table = align(trials, gamma=options.gamma)
+    check_table(table)
+    outputs, gold = Outputs.of(table, trials), gold_of(table, manifest)
+    if gold.known.any() and trials.space is None:
+        raise InvalidInput(
+            "gold labels need a label space to say whose shares they are, got none; name it with --labels"
+        )
+    if people is not None:
+        gold = with_people(gold, table, people)
+    return _Job(table, outputs, gold, people is None and bool(gold.known.any()), options)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,10 +143,21 @@ class _Job:
 
     table: Table
     outputs: Outputs
-    gamma: float
-    resamples: int
-    level: float
-    seed: int
+    gold: Gold
+    held: bool  # whether gold labels stand for people
+    options: _Options
+
+    def names(self, asked: Sequence[str] | None) -> list[str]:
+        """The measures asked for, or all that can be computed."""
+        able = self.able()
+        names = [measures.name_of(name) for name in asked or [n for n in _DEFAULT if not able[n]]]
+        for name in names:
+            if name not in able:
+                way = "try `cosight compare`" if name in pair_forms else f"in Python: cosight.measures.{name}"
+                raise InvalidInput(f"score takes {', '.join(able)}, got {name}; {way}")
+            if able[name]:
+                raise InvalidInput(f"{name} needs {able[name]}")
+        return names
 
     def able(self) -> dict[str, str]:
         """Which measures can be computed: name -> what is missing, "" for nothing."""
@@ -107,21 +168,54 @@ class _Job:
         refuses = bool((~np.isnan(self.outputs.abstention)).any())
         cues = bool((texture_codes(self.table.columns, self.table.labels) >= 0).any())
         several = (seen[people].sum(axis=0) > 1).any() or bool((self.table.columns["presentation"] > 0).any())
-        gold = "" if common.any() else "people who saw the same stimuli; give their trials with --humans"
-        abstain = "" if refuses and ABSTAIN in self.table.labels else "abstention and a label space with abstain"
+        near = "people who saw the same stimuli; give their trials, or a set with gold labels, with --humans"
         return {
             **dict.fromkeys((n for n in solo_forms if n != "shape_bias"), ""),
             "shape_bias": "" if cues else "the cue-conflict experiment, images named SHAPEn-TEXTUREm.png",
-            **dict.fromkeys(distance_items, gold),
+            **dict.fromkeys(distance_items, "" if common.any() or self.held else near),
             **dict.fromkeys(AGREEMENT, "" if several else "several people's answers to the same stimuli"),
             _ENTROPY: "" if sure else "probabilities",
             RISK: "" if sure or refuses else "probabilities or abstention",
-            RELIABILITY: abstain,
+            RELIABILITY: reliability_lacks(self.outputs, self.gold),
         }
+
+    def benchmark(self) -> list[Row]:
+        """The rows of VisAlign's table."""
+        if not self.gold.known.any():
+            raise InvalidInput(
+                "the table is about gold labels, got none; score a run on the benchmark's set, "
+                "or name the set with --humans"
+            )
+        if lacking := reliability_lacks(self.outputs, self.gold):
+            raise InvalidInput(f"the table needs {lacking}")
+        return visalign_rows(self.table, self.outputs, self.gold, **asdict(self.options))
+
+    def rows(self, names: Sequence[str], by: tuple[str, ...], progress: Progress | None) -> list[Row]:
+        """The rows of every cell, and of their means."""
+        parts, level, seed = self._parts(by), self.options.level, self.options.seed
+        blocks, rows = [], []
+        for index, cell in enumerate(parts):
+            if progress:
+                progress(index, len(parts), group_text(cell.group) or "all trials")
+            block, more = self.cell(cell, names)
+            blocks.append(block)
+            rows += [*rows_of(block, level=level, seed=seed), *more]
+        for block in nested_means(blocks, by):
+            rows += rows_of(block, level=level, seed=seed)
+        if progress:
+            progress(len(parts), len(parts), "")
+        return rows
+
+    def _parts(self, by: tuple[str, ...]) -> list[Cell]:
+        if CATEGORY not in by:
+            return cells(self.table, by)
+        if len(by) > 1:
+            raise InvalidInput(f"--by {CATEGORY} stands alone, got {', '.join(by)}")
+        return category_cells(self.gold)
 
     def cell(self, cell: Cell, names: Sequence[str]) -> tuple[Block, list[Row]]:
         """The numbers of a cell: those that are resampled, and rows that come ready."""
-        drawn = draw(self.table, cell, resamples=self.resamples, seed=self.seed, merge=False)
+        drawn = draw(self.table, cell, resamples=self.options.resamples, seed=self.options.seed, merge=False)
         texture = texture_codes(self.table.columns, self.table.labels)[cell.columns]
         solos = [solo_block(drawn, n, texture) for n in names if n in solo_forms]
         blocks = [block for block in solos if block is not None]
@@ -130,15 +224,18 @@ class _Job:
         for crowd in drawn.crowds:
             blocks += [distance_block(drawn, self.outputs, far, crowd)] if far else []
             blocks += agreement_blocks(drawn, crowd, together, self._stimuli(cell)) if together else []
+        if far and self.held:
+            blocks.append(gold_block(drawn, self.outputs, self.gold, far))
         if _ENTROPY in names:
             blocks += self._entropies(drawn)
         if RISK in names:
             blocks += risk_blocks(drawn, self.outputs)
         rows: list[Row] = []
         if RELIABILITY in names:
-            blocks += reliability_blocks(drawn, self.outputs, self.gamma)
-            rows = sweep_rows(drawn, self.outputs)
-        return joined(blocks) if blocks else empty(cell.group, self.resamples), rows
+            gamma, lam = self.options.gamma, self.options.lam
+            blocks += reliability_blocks(drawn, self.outputs, self.gold, gamma=gamma, lam=lam)
+            rows = sweep_rows(drawn, self.outputs, self.gold, lam=lam)
+        return joined(blocks) if blocks else empty(cell.group, self.options.resamples), rows
 
     def _stimuli(self, cell: Cell) -> NDArray[np.object_]:
         return self.table.columns["key"].gather(cell.columns).to_numpy()

@@ -138,7 +138,7 @@ class Record:
 
 def _read_jobs(path: Path) -> pl.DataFrame:
     try:
-        return pl.read_parquet(path).select(list(_JOB_SCHEMA))
+        return pl.read_parquet(path, glob=False).select(list(_JOB_SCHEMA))
     except pl.exceptions.PolarsError as error:
         raise InvalidInput(f"{path} is not a record of jobs that can be read; name another output folder") from error
 

@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cosight.errors import InvalidInput
@@ -39,8 +40,8 @@ def tiles_beside(
         if kept.exists():
             _check_tiles(kept, index.digest, given)
     elif not kept.exists():
-        _note_sources(out, "tiles", read_set(given or sources))  # first: tiles without it would be nobody's
-        return _built(given or sources, kept, workers, on_skip)
+        with _noted(out, "tiles", read_set(given or sources)):
+            return _built(given or sources, kept, workers, on_skip)
     else:
         if given is None:
             _check_ours(out, "tiles", read_set(sources))
@@ -103,17 +104,29 @@ def spectrum_beside(
         _check_ours(out, "spectrum", sources)
         return there
     spectrum = mean_spectrum(_prepared(sources, prepare, on_skip))
-    _note_sources(out, "spectrum", sources)  # first, as with tiles
-    spectrum.save(kept)
+    with _noted(out, "spectrum", sources):
+        spectrum.save(kept)
     return spectrum
 
 
-def _note_sources(out: Path, resource: str, sources: StimulusSet) -> None:
-    """Note of what a resource is made, so that a run killed before its first image knows it again."""
+@contextmanager
+def _noted(out: Path, resource: str, sources: StimulusSet) -> Iterator[None]:
+    """Note of what a resource is made, so that a run killed before its first image knows it again.
+
+    The note comes first: a resource without one would be nobody's. Where nothing comes of it, it is as before.
+    """
     path = out / _NOTE
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    before = path.read_text(encoding="utf-8") if path.exists() else None
+    known = json.loads(before) if before else {}
     with new_file(path) as draft:
         draft.write_text(json.dumps({**known, resource: _identity(sources)}, sort_keys=True) + "\n", encoding="utf-8")
+    try:
+        yield
+    except Exception:
+        path.unlink()
+        if before is not None:
+            path.write_text(before, encoding="utf-8")
+        raise
 
 
 def _check_ours(out: Path, resource: str, sources: StimulusSet) -> None:

@@ -210,7 +210,7 @@ def _placed(root: Path, file: PurePosixPath) -> dict[str, Any]:
 def _read_manifest(root: Path) -> StimulusSet:
     path = root / MANIFEST
     try:
-        frame = pl.read_parquet(path)
+        frame = pl.read_parquet(path, glob=False)
         facts = json.loads(pl.read_parquet_metadata(path).get(_FACTS, "{}"))
     except (pl.exceptions.PolarsError, json.JSONDecodeError) as error:
         raise InvalidInput(
@@ -228,7 +228,7 @@ def _read_manifest(root: Path) -> StimulusSet:
 
 def write_manifest(root: Path, frame: pl.DataFrame, facts: Mapping[str, Any]) -> None:
     """Write `stimuli.parquet`, whole or not at all."""
-    with new_file(root / MANIFEST) as draft:
+    with new_file(root / MANIFEST, durable=True) as draft:
         text = json.dumps(facts, sort_keys=True, ensure_ascii=False)
         frame.write_parquet(draft, compression="zstd", metadata={_FACTS: text})
 

@@ -32,6 +32,8 @@ def new_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
         if durable:
             _flush(draft)
         draft.replace(path)
+        if durable:
+            _flush_folder(path.parent)
     except OSError as error:  # a full disk, a folder of that name: what the reader knows is the file, not its draft
         if error.errno is not None:
             error.filename = str(path)
@@ -43,6 +45,16 @@ def new_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
 def _flush(path: Path) -> None:
     with path.open("rb+") as file:
         os.fsync(file.fileno())
+
+
+def _flush_folder(path: Path) -> None:
+    """A name is on the disk when its folder is."""
+    if hasattr(os, "O_DIRECTORY"):  # not on Windows
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 @contextmanager

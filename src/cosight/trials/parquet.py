@@ -19,7 +19,7 @@ from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import LabelSpace
 from cosight.trials.table import OBSERVERS, SCHEMA, Trials, concat, make
 
-__all__ = ["OBSERVERS_FILE", "read_sources", "write_observers", "write_table"]
+__all__ = ["OBSERVERS_FILE", "read_sources", "read_space", "write_observers", "write_table"]
 
 _VERSION = 1  # of the trial table; grows when an old reader would misread a new file
 OBSERVERS_FILE = "observers.parquet"
@@ -82,13 +82,18 @@ def write_table(trials: Trials, path: Path, *, durable: bool = False) -> None:
 
 def write_observers(observers: pl.DataFrame, folder: Path) -> None:
     """Write `observers.parquet` into a folder of tables."""
-    with new_file(folder / OBSERVERS_FILE) as draft:
+    with new_file(folder / OBSERVERS_FILE, durable=True) as draft:
         observers.write_parquet(draft)
 
 
 def read_sources(path: Path) -> list[dict[str, Any]]:
     """Where the rows of a table came from, without reading them."""
     return list(_about(path).get("sources", ()))
+
+
+def read_space(path: Path) -> LabelSpace | None:
+    """The label space of a table, without reading its rows."""
+    return _space(_about(path).get("space"))
 
 
 def _about(path: Path) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from cosight.errors import InvalidInput
@@ -61,6 +63,7 @@ def _read_path(path: Path, space: LabelSpace | None) -> Trials:
     if not by_format:
         raise InvalidInput(_nothing(path, unknown))
     table = concat([formats[name].read(files, space) for name, files in by_format.items()])
+    table = replace(table, notices=(*table.notices, *_unfinished(path)))
     if not len(table):
         raise InvalidInput(f"{path}: a trial file must hold at least one trial, got none")
     return _with_notices(table, path, unknown)
@@ -86,6 +89,18 @@ def _files(folder: Path, inside: tuple[Path, ...] = ()) -> Iterator[Path]:
             yield from _files(entry, (*inside, real))
         elif entry.is_file():
             yield entry
+
+
+def _unfinished(path: Path) -> list[str]:
+    """A run that is not done has answered the first of its stimuli, which may be those of the first classes."""
+    record = path / _RUN
+    if not record.is_file():
+        return []
+    try:
+        state = json.loads(record.read_text(encoding="utf-8")).get("state", "finished")
+    except (ValueError, AttributeError):
+        state = "broken"
+    return [] if state == "finished" else [f"{path}: this run is not finished, only its first stimuli are answered"]
 
 
 def _format_of(path: Path) -> Format | None:

@@ -185,7 +185,7 @@ def space_of(truths: frozenset[str]) -> LabelSpace | None:
     >>> space_of(frozenset({"knife", "oven"})).name
     'model-vs-human-16'
     """
-    for space in sorted(label_spaces.values(), key=lambda s: (s.name != "model-vs-human-16", len(s.classes))):
+    for space in sorted(label_spaces.values(), key=lambda s: (s.name != "model-vs-human-16", len(s.answers))):
         if truths and truths <= set(space.answers) and _is_told(space, truths):
             return space
     return None

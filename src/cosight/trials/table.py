@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 import polars as pl
 
-from cosight.errors import InvalidInput
+from cosight.errors import InvalidInput, UnknownName
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 
 __all__ = ["KINDS", "PEOPLE", "SCHEMA", "Kind", "Trials", "concat", "lost_columns", "make", "observers_of"]
@@ -59,6 +60,15 @@ class Trials:
 
     def __len__(self) -> int:
         return self.frame.height
+
+    def only(self, observer: str) -> Trials:
+        """The trials of one observer."""
+        names = self.observers["observer"].to_list()
+        if observer not in names:
+            near = get_close_matches(observer, names, n=3) or names[:3]
+            raise UnknownName(f"no observer is called {observer!r}; did you mean {' or '.join(near)}?")
+        mine = pl.col("observer") == observer
+        return replace(self, frame=self.frame.filter(mine), observers=self.observers.filter(mine))
 
     def with_space(self, space: LabelSpace) -> Trials:
         """The same trials, checked against another label space."""

@@ -1,0 +1,206 @@
+"""Abstention functions on stored features beside faiss, pytorch-ood and scikit-learn, in seconds and in memory.
+
+Features are normal around ten class means, their spread falling with the dimension as a network's does. KNN and MD are
+timed scoring, a mixture one step of expectation and maximisation; memory is the peak of a process of its own, less
+what it held before, for fitting and scoring together.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cosight.models.abstention import Mahalanobis, NearestNeighbours
+from cosight.models.abstention.mixtures import Mixture, _expected, _maximised
+from perf.lines import Line, best
+
+__all__ = ["FULL", "Data", "Size", "drawn", "lines", "peak", "ways"]
+
+_CLASSES = 10
+_CLUSTERS = 10
+_RIDGE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much work; the limits hold for FULL."""
+
+    rows: int
+    dimensions: int
+    queries: int
+    repeats: int
+
+
+FULL = Size(12_500, 768, 900, 5)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Data:
+    """Training features (rows, D) with their classes, and features to be judged, float32."""
+
+    features: np.ndarray
+    labels: np.ndarray
+    queries: np.ndarray
+
+    def save(self, path: Path) -> None:
+        np.savez(path, features=self.features, labels=self.labels, queries=self.queries)
+
+    def head(self, count: int) -> Data:
+        return Data(self.features[:count], self.labels[:count], self.queries[:count])
+
+    @classmethod
+    def load(cls, path: Path) -> Data:
+        with np.load(path) as arrays:
+            return cls(**arrays)
+
+
+# what is compared: the peer, and how many times faster we must be
+_LIMITS: dict[str, tuple[str, float]] = {
+    # both spend nine tenths of their time in the same matrix product: not slower, but for the machine's noise
+    "KNN scoring": ("faiss' flat index", 0.9),
+    "MD scoring": ("pytorch-ood", 5),
+    "a step of a mixture of 10": ("scikit-learn", 1),
+}
+
+
+def lines(size: Size) -> list[Line]:
+    """Speed and memory of each function."""
+    import torch
+
+    data, threads = drawn(size), torch.get_num_threads()
+    torch.set_num_threads(1)
+    shape = f"{size.rows:,} x {size.dimensions}, {size.queries} queries"
+    try:
+        timed = [_speed(what, shape, data, size.repeats) for what in _LIMITS]
+    finally:
+        torch.set_num_threads(threads)
+    with tempfile.TemporaryDirectory() as folder:
+        data.save(Path(folder) / "data.npz")
+        return [*timed, *(_memory(what, shape, Path(folder) / "data.npz") for what in _LIMITS)]
+
+
+def drawn(size: Size) -> Data:
+    """The same features every time."""
+    rng = np.random.default_rng(0)
+    spread = np.arange(1, size.dimensions + 1, dtype=np.float32) ** -0.5
+    means = 2 * spread * rng.standard_normal((_CLASSES, size.dimensions), dtype=np.float32)
+    labels, asked = np.arange(size.rows) % _CLASSES, rng.integers(0, _CLASSES, size.queries)
+
+    def around(classes: np.ndarray) -> np.ndarray:
+        return means[classes] + spread * rng.standard_normal((len(classes), size.dimensions), dtype=np.float32)
+
+    return Data(around(labels), labels, around(asked))
+
+
+def _speed(what: str, shape: str, data: Data, repeats: int) -> Line:
+    ours, theirs = (best(fit(data), 1 if "step" in what else repeats) for fit in ways(what))
+    peer, limit = _LIMITS[what]
+    return Line(f"{what}, {shape}", peer, ours, theirs, limit, faster=True)
+
+
+def _memory(what: str, shape: str, path: Path) -> Line:
+    ours, theirs = (peak(what, whose, path) for whose in (0, 1))
+    return Line(f"{what}, {shape}: peak memory", _LIMITS[what][0], ours, theirs, None, faster=False, unit="MB")
+
+
+def ways(what: str) -> tuple[Callable[[Data], Callable[[], Any]], Callable[[Data], Callable[[], Any]]]:
+    """Ours and theirs: what fits to the data and gives what is timed."""
+    return {
+        "KNN scoring": (_our_neighbours, _faiss),
+        "MD scoring": (_our_distances, _pytorch_ood),
+        "a step of a mixture of 10": (_our_step, _scikit_learn),
+    }[what]
+
+
+def _our_neighbours(data: Data) -> Callable[[], Any]:
+    return partial(NearestNeighbours().fit(data.features, None, None).strangeness, data.queries, None)
+
+
+def _faiss(data: Data) -> Callable[[], Any]:
+    import faiss
+
+    faiss.omp_set_num_threads(1)
+    index = faiss.IndexFlatL2(data.features.shape[1])
+    index.add(_units(data.features))
+    return lambda: np.sqrt(index.search(_units(data.queries), 50)[0][:, -1])
+
+
+def _units(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def _our_distances(data: Data) -> Callable[[], Any]:
+    return partial(Mahalanobis().fit(data.features, None, data.labels).strangeness, data.queries, None)
+
+
+def _pytorch_ood(data: Data) -> Callable[[], Any]:
+    from cosight.torchvision_ops import import_torchvision
+
+    import_torchvision()
+    import torch
+    from pytorch_ood.detector import Mahalanobis as Theirs
+
+    fitted = Theirs(None).fit_features(torch.from_numpy(data.features), torch.from_numpy(data.labels))
+    queries = torch.from_numpy(data.queries)
+    return lambda: np.sqrt(2 * len(data.features) * fitted.predict_features(queries).numpy())
+
+
+def _start(data: Data) -> tuple[np.ndarray, np.ndarray]:
+    """Scaled features, and which cluster each begins in: its class."""
+    rows = data.features.astype(np.float64)
+    rows /= rows.std()
+    return rows, np.eye(_CLUSTERS)[data.labels]
+
+
+def _our_step(data: Data) -> Callable[[], Mixture]:
+    rows, start = _start(data)
+    mixture = _maximised(rows, start, _RIDGE, "a mixture")
+    return lambda: _maximised(rows, _expected(mixture.log_densities(rows))[0], _RIDGE, "a mixture")
+
+
+def _scikit_learn(data: Data) -> Callable[[], Any]:
+    from sklearn.mixture import GaussianMixture
+
+    rows, start = _start(data)
+    mixture = GaussianMixture(_CLUSTERS, reg_covar=_RIDGE)
+    mixture._initialize(rows, start)
+
+    def step() -> Any:
+        mixture._m_step(rows, mixture._e_step(rows)[1])
+        return mixture
+
+    return step
+
+
+_PEAK = """
+import os, sys
+if child := os.fork():  # a process started by a large one inherits its peak; a forked one starts afresh
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+import json, resource
+from pathlib import Path
+what, whose, path, root = sys.argv[1:]
+sys.path.insert(0, root)
+from perf.abstaining import Data, ways
+data, way = Data.load(Path(path)), ways(what)[int(whose)]
+way(data.head(200))()  # imports
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+way(data)()
+unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes
+print(json.dumps((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit / 1e6))
+"""
+
+
+def peak(what: str, whose: int, path: Path) -> float:
+    """How much memory our (0) or their (1) way takes at its peak, in MB."""
+    root = str(Path(__file__).resolve().parents[1])
+    command = [sys.executable, "-c", _PEAK, what, str(whose), str(path), root]
+    return float(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))

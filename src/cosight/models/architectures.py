@@ -1,0 +1,258 @@
+"""Architectures to be trained: the five of Lee et al. 2023 (VisAlign) at their sizes, and small ones for CPUs.
+
+Each is one of timm's own classes with its arguments spelled out, and has dropout before its head, so that MC-Dropout is
+real. `timm:NAME` is any architecture of timm. A checkpoint that training wrote says what else is needed (classes,
+preprocessing), so that `cosight:vit-small,checkpoint=FILE` is a whole model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cosight.errors import InvalidInput
+from cosight.models.grammar import ModelSpec
+from cosight.models.options import changed, checkpoint_of, class_names_of
+from cosight.models.preprocessing import Preprocessing
+from cosight.models.timm_models import check_timm, timm_preprocessing
+from cosight.models.torch_models import TorchModel, put_weights, read_weights, wrapped
+from cosight.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = [
+    "METADATA",
+    "TIMM",
+    "Architecture",
+    "architecture_named",
+    "architectures",
+    "build",
+    "checkpoint_facts",
+    "load_trained",
+]
+
+METADATA = "cosight"  # the key of our JSON in a safetensors file's metadata
+TIMM = "timm:"
+
+# Resize(256), crop 224, ImageNet's mean and std: the released code of Lee et al. 2023.
+_PHOTOS = Preprocessing(size=(224, 224), interpolation="bilinear", crop=224 / 256)
+_SMALL = Preprocessing(size=(32, 32), mean=(0.5,) * 3, std=(0.5,) * 3, interpolation="bilinear")
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """A network by name: `make(classes, dropout)` gives it with new weights; `preprocessing` is its input."""
+
+    name: str
+    make: Callable[[int, float], nn.Module]
+    preprocessing: Preprocessing
+    summary: str
+
+
+architectures: Registry[Architecture] = Registry("architecture", listed=False)
+
+
+def architecture_named(name: str) -> Architecture:
+    """One of ours, or any of timm's as `timm:NAME`."""
+    if not name.startswith(TIMM):
+        return architectures[name]
+    bare = name.removeprefix(TIMM)
+    check_timm(ModelSpec("timm", bare))
+    return Architecture(name, _Timm(bare), timm_preprocessing(_on_no_device(bare)), f"{bare} of timm.")
+
+
+def build(name: str, *, classes: int, dropout: float = 0.1) -> nn.Module:
+    """The architecture of this name with new weights, drawn from torch's generator."""
+    if classes < 2:
+        raise InvalidInput(f"a classifier needs two classes or more, got {classes}")
+    if not 0 <= dropout < 1:
+        raise InvalidInput(f"dropout must be in [0, 1), the share of features dropped, got {dropout:g}")
+    return architecture_named(name).make(classes, dropout)
+
+
+def load_trained(spec: ModelSpec) -> TorchModel:
+    """`cosight:NAME,checkpoint=FILE`: a network that training wrote, with its own classes and preprocessing."""
+    architecture_named(spec.name)  # an unknown name is told before a missing file
+    path = checkpoint_of(spec)
+    if path is None:
+        raise InvalidInput(f"cosight:{spec.name} has no weights of its own, got no checkpoint; add checkpoint=FILE")
+    weights, facts = read_weights(path), checkpoint_facts(path)
+    if facts["architecture"] != spec.name:
+        raise InvalidInput(
+            f"{path} holds a network cosight:{facts['architecture']}, got cosight:{spec.name}; name it so"
+        )
+    module = build(spec.name, classes=len(facts["classes"]), dropout=facts["recipe"]["dropout"])
+    put_weights(weights, module, model=f"cosight:{spec.name}", path=path)
+    names = class_names_of(spec) or tuple(facts["classes"])
+    own = changed(spec, _preprocessing(facts["preprocessing"]))
+    return wrapped(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
+
+
+def checkpoint_facts(path: Path) -> dict[str, Any]:
+    """What a checkpoint of ours says of itself: architecture, classes, preprocessing, recipe, seed, history."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise InvalidInput(f"a checkpoint must be a file, got {path}, which is not there; check the path")
+    try:
+        with safe_open(path, framework="pt") as file:
+            text = (file.metadata() or {}).get(METADATA)
+    except SafetensorError as error:
+        raise InvalidInput(f"{path} is no safetensors file that can be read: {error}; train it again") from error
+    if text is None:
+        raise InvalidInput(
+            f"a checkpoint says its classes and preprocessing, {path} does not; train with cosight train"
+        )
+    facts: dict[str, Any] = json.loads(text)
+    return facts
+
+
+def _preprocessing(facts: Mapping[str, Any]) -> Preprocessing:
+    """The inverse of `Preprocessing.facts`."""
+    given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
+    return Preprocessing(**given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Timm:
+    """An architecture under timm's own name."""
+
+    name: str
+
+    def __call__(self, classes: int, dropout: float) -> nn.Module:
+        import timm
+
+        module: nn.Module = timm.create_model(self.name, num_classes=classes, drop_rate=dropout)
+        return module
+
+
+def _on_no_device(name: str) -> nn.Module:
+    """A network of timm's without numbers: enough to ask what becomes of its input."""
+    import torch
+
+    with torch.device("meta"):
+        return _Timm(name)(2, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Class:
+    """One of timm's classes, by module and name, with its arguments."""
+
+    module: str
+    name: str
+    arguments: Mapping[str, Any]
+
+    def __call__(self, classes: int, dropout: float) -> nn.Module:
+        from importlib import import_module
+
+        from cosight.torchvision_ops import import_torchvision
+
+        import_torchvision()
+        kind = getattr(import_module(f"timm.models.{self.module}"), self.name)
+        made: nn.Module = kind(num_classes=classes, drop_rate=dropout, **self.arguments)
+        return made
+
+
+def _vit(**arguments: Any) -> _Class:
+    return _Class("vision_transformer", "VisionTransformer", arguments)
+
+
+def _swin(**arguments: Any) -> _Class:
+    return _Class("swin_transformer", "SwinTransformer", {"drop_path_rate": 0.0, **arguments})
+
+
+def _densenet(**arguments: Any) -> _Class:
+    return _Class("densenet", "DenseNet", arguments)
+
+
+def _convnext(**arguments: Any) -> _Class:
+    return _Class("convnext", "ConvNeXt", arguments)
+
+
+def _mixer(*, embed_dim: int, tokens: int, channels: int, **arguments: Any) -> _Class:
+    """`tokens` and `channels` are the hidden widths of the two MLPs; timm counts both in units of the embedding."""
+    ratios = (tokens / embed_dim, channels / embed_dim)
+    return _Class("mlp_mixer", "MlpMixer", {"embed_dim": embed_dim, "mlp_ratio": ratios, **arguments})
+
+
+def _add(name: str, make: _Class, preprocessing: Preprocessing, summary: str) -> None:
+    architectures.add(name, Architecture(name, make, preprocessing, summary))
+
+
+# Sizes: Lee et al. 2023, appendix B (about 300 million weights each), with what it leaves open as usual: patches of 16
+# (Swin, ConvNeXt 4), windows of 7, MLPs four times as wide. Their Mixer is another package's (mlp-mixer-pytorch), whose
+# MLPs are four times as wide as there are patches (196) and half as wide as there are channels: 272 million weights,
+# where the usual four times the channels would make 2 billion.
+_add(
+    "vit-visalign",
+    _vit(img_size=224, patch_size=16, embed_dim=1024, depth=30, num_heads=16),
+    _PHOTOS,
+    "ViT, 30 layers of 1,024, 16 heads.",
+)
+_add(
+    "swin-visalign",
+    _swin(img_size=224, patch_size=4, window_size=7, embed_dim=256, depths=(2, 2, 15, 2), num_heads=(4, 8, 16, 32)),
+    _PHOTOS,
+    "Swin Transformer, width 256, 2 2 15 2 layers.",
+)
+_add(
+    "densenet-visalign",
+    _densenet(growth_rate=64, block_config=(24, 48, 84, 64)),
+    _PHOTOS,
+    "DenseNet, growth 64, blocks of 24 48 84 64.",
+)
+_add(
+    "convnext-visalign",
+    _convnext(depths=(3, 3, 50, 3), dims=(192, 384, 768, 1536)),
+    _PHOTOS,
+    "ConvNeXt large, 3 3 50 3 blocks.",
+)
+_add(
+    "mixer-visalign",
+    _mixer(img_size=224, patch_size=16, num_blocks=60, embed_dim=2048, tokens=4 * 196, channels=1024),
+    _PHOTOS,
+    "MLP-Mixer, 60 layers of 2,048.",
+)
+
+# Made for some 1,000 images of 32 x 32 and two CPU cores: narrow, shallow, with coarse patches. The transformers start
+# from the wider weights of timm's "jax" scheme: with a spread of .02 everywhere, so narrow a network learns slowly.
+_add(
+    "vit-small",
+    _vit(
+        **{"img_size": 32, "patch_size": 16, "embed_dim": 64, "depth": 3, "num_heads": 4, "mlp_ratio": 2.0},
+        **{"class_token": False, "global_pool": "avg", "weight_init": "jax"},
+    ),
+    _SMALL,
+    "ViT, 3 layers of 64, 4 heads, patches of 16.",
+)
+_add(
+    "swin-small",
+    _swin(
+        **{"img_size": 32, "patch_size": 8, "window_size": 2, "embed_dim": 48, "depths": (2, 2), "num_heads": (2, 4)},
+        **{"mlp_ratio": 2.0, "weight_init": "jax"},
+    ),
+    _SMALL,
+    "Swin Transformer, width 48, 2 2 layers, patches of 8.",
+)
+_add(
+    "densenet-small",
+    _densenet(growth_rate=8, block_config=(2, 2, 2)),
+    _SMALL,
+    "DenseNet, growth 8, blocks of 2 2 2.",
+)
+_add(
+    "convnext-small",
+    _convnext(depths=(1, 1, 1, 1), dims=(16, 32, 64, 64), ls_init_value=None),
+    _SMALL,
+    "ConvNeXt, widths 16 to 64, one block each.",
+)
+_add(
+    "mixer-small",
+    _mixer(img_size=32, patch_size=8, num_blocks=2, embed_dim=64, tokens=32, channels=128),
+    _SMALL,
+    "MLP-Mixer, 2 layers of 64, patches of 8.",
+)

@@ -1,0 +1,5 @@
+"""The version of run folders."""
+
+__all__ = ["SCHEMA"]
+
+SCHEMA = 1  # grows when the same answers would be written otherwise

@@ -1,0 +1,248 @@
+"""What a stimulus set's manifest says of each stimulus: people's labels, the group, the original, the category.
+
+Gold labels are people's label distributions: shares (`gold`), or how many gave each answer (`gold_counts`), over the
+classes of the label space and perhaps `abstain`. Manifests are those of run folders, which keep a copy, and of
+stimulus sets. Only the Parquet file is read, so that scoring needs none of the libraries that make stimuli.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cosight.arrays import BoolArray, FloatArray, IntArray, answer_counts, distributions
+from cosight.errors import InvalidInput
+from cosight.measures.sums import divide
+from cosight.scoring.groups import GOLD, SIMULATED_GOLD
+from cosight.trials.join import Cell, Table, canonical_condition, canonical_experiment
+from cosight.trials.spaces import ABSTAIN
+from cosight.trials.table import PEOPLE, Trials
+
+__all__ = ["CATEGORY", "Gold", "category_cells", "gold_of", "is_set", "read_manifests", "with_known", "with_people"]
+
+CATEGORY = "category"  # the key of its groups
+_MANIFEST, _RUN = "stimuli.parquet", "run.json"
+_NOT_SCORED = ("train", "calibration")
+_TOLERANCE = 1e-3  # between gold shares and the counts behind them: published shares are rounded
+_COLUMNS: dict[str, pl.DataType] = {
+    **{name: pl.String() for name in ("stimulus", "image", "experiment", "condition", "truth", "original", "group")},
+    **{name: pl.String() for name in ("split", "parameters")},
+    **{name: pl.Int64() for name in ("level", "category")},
+    "gold": pl.List(pl.Float64()),
+    "gold_counts": pl.List(pl.Int64()),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gold:
+    """What is known of each column of a table besides its truth."""
+
+    shares: FloatArray  # (columns, labels): people's distributions, nan where unknown
+    counts: IntArray  # (columns, labels): the answers behind them, 0 where only shares are known
+    group: NDArray[np.str_]  # (columns,): must-act, must-abstain, uncertain
+    original: IntArray  # (columns,): code of the class a picture was made from, -1 for none of the classes
+    category: IntArray  # (columns,): -1 for none
+    simulated: BoolArray  # (columns,): where the shares are those of a simulated panel
+
+    @property
+    def known(self) -> BoolArray:
+        """The columns that have a gold label."""
+        return np.asarray(~np.isnan(self.shares).any(axis=1))
+
+    @property
+    def name(self) -> str:
+        """What rows call it: nothing simulated goes without saying so."""
+        return SIMULATED_GOLD if (self.simulated & self.known).any() else GOLD
+
+
+def is_set(path: object) -> bool:
+    """Whether this is the folder of a stimulus set with a manifest, not of a run."""
+    return isinstance(path, str | Path) and (Path(path) / _MANIFEST).is_file() and not (Path(path) / _RUN).is_file()
+
+
+def read_manifests(sources: Iterable[object]) -> pl.DataFrame | None:
+    """The manifests of the runs and stimulus sets among `sources`, without what is trained or calibrated on.
+
+    None where there is none. Two manifests may share stimuli if they say the same of them.
+    """
+    paths = [Path(source) for source in sources if isinstance(source, str | Path)]
+    found = [file for path in paths for file in _manifests(path)]
+    if not found:
+        return None
+    rows = pl.concat([_read(file) for file in dict.fromkeys(found)])
+    rows = rows.filter(~pl.col("split").is_in(_NOT_SCORED).fill_null(False))
+    return _without_repeats(rows)
+
+
+def _manifests(path: Path) -> list[Path]:
+    """The folder's own manifest, or those of the runs below it."""
+    own = path / _MANIFEST
+    if own.is_file():
+        return [own]
+    runs = sorted(path.rglob(_RUN)) if path.is_dir() else []
+    return [run.parent / _MANIFEST for run in runs if (run.parent / _MANIFEST).is_file()]
+
+
+def _read(path: Path) -> pl.DataFrame:
+    try:
+        frame = pl.read_parquet(path, glob=False)
+        return frame.select(
+            pl.col(name).cast(kind) if name in frame.columns else pl.lit(None, dtype=kind).alias(name)
+            for name, kind in _COLUMNS.items()
+        )
+    except pl.exceptions.PolarsError as error:
+        raise InvalidInput(f"{path} is not a manifest that can be read: {error}; make the set again") from error
+
+
+def _without_repeats(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row for each picture and name."""
+    said = ("truth", "original", "group", "category", "gold", "gold_counts")
+    texts = [pl.col(name).cast(pl.List(pl.String)).list.join(" ").alias(name) for name in ("gold", "gold_counts")]
+    named = rows.filter(pl.col("stimulus").is_not_null())
+    different = named.with_columns(texts).unique(["stimulus", "image", *said])
+    torn = different.filter(pl.struct("stimulus", "image").is_duplicated())
+    if torn.height:
+        name = torn["image"][0] or torn["stimulus"][0]
+        raise InvalidInput(f"a stimulus has one gold label and category, got two of {name}; score the runs apart")
+    kept = named.unique(["stimulus", "image"], keep="first", maintain_order=True)
+    return pl.concat([kept, rows.filter(pl.col("stimulus").is_null())])
+
+
+def with_known(trials: Trials, manifest: pl.DataFrame) -> Trials:
+    """The trials with the manifest's digest where they have only a name, and its truth, condition and level.
+
+    A name is that of the experiment, condition and image; a trial without condition joins the only image of that name.
+    """
+    frame = _with_digests(trials.frame, manifest)
+    facts = ("truth", "condition", "level")
+    about = manifest.filter(pl.col("stimulus").is_not_null()).unique("stimulus", keep="none")
+    frame = frame.join(about.select("stimulus", *facts), "stimulus", "left", maintain_order="left", suffix="_known")
+    frame = frame.with_columns(pl.coalesce(name, f"{name}_known").alias(name) for name in facts)
+    told = replace(trials, frame=frame.select(trials.frame.columns))
+    return told if trials.space is None else told.with_space(trials.space)
+
+
+def _with_digests(frame: pl.DataFrame, manifest: pl.DataFrame) -> pl.DataFrame:
+    """Digests by name, where a name stands for one picture."""
+    if not frame["stimulus"].has_nulls():
+        return frame
+    names = _named(manifest.filter(pl.col("stimulus").is_not_null()))
+    for keys, digest in ((["where", "told", "image"], "exact"), (["where", "image"], "loose")):
+        one = names.unique(keys, keep="none").select(*keys, pl.col("stimulus").alias(digest))
+        frame = _named(frame).join(one, keys, "left", maintain_order="left").drop("where", "told")
+    loose = pl.when(pl.col("condition").is_null()).then(pl.col("loose"))
+    return frame.with_columns(stimulus=pl.coalesce("stimulus", "exact", loose)).drop("exact", "loose")
+
+
+def _named(frame: pl.DataFrame) -> pl.DataFrame:
+    told = canonical_condition(pl.col("condition")).fill_null("")
+    return frame.with_columns(where=canonical_experiment(pl.col("experiment")), told=told)
+
+
+def gold_of(table: Table, manifest: pl.DataFrame | None) -> Gold:
+    """What the manifest says of each column; where it says nothing, the truth decides the group.
+
+    The numbers of a gold label are in the order of the table's labels.
+    """
+    codes = {label: code for code, label in enumerate(table.labels) if label != ABSTAIN}
+    truth = [str(label) for label in table.columns["truth"].fill_null("").to_list()]
+    rows = _joined(table, pl.DataFrame(schema=_COLUMNS) if manifest is None else manifest)
+    shares, counts = _labels(table, rows)
+    groups = [found or _group(label) for found, label in zip(rows["group"], truth, strict=True)]
+    original = [codes.get(found or label, -1) for found, label in zip(rows["original"], truth, strict=True)]
+    simulated = [_is_simulated(text) for text in rows["parameters"]]
+    return Gold(
+        shares,
+        counts,
+        np.array(groups, dtype=np.str_),
+        np.array(original, dtype=np.int64),
+        rows["category"].fill_null(-1).to_numpy().astype(np.int64),
+        np.array(simulated, dtype=np.bool_),
+    )
+
+
+def _is_simulated(parameters: str | None) -> bool:
+    """Whether a manifest's parameters (JSON) say that the gold label is a simulated panel's."""
+    return parameters is not None and '"gold"' in parameters and json.loads(parameters).get("gold") == "simulated"
+
+
+def _group(truth: str) -> str:
+    return "must-abstain" if truth == ABSTAIN else "must-act"
+
+
+def _joined(table: Table, manifest: pl.DataFrame) -> pl.DataFrame:
+    """The manifest's row of each column: of this picture and name, else of this picture where it has one row."""
+    columns = table.columns.select("image", stimulus=pl.col("key").str.split("\x1f").list.first())
+    known = manifest.filter(pl.col("stimulus").is_not_null()).with_row_index("row")
+    exact = known.select("stimulus", "image", exact="row")
+    loose = known.unique("stimulus", keep="none").select("stimulus", loose="row")
+    columns = columns.join(exact, ["stimulus", "image"], "left", maintain_order="left")
+    columns = columns.join(loose, "stimulus", "left", maintain_order="left")
+    places = columns.select(row=pl.coalesce("exact", "loose"))
+    return places.join(known, "row", "left", maintain_order="left")
+
+
+def _labels(table: Table, rows: pl.DataFrame) -> tuple[FloatArray, IntArray]:
+    """Shares and counts of each column, over the table's labels."""
+    size = (rows.height, len(table.labels))
+    shares, counts = np.full(size, np.nan), np.zeros(size, dtype=np.int64)
+    for index, (gold, answers, image) in enumerate(rows.select("gold", "gold_counts", "image").iter_rows()):
+        where = f"gold label of {image}"
+        if answers is not None:
+            counts[index] = answer_counts([_fitting(answers, table, where)], name=where)[0]
+            shares[index] = divide(counts[index].astype(np.float64), np.full(size[1], float(counts[index].sum())))
+        if gold is not None:
+            given = distributions(_fitting(gold, table, where), name=where)
+            if counts[index].any() and np.abs(given - shares[index]).max() > _TOLERANCE:
+                raise InvalidInput(f"{where}: shares are those of its counts, got others; keep one of the two columns")
+            shares[index] = shares[index] if counts[index].any() else given
+    return shares, counts
+
+
+def _fitting(values: Sequence[float], table: Table, where: str) -> list[float]:
+    """The numbers over the table's labels; without one for `abstain`, nobody refused."""
+    labels = table.labels
+    if len(values) == len(labels):
+        return list(values)
+    if ABSTAIN in labels and len(values) == len(labels) - 1:
+        return [*values, 0]
+    raise InvalidInput(
+        f"{where} must have {len(labels)} numbers ({', '.join(labels[:12])}), got {len(values)}; name "
+        "the label space of the set with --labels"
+    )
+
+
+def with_people(gold: Gold, table: Table, people: Trials) -> Gold:
+    """The gold labels with people's own answers in place of what the manifest has, where any of them answered."""
+    names = people.observers.filter(pl.col("kind").is_in(PEOPLE))["observer"].to_list()
+    real = np.isin(table.observers, names) & table.people & ~table.simulated
+    played = np.isin(table.observers, names) & table.simulated
+    for rows, simulated in ((played, True), (real, False)):  # real people's answers stand above simulated ones
+        gold = _answered(gold, table.answers.response[rows], simulated)
+    return gold
+
+
+def _answered(gold: Gold, response: NDArray[np.int16], simulated: bool) -> Gold:
+    counts = np.stack([(response == code).sum(axis=0) for code in range(gold.shares.shape[1])], axis=1)
+    total = counts.sum(axis=1, keepdims=True)
+    some = total > 0
+    return replace(
+        gold,
+        counts=np.where(some, counts, gold.counts),
+        shares=np.where(some, counts / np.maximum(total, 1), gold.shares),
+        simulated=np.where(some[:, 0], simulated, gold.simulated),
+    )
+
+
+def category_cells(gold: Gold) -> list[Cell]:
+    """The columns of each category, in order."""
+    numbers = sorted({int(number) for number in gold.category if number >= 0})
+    if not numbers:
+        raise InvalidInput("categories are those of a stimulus set's manifest, got none; score a run on such a set")
+    return [Cell(((CATEGORY, str(number)),), np.flatnonzero(gold.category == number)) for number in numbers]

@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from sklearn.mixture import GaussianMixture
+
+from cosight.errors import InvalidInput
+from cosight.models.abstention import Mahalanobis, Tapudd
+from cosight.models.abstention.mixtures import fit_mixture, nearest_starts
+
+
+def overlapping(seed=0, rows=400, dimensions=4):
+    rng = np.random.default_rng(seed)
+    means = 1.5 * rng.normal(size=(3, dimensions))
+    return means[np.arange(rows) % 3] + rng.normal(size=(rows, dimensions)) * rng.uniform(0.3, 2, dimensions)
+
+
+class FromStart(GaussianMixture):
+    """scikit-learn's, from responsibilities given to it."""
+
+    def __init__(self, start):
+        super().__init__(start.shape[1], reg_covar=1e-6)
+        self.start = start
+
+    def _initialize_parameters(self, X, random_state, xp=None):
+        self._initialize(X, self.start)
+
+
+@pytest.mark.parametrize("clusters", [1, 2, 3, 5])
+def test_from_the_same_start_it_is_scikit_learns(clusters):
+    rows = overlapping()
+    start = nearest_starts(rows, clusters, np.random.default_rng(42), who="x")
+    ours, theirs = fit_mixture(rows, start, ridge=1e-6, who="x"), FromStart(start).fit(rows)
+    assert (ours.steps, ours.converged) == (theirs.n_iter_, theirs.converged_)
+    assert ours.shares == pytest.approx(theirs.weights_, abs=1e-9)
+    assert ours.means == pytest.approx(theirs.means_, abs=1e-8)
+    squared = [
+        cdist(rows, mean[None], "mahalanobis", VI=precision)[:, 0] ** 2
+        for mean, precision in zip(theirs.means_, theirs.precisions_, strict=True)
+    ]
+    assert ours.squared_distances(rows) == pytest.approx(np.array(squared).T, rel=1e-6)
+    density = theirs._estimate_log_prob(rows) + theirs._estimate_log_weights()
+    assert ours.log_densities(rows) == pytest.approx(density, abs=1e-6)
+
+
+def test_what_does_not_stop_by_itself_says_so(monkeypatch):
+    monkeypatch.setattr("cosight.models.abstention.mixtures._STEPS", 2)
+    rows = overlapping()
+    start = nearest_starts(rows, 3, np.random.default_rng(0), who="x")
+    cut = fit_mixture(rows, start, ridge=1e-6, who="x")
+    assert (cut.steps, cut.converged) == (2, False)
+
+
+def test_a_cluster_without_rows_is_kept_and_far_away():
+    rows = overlapping(rows=60)
+    start = np.column_stack([np.ones(60), np.zeros(60)])
+    fitted = fit_mixture(rows, start, ridge=1e-6, who="x")
+    assert np.isfinite(fitted.squared_distances(rows)).all()
+    assert fitted.shares == pytest.approx([1, 0], abs=1e-9)
+
+
+def test_strangeness_is_the_mean_over_cluster_numbers_of_the_distance_to_the_nearest():
+    rows, queries = overlapping(1), overlapping(2, rows=30) * 1.5
+    scale = np.sqrt(rows.var(axis=0).mean())
+    scaled, asked = ((x - rows.mean(axis=0)) / scale for x in (rows, queries))
+    each = []
+    for clusters in range(1, 5):
+        start = nearest_starts(scaled, clusters, np.random.default_rng(42), who="x")
+        theirs = FromStart(start).fit(scaled)
+        pairs = zip(theirs.means_, theirs.precisions_, strict=True)
+        each.append(np.min([cdist(asked, m[None], "mahalanobis", VI=p)[:, 0] for m, p in pairs], axis=0))
+    ours = Tapudd(most_clusters=4).fit(rows, None, None).strangeness(queries, None)
+    assert ours == pytest.approx(np.mean(each, axis=0), rel=1e-6)
+
+
+def test_one_cluster_is_the_mahalanobis_distance_of_one_class():
+    rows, queries = overlapping(3), overlapping(4, rows=20)
+    one = Mahalanobis().fit(rows, None, np.zeros(len(rows), int)).strangeness(queries, None)
+    assert Tapudd(most_clusters=1).fit(rows, None, None).strangeness(queries, None) == pytest.approx(one, rel=1e-9)
+
+
+def test_scale_shift_and_labels_do_not_matter_and_the_seed_is_all_that_is_drawn():
+    rows, queries = overlapping(5), overlapping(6, rows=20)
+    few = Tapudd(most_clusters=4)
+    first = few.fit(rows, None, None).strangeness(queries, None)
+    again = few.fit(rows, None, np.arange(len(rows))).strangeness(queries, None)
+    assert (first == again).all()
+    moved = few.fit(rows * 8 - 3, None, None).strangeness(queries * 8 - 3, None)
+    assert moved == pytest.approx(first, rel=1e-6)
+
+
+def test_fewer_images_than_dimensions_rest_on_the_ridge():
+    rows = overlapping(7, rows=30, dimensions=40)
+    assert np.isfinite(Tapudd(most_clusters=3).fit(rows, None, None).strangeness(rows, None)).all()
+    with pytest.raises(InvalidInput, match="tapudd needs an invertible covariance of 40 dimensions"):
+        Tapudd(most_clusters=3, ridge=0).fit(rows, None, None)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.zeros((20, 3)), "training features that vary"),
+        (np.eye(4)[np.arange(20) % 4], "5 different training features or more, got 4; set fewer clusters"),
+        (np.eye(9), "got 9 for 10; add images or set fewer clusters"),
+        ([[np.inf, 0.0]], "features must be finite, got inf"),
+        (None, "tapudd needs features"),
+    ],
+)
+def test_it_refuses(features, message):
+    with pytest.raises(InvalidInput, match=message):
+        Tapudd().fit(features, None, None)
+
+
+def test_settings_it_refuses():
+    with pytest.raises(InvalidInput, match="most_clusters must be 1 or more, got 0"):
+        Tapudd(most_clusters=0)
+    with pytest.raises(InvalidInput, match="ridge must be 0 or more"):
+        Tapudd(ridge=float("nan"))
