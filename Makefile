@@ -36,6 +36,7 @@ clean:
 
 .venv/ready-dev: .venv/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	# the peer that corruptions are compared with; its own opencv-python would overwrite the headless build
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps imagecorruptions-imaug
+	# the peer that corruptions are compared with, whose own opencv-python would overwrite the headless build; and
+	# lightly, of which the losses are used and not the trainer that it would bring along
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps imagecorruptions-imaug lightly
 	touch $@ .venv/ready

@@ -18,6 +18,7 @@ from cosight.cli.evaluate import evaluate
 from cosight.cli.listing import list_names
 from cosight.cli.plan import plan
 from cosight.cli.score import score
+from cosight.cli.train import train
 from cosight.errors import CosightError
 
 __all__ = ["app", "main"]
@@ -34,6 +35,7 @@ _EXTRAS = {
     "diffusers": "diffusion",
     "transformers": "diffusion",
     "ray": "ray",
+    "lightly": "train",
     "open_clip": "clip",
 }
 
@@ -51,6 +53,7 @@ app.command("evaluate")(evaluate)
 app.command("compare")(compare)
 app.command("score")(score)
 app.command("plan")(plan)
+app.command("train")(train)
 app.command("list")(list_names)
 app.add_typer(build.app, name="build")
 app.add_typer(run.app, name="run")

@@ -5,8 +5,8 @@
 * sources         where it comes from, by name
 * preprocessing   what becomes of a photo before the model sees it
 * features        the penultimate layer, or any by its path
-* torch_models    models in torch, with gradients, and their weights; timm_models, torchvision_models and small (the
-                  CIFAR ResNets) make them
+* torch_models    models in torch, with gradients, and their weights; timm_models, torchvision_models, architectures
+                  (those of VisAlign, large and small) and small (the CIFAR ResNets) make them
 * onnx_models     models in onnxruntime
 * openclip_models zero-shot models, among classes given in words
 * own             a user's module, function or model

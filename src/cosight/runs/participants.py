@@ -112,6 +112,15 @@ class Asked:
         """Prepared the model's own way."""
         room[place] = self.model.prepare(pixels)
 
+    def _strangeness(self, rows: pl.DataFrame, room: Floats, given: Answers) -> dict[str, NDArray[Any]]:
+        """What is watched, of images that are judged or scaled on; nan for training images, of which nobody asks."""
+        wanted = (rows["split"] != "train").fill_null(True).to_numpy()
+        found = {f"strangeness.{name}": np.full(len(room), np.nan) for name in self.watched}
+        for name, watch in self.watched.items():
+            if wanted.any():
+                found[f"strangeness.{name}"][wanted] = watch(room[wanted], _part(given, wanted))
+        return found
+
     def answer(self, start: int, rows: pl.DataFrame, room: Floats) -> Said:
         """The class with the greatest value, and the distribution over the classes."""
         given = self.model.answer(room)
@@ -127,8 +136,13 @@ class Asked:
         columns = pl.DataFrame({"response": pl.Series(words, dtype=pl.String), "probabilities": shares})
         columns = columns.with_columns(probabilities=pl.when(known).then("probabilities"))
         features = {} if given.features is None else {"features": given.features.astype(np.float32)}
-        strange = {f"strangeness.{name}": found(room, given) for name, found in self.watched.items()}
+        strange = self._strangeness(rows, room, given) if self.watched else {}
         return Said(columns, {"logits": logits, **features, **strange})
+
+
+def _part(given: Answers, rows: NDArray[np.bool_]) -> Answers:
+    members = None if given.members is None else given.members[:, rows]
+    return Answers(given.logits[rows], None, members)
 
 
 def asked(

@@ -1,0 +1,169 @@
+"""What is trained on what, and how: a TOML file. What it leaves out is as in Lee et al. 2023, appendix B.
+
+architecture = "vit-small"
+data = "digits"
+seeds = [45, 46, 47, 48, 49]
+rate = 2e-3
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from cosight.errors import InvalidInput, UnknownName
+
+__all__ = ["Recipe", "Ssl", "Targets", "read_recipe"]
+
+Ssl = Literal["simclr", "byol"]
+Targets = Literal["truth", "gold"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A training run, one network a seed.
+
+    `architecture` names the network; or `pretrained` a checkpoint of ours or a model of timm (`timm:NAME`, perhaps with
+    `checkpoint=FILE`), whose trunk is kept as it is under a new head. With `ssl`, the trunk first learns from images
+    alone. `data` is a stimulus set or a folder of images, `targets` says whether it is the true class that is learnt or
+    people's distribution (`gold`). `resize` is the images' short side before a crop of the network's size is taken.
+    """
+
+    data: str
+    architecture: str | None = None
+    pretrained: str | None = None
+    name: str | None = None  # of the checkpoints; None: the architecture's
+    labels: str | None = None  # a label space, or classes set apart by commas; None: told by the data
+    targets: Targets = "truth"
+    validation: float = 0.1  # share of each class where the data have no split "validation"; the released code: a tenth
+    validation_seed: int = 0
+    seeds: tuple[int, ...] = (45, 46, 47, 48, 49)
+    epochs: int = 1000  # at most: the released code's figure
+    batch: int = 16
+    rate: float = 1e-5  # AdamW's
+    weight_decay: float = 0.01  # torch's default, which the paper leaves as it is
+    factor: float = 0.5
+    patience: int = 10  # epochs without a lower validation loss before the rate is multiplied by `factor`
+    least_rate: float = 1e-6
+    stop: int = 15  # epochs without a higher validation accuracy before training ends
+    clip: float = 0.5  # the gradient's greatest norm
+    dropout: float = 0.1  # before the head
+    resize: int | None = None  # None: the architecture's own, 256 for photos
+    padding: int = 4
+    flip: bool = True
+    ssl: Ssl | None = None
+    ssl_epochs: int = 100  # the released code's figure
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seeds, list):  # where they come from a file
+            object.__setattr__(self, "seeds", tuple(self.seeds))
+        _check_types(self)
+        _check_ranges(self)
+        _check_seeds(self.seeds)
+        _check_mode(self)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Every setting but the seeds, for the record: what must be the same to go on with a network."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {key: value for key, value in given.items() if key != "seeds"}
+
+
+def read_recipe(path: str | Path, *, seeds: tuple[int, ...] | None = None) -> Recipe:
+    """Read a recipe; paths in it are relative to its folder. `seeds` take the place of its own."""
+    file = Path(path)
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InvalidInput(f"a recipe is a TOML file, got {file}, which is not there; check the path") from error
+    except (ValueError, IsADirectoryError) as error:  # not TOML, not UTF-8
+        raise InvalidInput(f"a recipe is a TOML file, {file} is not: {error}") from error
+    _check_keys(content, file)
+    found = Recipe(**content)
+    return replace(found, seeds=seeds or found.seeds, **_placed(found, file.parent))
+
+
+def _placed(recipe: Recipe, folder: Path) -> dict[str, Any]:
+    """Paths as seen from here."""
+    weights = recipe.pretrained
+    is_line = weights is None or ":" in weights
+    return {
+        "data": str(folder / Path(recipe.data).expanduser()),
+        "pretrained": weights if is_line else str(folder / Path(str(weights)).expanduser()),
+    }
+
+
+def _check_keys(content: dict[str, Any], file: Path) -> None:
+    known = [field.name for field in fields(Recipe)]
+    for key in content:
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            guess = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise UnknownName(f"no setting of a recipe is called {key!r} (in {file}); {guess}")
+    if "data" not in content:
+        raise InvalidInput(f"a recipe names its data, {file} does not; add data = FOLDER")
+
+
+_WORDS: dict[str, tuple[str, ...]] = {"targets": get_args(Targets), "ssl": get_args(Ssl)}
+_TEXTS = ("data", "architecture", "pretrained", "name", "labels", "targets", "ssl")
+_COUNTS = ("epochs", "batch", "patience", "stop", "ssl_epochs")
+_POSITIVE = ("rate", "least_rate", "clip")
+
+
+def _check_types(recipe: Recipe) -> None:
+    """TOML tells numbers from text; so do we."""
+    for name in _TEXTS:
+        value = getattr(recipe, name)
+        if value is not None and (not isinstance(value, str) or not value):
+            raise InvalidInput(f"{name} must be text, got {value!r}")
+    for name in (*_COUNTS, "validation_seed", "padding"):
+        if type(getattr(recipe, name)) is not int:
+            raise InvalidInput(f"{name} must be a whole number, got {getattr(recipe, name)!r}")
+    for name in (*_POSITIVE, "weight_decay", "factor", "dropout", "validation"):
+        if type(getattr(recipe, name)) not in (int, float):
+            raise InvalidInput(f"{name} must be a number, got {getattr(recipe, name)!r}")
+    if not isinstance(recipe.flip, bool):
+        raise InvalidInput(f"flip must be true or false, got {recipe.flip!r}")
+
+
+def _check_ranges(recipe: Recipe) -> None:
+    for name, words in _WORDS.items():
+        if (value := getattr(recipe, name)) is not None and value not in words:
+            raise InvalidInput(f"{name} must be {' or '.join(words)}, got {value!r}")
+    for name in _COUNTS:
+        if getattr(recipe, name) < 1:
+            raise InvalidInput(f"{name} must be 1 or more, got {getattr(recipe, name)}")
+    for name in _POSITIVE:
+        if not 0 < getattr(recipe, name) < float("inf"):
+            raise InvalidInput(f"{name} must be positive, got {getattr(recipe, name):g}")
+    for name, low, high in (("factor", 0, 1), ("validation", 0, 1)):
+        if not low < getattr(recipe, name) < high:
+            raise InvalidInput(f"{name} must be between 0 and 1, got {getattr(recipe, name):g}")
+    if recipe.padding < 0 or recipe.weight_decay < 0 or recipe.validation_seed < 0:
+        raise InvalidInput("padding, weight_decay and validation_seed must be 0 or more, got less")
+    if recipe.least_rate > recipe.rate:
+        raise InvalidInput(f"least_rate must not exceed rate ({recipe.rate:g}), got {recipe.least_rate:g}; lower it")
+    if recipe.resize is not None and (type(recipe.resize) is not int or recipe.resize < 1):
+        raise InvalidInput(f"resize must be a whole number of pixels, got {recipe.resize!r}")
+    if recipe.name is not None and Path(recipe.name).name != recipe.name:
+        raise InvalidInput(f"name must be part of a file's name, without folders, got {recipe.name!r}")
+
+
+def _check_seeds(seeds: Any) -> None:
+    whole = isinstance(seeds, tuple) and seeds and all(type(seed) is int and seed >= 0 for seed in seeds)
+    if not whole or len(set(seeds)) < len(seeds):
+        raise InvalidInput(f"seeds must be a list of different whole numbers from 0 up, got {seeds!r}")
+
+
+def _check_mode(recipe: Recipe) -> None:
+    if (recipe.architecture is None) == (recipe.pretrained is None):
+        got = "neither" if recipe.architecture is None else "both"
+        raise InvalidInput(f"a recipe names an architecture, or pretrained weights with theirs, got {got}; name one")
+    if recipe.ssl is not None and recipe.pretrained is not None:
+        raise InvalidInput(
+            f"ssl trains every weight of a new network, pretrained keeps them, got {recipe.ssl} and "
+            f"{recipe.pretrained}; leave one out"
+        )

@@ -1,0 +1,81 @@
+"""Recipes: the paper's settings by default, TOML in, one line for what is wrong."""
+
+import subprocess
+import sys
+
+import pytest
+
+from cosight.errors import InvalidInput, UnknownName
+from cosight.training import Recipe, read_recipe
+
+
+def test_defaults_are_the_papers():
+    recipe = Recipe(data="photos", architecture="vit-visalign")  # Lee et al. 2023, appendix B and the released code
+    assert (recipe.rate, recipe.least_rate, recipe.factor, recipe.patience) == (1e-5, 1e-6, 0.5, 10)
+    assert (recipe.batch, recipe.clip, recipe.stop, recipe.seeds) == (16, 0.5, 15, (45, 46, 47, 48, 49))
+    assert (recipe.padding, recipe.flip, recipe.validation) == (4, True, 0.1)
+
+
+def test_read_from_toml(tmp_path):
+    file = tmp_path / "a.toml"
+    file.write_text('architecture = "vit-small"\ndata = "set"\nseeds = [1, 2]\nrate = 1e-3\nflip = false\n')
+    recipe = read_recipe(file)
+    assert recipe == Recipe(data=str(tmp_path / "set"), architecture="vit-small", seeds=(1, 2), rate=1e-3, flip=False)
+    assert read_recipe(file, seeds=(7,)).seeds == (7,)
+    assert "seeds" not in recipe.facts
+    assert recipe.facts["rate"] == 1e-3
+
+
+def test_paths_are_relative_to_the_file_and_lines_are_not_paths(tmp_path):
+    file = tmp_path / "a.toml"
+    file.write_text('pretrained = "old@45.safetensors"\ndata = "/far/set"\n')
+    assert read_recipe(file).pretrained == str(tmp_path / "old@45.safetensors")
+    assert read_recipe(file).data == "/far/set"
+    file.write_text('pretrained = "timm:resnet18.a1_in1k"\ndata = "set"\n')
+    assert read_recipe(file).pretrained == "timm:resnet18.a1_in1k"
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "told"),
+    [
+        ('data = "a"\narchitecture = "vit-small"\npatiense = 3', UnknownName, "did you mean patience"),
+        ('architecture = "vit-small"', InvalidInput, "names its data"),
+        ('data = "a"', InvalidInput, "got neither"),
+        ('data = "a"\narchitecture = "x"\npretrained = "y"', InvalidInput, "got both"),
+        ('data = "a"\npretrained = "y"\nssl = "byol"', InvalidInput, "leave one out"),
+        ('data = "a"\narchitecture = "x"\nssl = "dino"', InvalidInput, "simclr or byol, got 'dino'"),
+        ('data = "a"\narchitecture = "x"\ntargets = "soft"', InvalidInput, "truth or gold"),
+        ('data = "a"\narchitecture = "x"\nrate = "fast"', InvalidInput, "rate must be a number, got 'fast'"),
+        ('data = "a"\narchitecture = "x"\nrate = -1', InvalidInput, "rate must be positive"),
+        ('data = "a"\narchitecture = "x"\nrate = 1e-7', InvalidInput, "least_rate must not exceed rate"),
+        ('data = "a"\narchitecture = "x"\nbatch = 1.5', InvalidInput, "batch must be a whole number"),
+        ('data = "a"\narchitecture = "x"\nepochs = 0', InvalidInput, "epochs must be 1 or more"),
+        ('data = "a"\narchitecture = "x"\nvalidation = 1', InvalidInput, "between 0 and 1"),
+        ('data = "a"\narchitecture = "x"\nseeds = [1, 1]', InvalidInput, "different whole numbers"),
+        ('data = "a"\narchitecture = "x"\nseeds = []', InvalidInput, "seeds must be"),
+        ('data = "a"\narchitecture = "x"\nseeds = 45', InvalidInput, "seeds must be"),
+        ('data = "a"\narchitecture = "x"\nresize = 0', InvalidInput, "resize must be"),
+        ('data = "a"\narchitecture = "x"\nflip = 1', InvalidInput, "true or false"),
+        ('data = "a"\narchitecture = "x"\nname = "a/b"', InvalidInput, "name must be"),
+        ('data = "a"\narchitecture = "x"\npadding = -1', InvalidInput, "0 or more"),
+        ("data = ", InvalidInput, "is not"),
+    ],
+)
+def test_bad_recipes(text, error, told, tmp_path):
+    file = tmp_path / "a.toml"
+    file.write_text(text)
+    with pytest.raises(error, match=told) as caught:
+        read_recipe(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_recipe(tmp_path):
+    for path in (tmp_path / "none.toml", tmp_path):
+        with pytest.raises(InvalidInput, match="a recipe is a TOML file"):
+            read_recipe(path)
+
+
+def test_importing_the_room_imports_no_torch():
+    check = "import cosight.training, sys; print([m for m in ('torch', 'timm', 'lightly') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
