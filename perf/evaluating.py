@@ -139,6 +139,9 @@ def _memory(folder: Path, size: Size) -> Line:
 
 
 _MODULE = """
+from cosight.torchvision_ops import import_torchvision
+
+import_torchvision()
 import timm, torch
 
 

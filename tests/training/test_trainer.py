@@ -115,7 +115,7 @@ def test_killed_between_and_inside_epochs_gives_the_same_bytes(architecture, set
     moments, codes, broken = random.Random(4), [], tmp_path / "broken"
     while codes[-1:] != [0]:
         (pid,) = forks.start(recipe, broken)
-        time.sleep(moments.uniform(0.3, 0.9) * usual)
+        time.sleep(moments.uniform(0.05, 0.45) * usual)  # the first training is the slowest: libraries warm up
         kill(pid)
         codes += forks.wait()
         assert len(codes) < 50
