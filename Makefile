@@ -8,7 +8,8 @@ demo: .venv/ready
 	$(BIN)/cosight demo
 
 test: .venv/ready-dev lint
-	$(BIN)/pytest -n 2 --dist loadfile
+	# two processes share the cores: threads of their libraries would only wait for each other
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: .venv/ready-dev
 	$(BIN)/pytest -n 2 -m slow

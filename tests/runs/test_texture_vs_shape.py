@@ -32,7 +32,7 @@ def timm_line(mirror):
 def run(mirror, tmp_path_factory):
     lines = [f"onnx:{mirror / 'weights' / 'imagenet-onnx' / name}.onnx" for name in SHAPE_BIAS]
     out = tmp_path_factory.mktemp("runs") / "run"
-    return evaluate(*lines, timm_line(mirror), on=mirror / "texture-vs-shape", out=out)
+    return evaluate(*lines, timm_line(mirror), on=mirror / "texture-vs-shape", out=out, threads=1)
 
 
 @pytest.fixture(scope="module")

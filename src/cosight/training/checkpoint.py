@@ -8,6 +8,7 @@ best ones, the optimiser's moments and where training is, written whole after ea
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -114,13 +115,9 @@ class Place:
         self.clear()
 
     def clear(self) -> None:
-        """Remove what is left of training: the state, and drafts in whose writing a process was killed."""
-        if not self._folder.is_dir():
-            return
-        for path in (*self._folder.glob(f".*{DRAFT}"), self._folder / _STATE):
-            path.unlink(missing_ok=True)
-        if not any(self._folder.iterdir()):  # whatever else is there is not ours
-            self._folder.rmdir()
+        """Remove what is left of training: the state, and whatever a process was writing when it was killed."""
+        if self._folder.is_dir():
+            shutil.rmtree(self._folder)
 
     def clear_drafts(self) -> None:
         """Remove drafts of a process that was killed."""
