@@ -42,17 +42,18 @@ def rows(run, mirror):
     return [row for row in scores.rows if row.measure == "error_consistency"]
 
 
-def test_every_model_answers_every_image(run):
-    counts = run.trials().frame.group_by("observer", "experiment").len()
-    assert counts.height == 8 * 3
-    assert set(counts["len"]) == {320, 160}
+@pytest.mark.parametrize("model", range(8))
+def test_every_model_answers_every_image(run, model):
+    mine = run.trials().frame.filter(pl.col("observer") == run.observers[model])
+    assert sorted(mine.group_by("experiment").len()["len"]) == [160, 160, 320]
 
 
+@pytest.mark.parametrize("model", range(8))
 @pytest.mark.parametrize("experiment", COMMON)
-def test_people_and_models_meet_on_the_same_images(rows, run, experiment):
-    met = [r for r in rows if r.observer in run.observers and (r.against or "").startswith("human:")]
+def test_people_and_models_meet_on_the_same_images(rows, run, experiment, model):
+    met = [r for r in rows if r.observer == run.observers[model] and (r.against or "").startswith("human:")]
     here = [row for row in met if row.group == f"experiment={experiment}"]
-    assert len(here) == 8 * 10
+    assert len(here) == 10
     assert {row.n for row in here} == {COMMON[experiment]}
 
 
@@ -67,14 +68,18 @@ def test_human_model_consistency_has_intervals_and_is_below_peoples_own(rows, ru
     assert all(row.high < people.value for row in cue)
 
 
-def test_shape_bias_is_the_known_one_within_sampling_error(run):
-    found = {row.observer: row for row in score(run.folder, measure=["shape_bias"], resamples=200).rows}
-    for name, known in SHAPE_BIAS.items():
-        row = found[f"onnx:{name}.onnx"]
-        # of a sample of a quarter of the images: the rest varies by sqrt(1 - 1/4) of what a new sample would
-        error = np.sqrt(known * (1 - known) / row.n * (1 - row.n / 1200))
-        assert row.low < row.value < row.high
-        assert abs(row.value - known) < 2.5 * error, name
+@pytest.fixture(scope="module")
+def biases(run):
+    return {row.observer: row for row in score(run.folder, measure=["shape_bias"], resamples=200).rows}
+
+
+@pytest.mark.parametrize(("name", "known"), SHAPE_BIAS.items())
+def test_shape_bias_is_the_known_one_within_sampling_error(biases, name, known):
+    row = biases[f"onnx:{name}.onnx"]
+    # of a sample of a quarter of the images: the rest varies by sqrt(1 - 1/4) of what a new sample would
+    error = np.sqrt(known * (1 - known) / row.n * (1 - row.n / 1200))
+    assert row.low < row.value < row.high
+    assert abs(row.value - known) < 2.5 * error
 
 
 def test_torch_and_onnx_agree_on_the_same_weights(run, mirror):
