@@ -2,6 +2,7 @@
 
 import json
 import math
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,39 +16,17 @@ from cosight.measures.misclassification import misclassification_agreement_matri
 from cosight.measures.uncertainty import pair_estimate
 from cosight.trials.reading import read
 
+_PARTS = (
+    *("abstaining", "corruptions", "distortions", "evaluating", "interval_coverage"),
+    *("lines", "making", "reading", "run"),
+)
+
 
 @pytest.fixture(scope="module")
 def perf():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(Path(__file__).parents[1])  # scripts beside the package, not part of it
-        from perf import (
-            abstaining,
-            corruptions,
-            distortions,
-            evaluating,
-            interval_coverage,
-            lines,
-            making,
-            reading,
-            run,
-        )
-
-        yield SimpleNamespace(
-            **{
-                m.__name__.removeprefix("perf."): m
-                for m in (
-                    abstaining,
-                    corruptions,
-                    distortions,
-                    evaluating,
-                    interval_coverage,
-                    lines,
-                    making,
-                    reading,
-                    run,
-                )
-            }
-        )
+        yield SimpleNamespace(**{name: import_module(f"perf.{name}") for name in _PARTS})
 
 
 @pytest.fixture(scope="module")

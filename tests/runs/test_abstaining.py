@@ -152,7 +152,7 @@ class TestBadInput:
         (tmp_path / "set").mkdir()
         (tmp_path / "set" / "images").symlink_to(split_set / "images")
         write_manifest(tmp_path / "set", pl.concat([twice, found.frame[125:126]]), {"settings": {}})
-        with pytest.raises(InvalidInput, match="share no image, got 1 of calibration"):
+        with pytest.raises(InvalidInput, match="splits must not share images, calibration and test"):
             evaluate(TINY, on=tmp_path / "set", out=tmp_path / "run", abstain=["sp"])
 
     def test_fewer_training_images_than_neighbours(self, split_set, in_workshop, tmp_path):

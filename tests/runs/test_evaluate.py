@@ -448,6 +448,12 @@ class TestProbesAreNotTrainedOnWhatIsShown:
             with pytest.raises(InvalidInput, match="must not be trained on images that are shown, 240"):
                 evaluate(TINY, on=on, out=tmp_path / "run", probe=probe)
 
+    def test_nor_on_stored_stimuli_that_have_sources(self, as_set, images, in_workshop, tmp_path):
+        found = read_set(as_set)
+        write_manifest(as_set, found.frame.with_columns(parent=pl.lit("elsewhere")), {"settings": {}})
+        with pytest.raises(InvalidInput, match="must not be trained on images that are shown, 240"):
+            evaluate(TINY, on=as_set, out=tmp_path / "run", probe=images)
+
     def test_nor_on_the_photos_that_stimuli_are_made_of(self, photos, in_workshop, tmp_path):
         with pytest.raises(InvalidInput, match="must not be trained on images that are shown, 6"):
             evaluate(TINY, on="laion-c", source=photos, out=tmp_path / "run", probe=photos)
@@ -539,6 +545,14 @@ class TestASet:
         with pytest.raises(InvalidInput, match=f"one truth, got cat for cat/{first.name} and dog for dog/other.png"):
             evaluate(TINY, on=few_images, out=tmp_path / "run")
         assert not (tmp_path / "run").exists()
+
+    def test_links_to_nothing_are_missing_files_not_one_picture(self, few_images, in_workshop, tmp_path):
+        for name in ("cat", "dog"):
+            (few_images / name / "gone.png").symlink_to(tmp_path / "nowhere")
+        with pytest.raises(InvalidInput, match=r"cat/gone\.png cannot be read"):
+            evaluate(TINY, on=few_images, out=tmp_path / "run")
+        done = evaluate(TINY, on=few_images, out=tmp_path / "run", on_error="skip")
+        assert sorted(done.skipped) == ["cat/gone.png", "dog/gone.png"]
 
     def test_folders_may_be_called_anything(self, few_images, cosight, in_workshop, tmp_path):
         odd = tmp_path / "odd [1] *ü"

@@ -22,7 +22,7 @@ from cosight.models.model import Answers, Model, probe_images
 from cosight.models.torch_models import TorchModel
 from cosight.runs.folder import RunFolder
 from cosight.runs.participants import Asked, Watch
-from cosight.runs.plan import LEARNT_FROM, Plan
+from cosight.runs.plan import Plan
 from cosight.stimuli.images import Floats
 from cosight.trials.mapping import LabelMap
 from cosight.trials.parquet import write_table
@@ -45,29 +45,14 @@ class Derived:
 
 
 def check_abstain(names: Sequence[str], stimuli: pl.DataFrame) -> tuple[str, ...]:
-    """The functions by their own names; refused where a set lacks the splits they need, or these share an image."""
+    """The functions by their own names; refused where a set lacks the splits that they need."""
     splits = set(stimuli["split"])
     entries = [abstention(name) for name in names]
     for entry in entries:
         if {"features", "labels"} & set(entry.needs):
             _need_split(splits, "train", f"{entry.name} learns from training images")
         _need_split(splits, "calibration", "abstention is scaled on images of its own")
-    if entries:
-        _check_apart(stimuli)
     return tuple(dict.fromkeys(entry.name for entry in entries))
-
-
-def _check_apart(stimuli: pl.DataFrame) -> None:
-    """What a function learns from or is scaled on is never what it is judged by."""
-    known = stimuli.filter(pl.col("stimulus").is_not_null())
-    test = set(known.filter(~pl.col("split").is_in(LEARNT_FROM).fill_null(False))["stimulus"])
-    for split in LEARNT_FROM:
-        shared = known.filter((pl.col("split") == split) & pl.col("stimulus").is_in(test))
-        if shared.height:
-            raise InvalidInput(
-                f"the splits of a set share no image, got {shared.height} of {split} that are trials too "
-                f"({shared['file'][0]}); build it again"
-            )
 
 
 def _need_split(splits: set[str], split: str, why: str) -> None:

@@ -18,10 +18,11 @@ from cosight.runs.plan import LEARNT_FROM, Plan
 from cosight.runs.shown import Shown, digests, on_the_way, stored
 from cosight.runs.work import OnError
 from cosight.stimuli.altering import Alteration, Alterations, every_alteration, with_resource
+from cosight.stimuli.build.checks import check_splits
 from cosight.stimuli.images import FileFormat
 from cosight.stimuli.prepare import preparation
 from cosight.stimuli.resources import tiles_beside
-from cosight.stimuli.sets import StimulusSet, read_set, sample
+from cosight.stimuli.sets import MISSING, StimulusSet, read_set, sample
 from cosight.trials.mapping import How
 from cosight.trials.spaces import LabelSpace, label_space, label_spaces, space_of
 
@@ -92,14 +93,20 @@ def _check_truths(shown: Shown) -> None:
     """The same picture under two truths makes a run that nobody can score: told before the first image is shown."""
     seen: dict[str, tuple[str, str]] = {}
     for file, truth, stamp in zip(shown.frame["file"], shown.frame["truth"], shown.stamps, strict=True):
+        if stamp == MISSING:  # no picture; that is told when it is its turn
+            continue
         other, its = seen.setdefault(stamp, (file, truth))
         if its != truth:
             raise InvalidInput(f"a picture has one truth, got {its} for {other} and {truth} for {file}; remove one")
 
 
 def _to_be_shown(found: StimulusSet, abstain: Sequence[str]) -> StimulusSet:
-    """Without abstention functions, the training and calibration images of a set are of no use here."""
+    """Without abstention functions, the training and calibration images of a set are of no use here.
+
+    With them, what is learnt from or scaled on must not be what is judged.
+    """
     if abstain:
+        check_splits(found)
         return found
     test = found.frame.filter(~pl.col("split").is_in(LEARNT_FROM).fill_null(False))
     return found if not test.height else replace(found, frame=test)
@@ -118,9 +125,10 @@ def training_plan(path: str | Path, plan: Plan) -> Plan:
 
 
 def _pictures(shown: Shown) -> set[str]:
-    """Digests of everything that is shown, and of the photos it is made of."""
-    parents = set(shown.frame["parent"].drop_nulls())
-    return parents | ({name for name in digests(shown) if name} if not parents else set())
+    """Digests of everything that is shown, and of the photos it is made of; those alone where it is made on the way."""
+    parents, known = (set(shown.frame[column].drop_nulls()) for column in ("parent", "stimulus"))
+    made_now = bool(parents) and not known
+    return parents | (set() if made_now else {name for name in digests(shown) if name})
 
 
 def _benchmark(on: str | Path, source: str | Path | None) -> Benchmark | None:

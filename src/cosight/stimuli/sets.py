@@ -33,6 +33,7 @@ from cosight.trials.model_vs_human import image_name
 
 __all__ = [
     "MANIFEST",
+    "MISSING",
     "SCHEMA",
     "SourceImage",
     "StimulusSet",
@@ -49,6 +50,7 @@ __all__ = [
 ]
 
 MANIFEST = "stimuli.parquet"
+MISSING = "missing"  # the stamp of a file that is not there
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "stimulus": pl.String,
     "file": pl.String,
@@ -146,8 +148,8 @@ def source_image(
 
 
 def file_stamp(path: Path) -> str:
-    """sha256 of a file's bytes; "missing" where there is none."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
+    """sha256 of a file's bytes; `MISSING` where there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else MISSING
 
 
 def read_set(path: str | Path) -> StimulusSet:
