@@ -75,7 +75,7 @@ def moments(make, image, seeds):
 @pytest.mark.parametrize(("kind", "seeds", "spread", "power"), [
     ("gaussian_noise", 20, 0.005, 0.08),
     ("shot_noise", 20, 0.005, 0.08),
-    ("impulse_noise", 20, 0.01, 0.08),
+    ("impulse_noise", 150, 0.01, 0.08),  # the peer draws it without a seed: enough draws that chance is no difference
     ("speckle_noise", 20, 0.01, 0.08),
     ("glass_blur", 12, 0.02, 0.1),
     ("motion_blur", 40, 0.03, 0.1),
