@@ -59,3 +59,58 @@ def cosight(capsys, monkeypatch):
         return Ended(int(ended.value.code or 0), printed.out, printed.err)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def simulated_observers():
+    """Trials of simulated people and two simulated models on 16 classes: `simulated_observers(stimuli=160, people=4)`.
+
+    Everybody sees a stimulus' difficulty with noise of their own; who finds it too hard often takes it for the class
+    it is easily taken for. The models find other stimuli hard than people do, "texture" more so.
+    """
+    import numpy as np
+    import polars as pl
+
+    from cosight.trials import label_spaces, make
+
+    space = label_spaces["model-vs-human-16"]
+
+    def simulate(*, people=6, stimuli=480, seed=0):
+        rng = np.random.default_rng(seed)
+        truth = rng.integers(0, 16, stimuli)
+        taken_for = (truth + rng.integers(1, 16, stimuli)) % 16
+        hard = rng.normal(size=(2, stimuli))  # for people; for models
+
+        def trials(name, kind, feel, likely):
+            anything = (truth + rng.integers(1, 16, stimuli)) % 16
+            wrong = np.where(rng.random(stimuli) < 0.5, likely, anything)
+            answer = np.where(feel, wrong, truth)
+            return pl.DataFrame(
+                {
+                    "observer": name,
+                    "kind": kind,
+                    "experiment": "simulated",
+                    "image": [f"{space.classes[t]}-{i:03d}.png" for i, t in enumerate(truth)],
+                    "condition": "0",
+                    "truth": [space.classes[t] for t in truth],
+                    "response": [space.classes[a] for a in answer],
+                    "session": "1",
+                    "trial": range(1, stimuli + 1),
+                }
+            )
+
+        frames = [
+            trials(
+                f"simulated:person-{index + 1}",
+                "simulated",
+                0.75 * hard[0] + 0.66 * rng.normal(size=stimuli) > rng.normal(0.7, 0.2),
+                taken_for,
+            )
+            for index in range(people)
+        ]
+        for name, share in (("shape", 0.7), ("texture", 0.15)):
+            feel = np.sqrt(share) * hard[0] + np.sqrt(1 - share) * hard[1] > 0.4
+            frames.append(trials(f"model:simulated-{name}", "model", feel, (taken_for + (name == "texture")) % 16))
+        return make(pl.concat(frames), space=space)
+
+    return simulate

@@ -10,16 +10,15 @@ import time
 import polars as pl
 import pytest
 
-from cosight.demo import simulate
 from cosight.trials import make, read, write
 
 COLUMNS = ["observer", "against", "measure", "group", "value", "low", "high", "n", "note", "seed"]
 
 
 @pytest.fixture
-def trials(tmp_path):
+def trials(tmp_path, simulated_observers):
     path = tmp_path / "trials.parquet"
-    write(simulate(people=4, stimuli=160), path)
+    write(simulated_observers(people=4, stimuli=160), path)
     return path
 
 
@@ -127,12 +126,6 @@ def test_show_counts(cosight, trials):
     out = cosight("trials", "show", trials).out
     assert out.startswith("960 trials, 6 observers, 1 experiments; label space model-vs-human-16")
     assert json.loads(cosight("trials", "show", trials, "--json").out)["observers"][0]["trials"] == 160
-
-
-def test_demo_writes_trials_and_calls_them_simulated(cosight, tmp_path):
-    done = cosight("demo", "--out", tmp_path / "d")
-    assert "every observer here is simulated" in done.err
-    assert set(read(tmp_path / "d" / "trials.parquet").frame["kind"].unique()) == {"simulated", "model"}
 
 
 @pytest.mark.parametrize("options", ["", "--json"])

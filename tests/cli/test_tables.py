@@ -8,7 +8,8 @@ import sys
 import pytest
 
 import cosight as package
-from cosight.cli.tables import _group_name, console, number_text, print_comparison, print_scores, short_name
+from cosight.cli.tables import console, print_comparison, print_scores
+from cosight.reports.grids import _group_name, number_text, short_name
 from cosight.scoring.rows import Row
 from tests.scoring.made import answered, row_of, trials
 

@@ -63,6 +63,7 @@ SHARED = {  # what belongs to the stimuli, one array or several
     "truth": lambda rng: (_classes(rng),),
 }
 KNOWN = {  # tuples a builder has been thought through for; their arrays fit together
+    ("abstention",),
     ("abstention", "correctness"),
     ("correctness",),
     ("counts",),

@@ -222,6 +222,22 @@ def test_risk_and_coverage_by_abstention_or_by_the_highest_probability():
         check(row_of(found, "model:0", None, "risk_coverage"), risk_coverage(doubt, right).value, samples)
 
 
+def test_mean_abstention_of_each_observer_and_over_seeds():
+    base = told(answered(observers(models=2), conditions={"e": ("0",)}, stimuli=25), abstain=True)
+    names = {"model:0": "model:a@1#sp", "model:1": "model:a@2#sp"}
+    rows = [{**r, "observer": names[r["observer"]]} for r in base]
+    found = cosight.score(trials(rows, REFUSING), measure=["mean_abstention"], resamples=RESAMPLES, seed=SEED)
+    weights = draw_stimuli(np.ones(25), RESAMPLES, stream(SEED, "stimuli", "()"))
+    doubt = {name: np.array([r["abstention"] for r in rows if r["observer"] == name]) for name in names.values()}
+    samples = {name: weights @ values / weights.sum(axis=1) for name, values in doubt.items()}
+    for name, values in doubt.items():
+        check(row_of(found, name, None, "mean_abstention"), values.mean(), samples[name])
+    both = np.mean(list(samples.values()), axis=0)
+    check(row_of(found, "model:a#sp", None, "mean_abstention"), np.mean(list(doubt.values())), both)
+    spread = row_of(found, "model:a#sp", None, "mean_abstention.sd_over_seeds")
+    assert spread.value == pytest.approx(np.std([values.mean() for values in doubt.values()], ddof=1))
+
+
 # ------------------------------------------------------------------------------------------------------- reliability
 
 

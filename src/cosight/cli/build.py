@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from cosight.errors import InvalidInput
 if TYPE_CHECKING:
     from cosight.models import TorchModel
     from cosight.stimuli.build.building import Built
+    from cosight.stimuli.build.photos import Photos
 
 __all__ = ["app"]
 
@@ -32,6 +34,10 @@ CountsText = Annotated[
 Closed = Annotated[bool, typer.Option("--closed", help="Also make the closed test set.")]
 Humans = Annotated[
     Path | None, typer.Option(help="Trials of people: their answers become the gold labels of Uncertain images.")
+]
+CuratedLists = Annotated[
+    list[Path] | None,
+    typer.Option("--curated", help="Leave out source images that this list rejects (several: once each)."),
 ]
 Sheet = Annotated[Path | None, typer.Option(help="Also write a contact sheet (.png, .jpg): categories down.")]
 
@@ -68,6 +74,7 @@ def visalign(
     attackers: Annotated[
         list[str] | None, typer.Option("--attackers", help="Models to attack for category 3 (several: once each).")
     ] = None,
+    curated: CuratedLists = None,
     counts: CountsText = "",
     size: Annotated[int, typer.Option(min=32, help="Side of the images in pixels.")] = 224,
     seed: Seed = 0,
@@ -78,13 +85,12 @@ def visalign(
 ) -> None:
     """Build VisAlign's categories from photos. Look at each image before people see it."""
     from cosight.stimuli.build.categories import SPLITS, TESTED, counts_of
-    from cosight.stimuli.build.photos import photos_in
     from cosight.stimuli.build.visalign import VisAlign, build_visalign
 
     _check_sheet(sheet, out)
     given = {"photos": photos, "others": others, "near": near, "renditions": renditions, "backgrounds": backgrounds}
     builder = VisAlign(
-        {name: photos_in(folder) for name, folder in given.items() if folder is not None},
+        _sources({name: folder for name, folder in given.items() if folder is not None}, curated or []),
         counts_of(counts),
         splits=TESTED if closed else SPLITS[1:-1],
         seed=seed,
@@ -129,6 +135,21 @@ def public(
 
     made = import_public(source, out, labels=labels)
     typer.echo(f"{len(made.stimuli)} stimuli: {out}")
+
+
+def _sources(folders: Mapping[str, Path], lists: Sequence[Path]) -> dict[str, Photos]:
+    """Photos by use without the rejected ones; says how many were left out, and which were not there."""
+    from cosight.stimuli.build.curation import read_curated
+    from cosight.stimuli.build.photos import photos_in
+
+    curated = read_curated(lists) if lists else None
+    found = {name: photos_in(folder, curated=curated) for name, folder in folders.items()}
+    if curated is not None:
+        out = [digest for photos in found.values() for digest in photos.left_out]
+        missing = curated.not_in(out)
+        lost = f"; {len(missing)} were not found: {', '.join(missing)}" if missing else ""
+        notify((f"{len(set(out))} of {len(curated.rejected)} rejected images left out{lost}",))
+    return found
 
 
 @cache

@@ -162,6 +162,10 @@ from cosight.measures.power import (
     trials_for_misclassification,
     trials_to_tell_apart,
 )
+from cosight.measures.refusal import (
+    MeanAbstention,
+    mean_abstention,
+)
 from cosight.measures.reliability import (
     Action,
     ActionCounts,
@@ -243,6 +247,7 @@ __all__ = [
     "LabelEntropy",
     "Level",
     "Majority",
+    "MeanAbstention",
     "Measure",
     "Midpoint",
     "MisclassificationAgreement",
@@ -312,6 +317,7 @@ __all__ = [
     "linear_cka",
     "linear_cka_matrix",
     "majority",
+    "mean_abstention",
     "mean_over_pairs",
     "mean_with_interval",
     "measures",

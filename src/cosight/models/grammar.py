@@ -22,10 +22,11 @@ __all__ = ["ModelSpec", "ensemble_of", "parse"]
 
 _OPTION = re.compile(r",(?=[A-Za-z_]\w*=)", re.ASCII)
 _MEMBER = re.compile(r"\+(?=\[|[A-Za-z_]\w*:)", re.ASCII)
-_ENSEMBLE = "ensemble"
+_ENSEMBLE, _OWN = "ensemble", "cosight"
 _FILE_SOURCES = ("onnx", "trials")  # whose names are files
 _FILE_KEYS = ("checkpoint", "classes", "templates")
 _WORKING_KEYS = ("threads",)  # how the work is done: no part of who answers
+_TRAINED = re.compile(r"(.+@\d+)\.safetensors")  # as training names what it leaves: NAME@SEED
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SHAPE = "a model is named source:name[,key=value...]"
 
@@ -58,12 +59,19 @@ class ModelSpec:
 
     @property
     def label(self) -> str:
-        """The observer's name: the same on every machine, so files are named without their folders."""
+        """The observer's name: the same on every machine, so files are named without their folders.
+
+        >>> parse("cosight:vit-small,checkpoint=networks/vit-small@45.safetensors").label
+        'cosight:vit-small@45'
+        """
         kept = [(key, value) for key, value in self.options if key not in _WORKING_KEYS]
         short = tuple((key, Path(value).name if key in _FILE_KEYS else value) for key, value in kept)
         if self.source == _ENSEMBLE:
             return str(ModelSpec(_ENSEMBLE, _joined([member.label for member in self.members]), short))
         name = Path(self.name).name if self.source in _FILE_SOURCES else self.name
+        if self.source == _OWN and (trained := _TRAINED.fullmatch(dict(short).get("checkpoint", ""))):
+            rest = tuple(pair for pair in short if pair[0] != "checkpoint")
+            return str(ModelSpec(self.source, trained[1], rest))
         return str(ModelSpec(self.source, name or self.name, short))
 
     @property

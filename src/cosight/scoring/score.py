@@ -40,6 +40,7 @@ from cosight.scoring.gold import (
 from cosight.scoring.gold_distances import gold_block
 from cosight.scoring.outputs import Outputs
 from cosight.scoring.rows import Row, Scores, group_text, settings_of
+from cosight.scoring.seeds import with_seed_means
 from cosight.scoring.solo import solo_block
 from cosight.scoring.visalign import HELLINGER, TABLES, visalign_rows
 from cosight.trials.cues import texture_codes
@@ -48,9 +49,9 @@ from cosight.trials.reading import read
 from cosight.trials.spaces import LabelSpace
 from cosight.trials.table import Trials
 
-__all__ = ["score"]
+__all__ = ["ABSTENTION", "score"]
 
-_ENTROPY = "label_entropy"
+_ENTROPY, ABSTENTION = "label_entropy", "mean_abstention"
 _DEFAULT = ("accuracy", "response_entropy", "shape_bias", "fleiss_kappa", "hellinger", _ENTROPY, RISK, RELIABILITY)
 
 
@@ -175,6 +176,7 @@ class _Job:
             **dict.fromkeys(distance_items, "" if common.any() or self.held else near),
             **dict.fromkeys(AGREEMENT, "" if several else "several people's answers to the same stimuli"),
             _ENTROPY: "" if sure else "probabilities",
+            ABSTENTION: "" if refuses else "abstention; evaluate with --abstain",
             RISK: "" if sure or refuses else "probabilities or abstention",
             RELIABILITY: reliability_lacks(self.outputs, self.gold),
         }
@@ -228,6 +230,8 @@ class _Job:
             blocks.append(gold_block(drawn, self.outputs, self.gold, far))
         if _ENTROPY in names:
             blocks += self._entropies(drawn)
+        if ABSTENTION in names:
+            blocks += self._abstentions(drawn)
         if RISK in names:
             blocks += risk_blocks(drawn, self.outputs)
         rows: list[Row] = []
@@ -248,6 +252,13 @@ class _Job:
             if self.outputs.has_probabilities(i)
         }
         return [_item_block(drawn, _ENTROPY, items)] if items else []
+
+    def _abstentions(self, drawn: Draw) -> list[Block]:
+        """How ready each observer is to refuse, and the mean over seeds."""
+        rows = zip(drawn.names, drawn.observers.tolist(), strict=True)
+        items = {name: self.outputs.abstentions(i, drawn.cell.columns) for name, i in rows}
+        known = {name: values for name, values in items.items() if not np.isnan(values).all()}
+        return [with_seed_means(_item_block(drawn, ABSTENTION, known))] if known else []
 
 
 def _item_block(drawn: Draw, measure: str, items: dict[str, FloatArray]) -> Block:

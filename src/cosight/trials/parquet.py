@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from cosight.errors import InvalidInput
@@ -30,10 +31,26 @@ def _recognises(path: Path, head: bytes) -> bool:
 
 
 def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
-    return concat([_read_file(path, space) for path in paths])
+    """All files as one table; those of one label space, such as a run's many, are checked together."""
+    parts = [_part(path, space) for path in paths]
+    alike: dict[tuple[str, ...] | None, list[_Part]] = {}
+    for part in parts:
+        alike.setdefault(None if part.space is None else part.space.answers, []).append(part)
+    return concat([_together(group) for group in alike.values()])
 
 
-def _read_file(path: Path, declared: LabelSpace | None) -> Trials:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one file holds."""
+
+    path: Path
+    frame: pl.DataFrame
+    space: LabelSpace | None
+    sources: tuple[dict[str, Any], ...]
+    notices: tuple[str, ...]
+
+
+def _part(path: Path, declared: LabelSpace | None) -> _Part:
     try:
         frame = pl.read_parquet(path, glob=False)
         about = _about(path)
@@ -41,11 +58,29 @@ def _read_file(path: Path, declared: LabelSpace | None) -> Trials:
         raise InvalidInput(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from error
     if about.get("version", _VERSION) > _VERSION:
         raise InvalidInput(f"{path}: written by a newer cosight (table version {about['version']}); update cosight")
-    space, known = declared or _space(about.get("space")), _known(path.with_name(OBSERVERS_FILE))
     more = [name for name in frame.columns if name not in SCHEMA]
-    notices = [f"{path}: columns that a trial does not have were left out: {', '.join(more)}"] if more else []
-    sources = about.get("sources", ())
-    return make(frame, source=str(path), space=space, observers=known, sources=sources, notices=notices)
+    notices = (f"{path}: columns that a trial does not have were left out: {', '.join(more)}",) if more else ()
+    typed = frame if frame.schema == SCHEMA else make(frame, source=str(path)).frame
+    return _Part(path, typed, declared or _space(about.get("space")), tuple(about.get("sources", ())), notices)
+
+
+def _together(parts: Sequence[_Part]) -> Trials:
+    ends = np.cumsum([part.frame.height for part in parts])
+
+    def locate(row: int) -> str:
+        place = int(np.searchsorted(ends, row, side="right"))
+        return f"{parts[place].path}, row {row - int(ends[place]) + parts[place].frame.height + 1}"
+
+    folders = dict.fromkeys(part.path.parent for part in parts)
+    known = [found for folder in folders if (found := _known(folder / OBSERVERS_FILE)) is not None]
+    return make(
+        pl.concat([part.frame for part in parts]),
+        locate=locate,
+        space=parts[0].space,
+        observers=pl.concat(known).unique("observer", maintain_order=True) if known else None,
+        sources=[source for part in parts for source in part.sources],
+        notices=[notice for part in parts for notice in part.notices],
+    )
 
 
 def _known(beside: Path) -> pl.DataFrame | None:

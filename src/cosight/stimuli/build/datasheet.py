@@ -30,12 +30,13 @@ class Origin:
     about: str = ""
 
 
-def origin_of(folder: Path, *, used_for: str) -> Origin:
-    """A source folder; its licence is the first line of a licence file in it."""
+def origin_of(folder: Path, *, used_for: str, rejected: int = 0) -> Origin:
+    """A source folder, without the images that curators `rejected`; its licence is the first line of a licence file."""
     found = next((folder / name for name in _LICENCES if (folder / name).is_file()), None)
     lines = found.read_text(encoding="utf-8", errors="replace").split("\n") if found else []
     stated = next((line.strip("# ").strip() for line in lines if line.strip("# ").strip()), _UNKNOWN)
-    return Origin(folder.resolve().name, used_for, stated)
+    about = f"{rejected} images left out, rejected by curators" if rejected else ""
+    return Origin(folder.resolve().name, used_for, stated, about)
 
 
 def datasheet(

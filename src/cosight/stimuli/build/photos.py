@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from cosight.errors import InvalidInput
+from cosight.stimuli.build.curation import Curated
 from cosight.stimuli.build.sources import Pool
 from cosight.stimuli.prepare import Preparation
 from cosight.stimuli.sets import SourceImage, StimulusSet, read_set, source_image
 from cosight.trials.spaces import LabelSpace
 
-__all__ = ["Photos", "photos_in"]
+__all__ = ["Photos", "left_out_of", "photos_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +27,7 @@ class Photos:
     """Images of one folder or set; masks that lie beside them are no photos. `photos_in` makes one."""
 
     stimuli: StimulusSet
+    left_out: tuple[str, ...] = ()  # digests of those that curators rejected, in order
 
     @property
     def folder(self) -> Path:
@@ -59,10 +66,32 @@ class Photos:
         return source_image(self.stimuli, file, prepare, expected=row["stimulus"])
 
 
-def photos_in(folder: str | Path) -> Photos:
-    """The photos of a stimulus set or of a folder of images."""
+def photos_in(folder: str | Path, *, curated: Curated | None = None) -> Photos:
+    """The photos of a stimulus set or of a folder of images, without those that curators rejected."""
     stimuli = read_set(folder)
     frame = stimuli.frame.filter(~pl.col("file").str.ends_with(".mask.png"))
     if not frame.height:
         raise InvalidInput(f"a source folder holds photos, {folder} has only masks; name another")
-    return Photos(StimulusSet(stimuli.root, frame, stimuli.facts))
+    photos = Photos(StimulusSet(stimuli.root, frame, stimuli.facts))
+    return photos if curated is None else _without_rejected(photos, curated)
+
+
+def _without_rejected(photos: Photos, curated: Curated) -> Photos:
+    """Every photo is read: what was rejected is known by its pixels, whatever the file is called now."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and hashing leave the interpreter free
+        digests = list(pool.map(lambda file: photos.read(file, None).digest, photos.files))
+    kept = [digest not in curated.rejected for digest in digests]
+    if not any(kept):
+        raise InvalidInput(f"curators rejected every photo of {photos.folder}; name another folder or another list")
+    stimuli = StimulusSet(photos.folder, photos.stimuli.frame.filter(kept), photos.stimuli.facts)
+    return Photos(stimuli, tuple(sorted({name for name in digests if name in curated.rejected})))
+
+
+def left_out_of(folders: Mapping[str, Photos]) -> dict[str, Any]:
+    """What a builder's settings say of rejected images: how many of each folder, and which, as a digest."""
+    told = {
+        name: {"images": len(photos.left_out), "digest": sha256("+".join(photos.left_out).encode()).hexdigest()}
+        for name, photos in folders.items()
+        if photos.left_out
+    }
+    return {"left_out": told} if told else {}

@@ -16,7 +16,7 @@ from cosight.stimuli.attacks import Classifier
 from cosight.stimuli.build.building import Built, Drawn, Slot, Unfit, built
 from cosight.stimuli.build.categories import TESTED, Counts, one_hot, truth_of
 from cosight.stimuli.build.datasheet import origin_of
-from cosight.stimuli.build.photos import Photos
+from cosight.stimuli.build.photos import Photos, left_out_of
 from cosight.stimuli.build.shots import (
     BACKGROUNDS,
     SOURCES,
@@ -86,8 +86,9 @@ class VisAlign:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Labels, counts, seed, size and attackers."""
+        """Labels, counts, seed, size and attackers; rejected photos where there are some."""
         told = {"labels": _SPACE.name, "counts": self.counts.words, "seed": self.seed}
+        told |= left_out_of(self.folders_by_use)
         return {**told, "side": self.side, "attackers": [self._identity(name) for name in self.attackers]}
 
     @property
@@ -200,8 +201,9 @@ class VisAlignDistractors:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Labels, count, seed and size."""
-        return {"labels": _SPACE.name, "distractors": self.count, "seed": self.seed, "side": self.side}
+        """Labels, count, seed and size; rejected photos where there are some."""
+        told = {"labels": _SPACE.name, "distractors": self.count, "seed": self.seed, "side": self.side}
+        return {**told, **left_out_of({"others": self.others})}
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -249,7 +251,10 @@ def build_visalign(
         out,
         distractors=distractors,
         title="VisAlign's eight categories",
-        origins=[origin_of(photos.folder, used_for=_USED_FOR[name]) for name, photos in given.items()],
+        origins=[
+            origin_of(photos.folder, used_for=_USED_FOR[name], rejected=len(photos.left_out))
+            for name, photos in given.items()
+        ],
         gold=_GOLD,
         workers=workers,
         progress=progress,

@@ -13,7 +13,7 @@ import numpy as np
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.build.building import Drawn, Slot
-from cosight.stimuli.build.categories import TESTED, Counts, one_hot, truth_of
+from cosight.stimuli.build.categories import CATEGORIES, TESTED, Counts, one_hot, truth_of
 from cosight.stimuli.build.digits.drawing import clean_digit, corrupted_picture, drawn
 from cosight.stimuli.build.digits.ink import handwriting
 from cosight.stimuli.build.digits.linear import LinearClassifier, fitted
@@ -98,7 +98,8 @@ class Digits:
         truth = truth_of(category, candidate.original or "")
         gold = self._gold(candidate, pixels, truth) if category == 8 else {"gold": one_hot(truth, _SPACE)}
         told = {**parameters, "gold": "simulated"} if category == 8 else parameters
-        facts = {"condition": candidate.kind, "kind": candidate.kind, "level": candidate.severity, "truth": truth}
+        shows = CATEGORIES[6].word if category == 6 else candidate.kind  # letters are in 4 too
+        facts = {"condition": shows, "kind": candidate.kind, "level": candidate.severity, "truth": truth}
         facts |= {"original": candidate.original, "parent": parent, "seed": seed}
         return Drawn(pixels, {**facts, **gold, "parameters": json.dumps(told, sort_keys=True)})
 

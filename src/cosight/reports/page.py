@@ -1,0 +1,69 @@
+"""A static page: words, tables and figures, in one folder that can be opened, sent or served as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from cosight.reports.grids import Grid, Line
+from cosight.trials.files import new_file
+
+__all__ = ["Figure", "Page", "Section", "Table", "write_page"]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture beside the page, by its file's name, what it shows (for those who cannot see it) and a caption."""
+
+    file: str
+    shows: str
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A grid with a caption; lines below say more."""
+
+    grid: Grid
+    caption: str
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading, paragraphs, then tables and figures."""
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    parts: tuple[Table | Figure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page; `facts` are what it was made from, in pairs."""
+
+    title: str
+    lead: str
+    sections: tuple[Section, ...]
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+def write_page(page: Page, folder: Path) -> Path:
+    """Write `folder/index.html`, whole or not at all. Everything that is data is escaped."""
+    from jinja2 import Environment, StrictUndefined
+
+    text = (files("cosight.reports") / "templates" / "page.html").read_text(encoding="utf-8")
+    style = (files("cosight.reports") / "templates" / "page.css").read_text(encoding="utf-8")
+    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    shown = template.from_string(text).render(page=page, style=style, starts=_starts)
+    path = folder / "index.html"
+    with new_file(path) as draft:
+        draft.write_text(shown, encoding="utf-8")
+    return path
+
+
+def _starts(grid: Grid) -> list[tuple[Line, bool]]:
+    """Each line, and whether it begins a section."""
+    before = [None, *(line.section for line in grid.lines)]
+    return [(line, line.section != last) for line, last in zip(grid.lines, before, strict=False)]

@@ -1,0 +1,98 @@
+"""Tasks beside a manifest: written, read, refused, and made from inverted representations."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from cosight.errors import InvalidInput
+from cosight.stimuli.sets import as_frame, read_set, write_manifest
+from cosight.stimuli.tasks import TASKS, Task, clustering_tasks, read_tasks, two_alternative_tasks, write_tasks
+
+
+def inverted(root, targets=10, results=2):
+    """A manifest of targets, seeds, and results made from both; tasks need no pixels."""
+    rows = [{"stimulus": f"t{i}", "file": f"t{i}.png"} for i in range(targets)]
+    for i in range(targets):
+        for j in range(results):
+            told = json.dumps({"seed_stimulus": f"s{i}{j}"})
+            rows.append({"stimulus": f"s{i}{j}", "file": f"s{i}{j}.png"})
+            rows.append({"stimulus": f"r{i}{j}", "file": f"r{i}{j}.png", "parent": f"t{i}", "parameters": told})
+    root.mkdir(exist_ok=True)
+    write_manifest(root, as_frame(rows), {"settings": {}})
+    return read_set(root)
+
+
+def test_every_result_is_a_query_between_its_target_and_its_seed(tmp_path):
+    """Nanda et al. 2021, 2.4: 100 targets with two seeds each give 200 queries."""
+    tasks = two_alternative_tasks(inverted(tmp_path / "set", targets=100))
+    assert len(tasks) == len({task.task for task in tasks}) == 200
+    one = next(task for task in tasks if task.queries == ("r71",))
+    assert (one.options, one.targets) == (("t7", "s71"), ("t7",))
+
+
+def test_panels_of_three_targets_with_two_results_each(tmp_path):
+    """100 targets make 33 panels and 198 queries; one target is left over."""
+    stimuli = inverted(tmp_path / "set", targets=100)
+    panels = clustering_tasks(stimuli, seed=3)
+    assert (len(panels), sum(len(panel.queries) for panel in panels)) == (33, 198)
+    assert len({option for panel in panels for option in panel.options}) == 99
+    assert all(f"t{query[1:-1]}" == target for p in panels for query, target in zip(p.queries, p.targets, strict=True))
+    assert clustering_tasks(stimuli, seed=3) == panels != clustering_tasks(stimuli, seed=4)
+    assert {len(panel.options) for panel in clustering_tasks(stimuli, panels_of=5)} == {5}
+
+
+def test_what_is_written_is_read(tmp_path):
+    stimuli = inverted(tmp_path / "set", targets=3)
+    tasks = (*two_alternative_tasks(stimuli), *clustering_tasks(stimuli))
+    tasks = (replace(tasks[0], parameters={"model": "résnet", "steps": 5}), *tasks[1:])
+    write_tasks(stimuli.root, tasks)
+    assert read_tasks(stimuli.root) == tasks
+    write_tasks(stimuli.root, ())
+    assert read_tasks(stimuli.root) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"kind": "3afc"}, "2afc or cluster"),
+        ({"queries": ("a", "b")}, "one query and two options"),
+        ({"options": ("t0", "t1", "t2")}, "one query and two options"),
+        ({"options": ("t0", "t0")}, "different options"),
+        ({"targets": ("r00",)}, "one of the options"),
+        ({"targets": ()}, "one of the options"),
+        ({"kind": "cluster", "queries": (), "targets": ()}, "queries"),
+    ],
+)
+def test_what_is_no_task_is_refused(change, words):
+    with pytest.raises(InvalidInput, match=words):
+        replace(Task("x", "2afc", ("r00",), ("t0", "s00"), ("t0",)), **change)
+
+
+def test_tasks_about_other_stimuli_or_twice_are_refused(tmp_path):
+    stimuli = inverted(tmp_path / "set", targets=3)
+    tasks = two_alternative_tasks(stimuli)
+    with pytest.raises(InvalidInput, match="different names"):
+        write_tasks(stimuli.root, [tasks[0], tasks[0]])
+    with pytest.raises(InvalidInput, match="names strange"):
+        write_tasks(stimuli.root, [replace(tasks[0], queries=("strange",))])
+    assert not (stimuli.root / TASKS).exists()
+
+
+def test_sets_without_tasks_say_so(tmp_path):
+    stimuli = inverted(tmp_path / "set", targets=2)
+    with pytest.raises(InvalidInput, match="has none"):
+        read_tasks(stimuli.root)
+    with pytest.raises(InvalidInput, match="needs 3 targets"):
+        clustering_tasks(stimuli)
+    with pytest.raises(InvalidInput, match="two targets or more"):
+        clustering_tasks(stimuli, panels_of=1)
+    bare = replace(stimuli, frame=stimuli.frame.with_columns(parent=pl.lit(None, dtype=pl.String)))
+    with pytest.raises(InvalidInput, match="has none"):
+        two_alternative_tasks(bare)
+    (stimuli.root / TASKS).write_bytes(b"no parquet")
+    with pytest.raises(InvalidInput, match="write it again"):
+        read_tasks(stimuli.root)
