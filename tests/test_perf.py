@@ -18,7 +18,7 @@ from cosight.trials.reading import read
 
 _PARTS = (
     *("abstaining", "corruptions", "distortions", "evaluating", "interval_coverage"),
-    *("lines", "making", "reading", "run"),
+    *("lines", "making", "reading", "run", "scoring", "serving"),
 )
 
 
@@ -107,7 +107,8 @@ def test_memory_is_that_of_a_process_of_its_own(perf, files):
 def test_the_command_prints_json_and_fails_on_a_missed_limit(perf, monkeypatch, capsys):
     line = perf.lines.Line("slow", "peer", 4.0, 1.0, 3, faster=False)
     monkeypatch.setattr(perf.lines, "lines", lambda size: [line])
-    for part in (perf.reading, perf.corruptions, perf.distortions, perf.making, perf.evaluating, perf.abstaining):
+    for name in set(_PARTS) - {"lines", "run", "interval_coverage"}:
+        part = getattr(perf, name)
         monkeypatch.setattr(part, "lines", lambda size: [])
     monkeypatch.setattr("os.environ", {})
     monkeypatch.setattr("sys.path", [])
@@ -140,6 +141,15 @@ def test_every_abstention_line_is_measured(perf):
     assert len(found) == 6
     assert all(line.ours > 0 and line.theirs > 0 for line in found if line.unit == "s")
     assert {line.unit for line in found} == {"s", "MB"}
+
+
+def test_the_table_is_measured_beside_a_loop_of_the_same_distances(perf):
+    [line] = perf.scoring.lines(perf.scoring.Size(2, 2, 20, 2))
+    assert line.ours > 0
+    assert line.theirs > 0
+    gold, given = np.eye(3)[[0, 1] * 8], np.full((1, 16, 3), 1 / 3)
+    means = perf.scoring._resampled_means(gold, np.repeat(np.arange(1, 9), 2), given, 4)
+    assert means == pytest.approx(np.full((4, 1, 8), np.sqrt(1 - np.sqrt(1 / 3))))  # Hellinger: 1 - sum sqrt(p q)
 
 
 def test_the_loops_beside_evaluate_give_its_answers(perf, tmp_path):

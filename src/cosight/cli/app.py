@@ -11,7 +11,7 @@ import sys
 import typer
 from typer.exceptions import Abort, TyperException
 
-from cosight.cli import build, run, stimuli, trials
+from cosight.cli import build, run, stimuli, study, trials
 from cosight.cli.compare import compare
 from cosight.cli.demo import demo
 from cosight.cli.evaluate import evaluate
@@ -25,7 +25,6 @@ __all__ = ["app", "main"]
 
 # module -> the extra that installs it
 _EXTRAS = {
-    "PIL": "stimuli",
     "cv2": "stimuli",
     "numba": "stimuli",
     "torch": "models",
@@ -37,6 +36,9 @@ _EXTRAS = {
     "ray": "ray",
     "lightly": "train",
     "open_clip": "clip",
+    "matplotlib": "demo",
+    "psycopg": "postgres",
+    "playwright": "browser",
 }
 
 app = typer.Typer(
@@ -59,6 +61,7 @@ app.add_typer(build.app, name="build")
 app.add_typer(run.app, name="run")
 app.add_typer(trials.app, name="trials")
 app.add_typer(stimuli.app, name="stimuli")
+app.add_typer(study.app, name="study")
 
 
 @app.callback(invoke_without_command=True)

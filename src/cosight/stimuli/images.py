@@ -11,7 +11,6 @@ import warnings
 from pathlib import Path
 from typing import Any, Literal
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
@@ -51,13 +50,6 @@ _DECODERS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")  # no others: E
 _GREY_MODES = ("1", "L", "LA", "La")
 _COLOUR_MODES = ("RGB", "P", "RGBA", "RGBa", "PA")
 _NOT_RGB = ("CMYK", "YCbCr", "LAB", "HSV")
-_SETTINGS: dict[FileFormat, list[int]] = {
-    "png": [cv2.IMWRITE_PNG_COMPRESSION, 3],
-    "jpeg": [
-        *(cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY),
-        *(cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444),
-    ],
-}
 
 
 def checked(image: Image | Pillow.Image, *, smallest: int = SMALLEST) -> Image:
@@ -113,6 +105,8 @@ def _rounded(floats: Floats) -> Bytes:
 
     Scaling to bytes this way takes half the time of a multiplication, but it takes the magnitude of what is negative.
     """
+    import cv2
+
     values: Bytes = cv2.convertScaleAbs(cv2.max(floats, 0.0), alpha=255.0)  # type: ignore[call-overload,assignment]
     return values.reshape(floats.shape)  # OpenCV drops a last axis of one
 
@@ -212,13 +206,22 @@ def _without_alpha(picture: Pillow.Image, name: str) -> Pillow.Image:
 
 def encode(image: Bytes, format: FileFormat) -> bytes:  # noqa: A002 (the option's name)
     """The file's bytes: PNG without loss, or JPEG of quality 100 with full colour resolution."""
+    import cv2  # here and not above: who only reads images, a study say, does without OpenCV
+
     if image.dtype != np.uint8:
         raise InvalidInput(f"a file holds 8-bit pixels, got {image.dtype}; convert them with as_bytes first")
-    if format not in _SETTINGS:
-        raise InvalidInput(f"the format must be {' or '.join(_SETTINGS)}, got {format}")
+    settings: dict[FileFormat, list[int]] = {
+        "png": [cv2.IMWRITE_PNG_COMPRESSION, 3],
+        "jpeg": [
+            *(cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY),
+            *(cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444),
+        ],
+    }
+    if format not in settings:
+        raise InvalidInput(f"the format must be {' or '.join(settings)}, got {format}")
     flat = np.ascontiguousarray(_without_single_channel(image))
     order = cv2.cvtColor(flat, cv2.COLOR_RGB2BGR) if flat.ndim == 3 else flat
-    done, data = cv2.imencode(f".{format}", order, _SETTINGS[format])
+    done, data = cv2.imencode(f".{format}", order, settings[format])
     if not done:
         raise InvalidInput(f"OpenCV could not write {image.shape} pixels as {format}")
     return data.tobytes()

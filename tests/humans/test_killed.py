@@ -1,0 +1,59 @@
+"""`kill -9` of the server in the middle: whatever was acknowledged is there, and everybody can go on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import sqlalchemy as sa
+
+from cosight.humans.design import read_study
+from cosight.humans.store import Store
+from cosight.humans.tables import showings
+
+
+def stored(folder, url=None):
+    study = read_study(folder)
+    store = Store.open(study, url)
+    query = sa.select(showings.c.trial, showings.c.response).where(showings.c.received.is_not(None))
+    found = {row.trial: row.response.strip('"') for row in store.read(lambda c: c.execute(query).all())}
+    store.close()
+    return found
+
+
+async def go_on(crowds, port, tokens):
+    """Everyone comes back with their token and answers what is left."""
+    visitors = [crowds.Visitor(port, token) for token in tokens]
+
+    async def rest(visitor):
+        for trial in await visitor.trials():
+            await visitor.answer(trial["trial"], "zebra")
+        status, _ = await visitor.ask("POST", "/api/finish")
+        visitor.close()
+        return status
+
+    return await asyncio.gather(*map(rest, visitors))
+
+
+def test_every_acknowledged_answer_survives(crowds, tmp_path):
+    """40 people answer as fast as they can; the server dies when so many answers have been acknowledged."""
+    size, after = crowds.Size(participants=40, answers=8, seconds=0.0), 60
+    folder = crowds.write_study(tmp_path, participants=size.participants, images=size.answers)
+    with crowds.served(folder) as server:
+
+        def kill(crowd):
+            if len(crowd.acknowledged) == after:
+                os.kill(server.process.pid, signal.SIGKILL)
+
+        crowd = asyncio.run(crowds.sit(server.port, size, seen=kill))
+        assert server.process.wait(20) == -signal.SIGKILL
+    assert after <= len(crowd.acknowledged) < size.participants * size.answers
+    assert crowd.lost  # the others saw the connection break
+    kept = stored(folder)
+    assert {one.trial: one.response for one in crowd.acknowledged}.items() <= kept.items()
+    with crowds.served(folder) as server:
+        assert set(asyncio.run(go_on(crowds, server.port, crowd.tokens))) == {200}
+    after_all = stored(folder)
+    assert len(after_all) == size.participants * size.answers
+    assert kept.items() <= after_all.items()

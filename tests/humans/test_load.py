@@ -1,0 +1,43 @@
+"""300 people at once, over real HTTP: no error, nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from cosight.humans.answers import study_trials
+from cosight.humans.design import read_study
+from cosight.humans.pool import pool_of
+from cosight.humans.store import Store
+
+
+def check_all_kept(folder, crowd, *, participants, images, url=None):
+    """Every acknowledged answer is stored as it was sent, once, and every image has exactly its answers."""
+    import sqlalchemy as sa
+
+    from cosight.humans.tables import showings
+
+    assert crowd.lost == []
+    assert len(crowd.acknowledged) == participants * images
+    assert len(crowd.codes) == participants
+    study = read_study(folder)
+    pool, store = pool_of(study), Store.open(study, url)
+    table = study_trials(study, pool, store).frame
+    query = sa.select(showings.c.trial, showings.c.response).where(
+        showings.c.study == study.name, showings.c.received.is_not(None)
+    )
+    stored = {row.trial: row.response.strip('"') for row in store.read(lambda c: c.execute(query).all())}
+    store.close()
+    assert stored == {one.trial: one.response for one in crowd.acknowledged}
+    assert table.height == table.select("observer", "trial").n_unique() == participants * images
+    assert table.select("observer", "stimulus").n_unique() == table.height  # nobody saw an image twice
+    assert table["observer"].n_unique() == participants
+    assert set(Counter(table["stimulus"]).values()) == {study.answers}
+
+
+def test_300_people_on_sqlite(crowds, tmp_path):
+    size = crowds.Size(participants=300, answers=4, seconds=1.0)
+    folder = crowds.write_study(tmp_path, participants=size.participants, images=size.answers)
+    with crowds.served(folder) as server:
+        crowd = asyncio.run(crowds.sit(server.port, size))
+    check_all_kept(folder, crowd, participants=300, images=4)

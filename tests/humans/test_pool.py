@@ -1,0 +1,136 @@
+"""What a study can show, from its sets."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from PIL import Image as Pillow
+
+from cosight.errors import InvalidInput
+from cosight.humans.assignment import assign
+from cosight.humans.design import read_study
+from cosight.humans.pool import pool_of
+from cosight.humans.trial_types import Asked
+from cosight.stimuli.images import digest, read_image
+from cosight.stimuli.sets import as_frame, read_set, write_manifest
+from tests.humans.conftest import CLASSES, draw_image, make_stimuli, make_study, write_set
+
+
+def pooled(folder, kind, **options):
+    study = read_study(make_study(folder, kind, **options))
+    return study, pool_of(study)
+
+
+def test_images_of_a_manifest(tmp_path):
+    study, pool = pooled(tmp_path, "classify")
+    rows = read_set(study.set).frame.rows(named=True)
+    tests = pool.by_role("test")
+    assert [one.item for one in tests] == [row["stimulus"] for row in rows]
+    one, row = tests[3], rows[3]
+    assert (one.slots[0].name, one.slots[0].stimulus) == ("image", row["stimulus"])
+    assert digest(read_image(one.slots[0].file)) == one.item
+    assert {name: one.facts[name] for name in ("image", "condition", "level", "truth")} == {
+        name: row[name] for name in ("image", "condition", "level", "truth")
+    }
+    assert (one.expected, one.clear) == (None, False)
+
+
+def test_distractors_expect_a_refusal_where_they_are_clear(tmp_path):
+    make_stimuli(tmp_path / "set")
+    frame = read_set(tmp_path / "set" / "distractors").frame.rows(named=True)
+    flags = [True, False, None, True]
+    told = [json.dumps({} if flag is None else {"clear": flag}) for flag in flags]
+    rows = [{**row, "parameters": text} for row, text in zip(frame, told, strict=True)]
+    write_manifest(tmp_path / "set" / "distractors", as_frame(rows), {"settings": {}})
+    _, pool = pooled(tmp_path, "classify")
+    found = [(one.clear, one.expected) for one in pool.by_role("distractor")]
+    assert found == [(True, "abstain"), (False, None), (False, None), (True, "abstain")]
+
+
+def test_distractors_can_lie_elsewhere(tmp_path):
+    write_set(tmp_path / "others", 3, first=800)
+    _, pool = pooled(tmp_path, "classify", more="[sets]\ndistractors = '../others'\n")
+    assert {one.slots[0].file.parent.parent.name for one in pool.by_role("distractor")} == {"others"}
+
+
+def test_gold_images_are_of_category_1_and_not_asked_about(tmp_path):
+    make_stimuli(tmp_path / "set")
+    rows = read_set(tmp_path / "set").frame.rows(named=True)
+    for place, row in enumerate(rows):
+        row |= {"category": 8 if place < 6 else 1, "group": "uncertain" if place < 6 else "must-act"}
+    rows[-1]["truth"] = None  # of this one nobody can say what is right
+    write_manifest(tmp_path / "set", as_frame(rows), {"settings": {}})
+    show = "[show]\ngroup = 'uncertain'\n"
+    _, pool = pooled(tmp_path, "classify", more=show, gold=5)
+    gold = pool.by_role("gold")
+    assert len(pool.by_role("test")) == 6
+    assert [(one.item, one.expected) for one in gold] == [(row["stimulus"], row["truth"]) for row in rows[6:-1]]
+    with pytest.raises(InvalidInput, match="gold must be at most 5"):
+        pooled(tmp_path, "classify", more=show, gold=6)
+    with pytest.raises(InvalidInput, match="gold must be at most 0"):  # all of them are asked about
+        pooled(tmp_path, "classify", gold=1)
+
+
+def test_folders_without_a_manifest_are_read_once_for_their_digests(tmp_path):
+    for place, name in enumerate([*CLASSES, "distractors"]):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        for number in range(2):
+            Pillow.fromarray(draw_image(10 * place + number)).save(tmp_path / "set" / name / f"{number}.png")
+    _, pool = pooled(tmp_path, "classify")
+    tests = pool.by_role("test")
+    assert len(tests) == 8
+    assert len(pool.by_role("distractor")) == 2  # a folder of the set, but no class
+    assert all(one.item == digest(read_image(one.slots[0].file)) for one in pool.items.values())
+    assert {one.facts["truth"] for one in tests} == set(CLASSES)
+
+
+def test_an_image_that_is_there_twice_is_one_item(tmp_path):
+    rows = write_set(tmp_path / "set", 6)
+    write_manifest(tmp_path / "set", as_frame([*rows, {**rows[0], "image": "again"}]), {"settings": {}})
+    _, pool = pooled(tmp_path, "classify", distractors=0)
+    assert len(pool.items) == 6
+
+
+def test_an_image_in_two_roles_is_refused(tmp_path):
+    write_set(tmp_path / "set", 6)
+    write_set(tmp_path / "set" / "distractors", 3, first=5)
+    with pytest.raises(InvalidInput, match="is test and distractor"):
+        pooled(tmp_path, "classify")
+
+
+def test_warm_up_images_know_their_block(tmp_path):
+    write_set(tmp_path / "other", 3, first=900)
+    _, pool = pooled(tmp_path, "timed", more="[[warmup]]\nset = '../other'\nimages = 3\n")
+    assert [one.facts["block"] for one in pool.by_role("warmup")] == [0] * 4 + [1] * 3
+
+
+def test_forced_choices_and_their_checks(tmp_path):
+    _, pool = pooled(tmp_path, "2afc")
+    tests, checks = pool.by_role("test"), pool.by_role("check")
+    assert [one.item for one in tests] == ["task-0", "task-1", "task-2"]
+    assert [slot.name for slot in tests[0].slots] == ["query", "left", "right"]
+    for test, check in zip(tests, checks, strict=True):
+        query, left, right = check.slots
+        assert check.item != test.item
+        assert check.expected == query.stimulus == left.stimulus == test.facts["truth"]
+        assert (left.file, right.file) == tuple(slot.file for slot in test.slots[1:])
+        assert check.facts["source"] == test.facts["source"]
+
+
+def test_panels_and_their_checks(tmp_path):
+    study, pool = pooled(tmp_path, "cluster")
+    (panel,), (check,) = pool.by_role("test"), pool.by_role("check")
+    assert [slot.name for slot in panel.slots] == [f"{w}-{n}" for w in ("column", "row") for n in (1, 2, 3)]
+    assert [slot.stimulus for slot in check.slots[3:]] == list(panel.facts["targets"])
+    for one in assign(study, pool, number=1, loads={}):
+        item = pool.items[one.item]
+        asked = Asked(item, one.order)
+        right = [asked.stimuli("column").index(row) for row in asked.stimuli("row")] if item is check else [0, 0, 0]
+        rows = study.kind.parse(asked, right)
+        assert all((row.expected == row.response) == (item is check) for row in rows)
+
+
+def test_only_tasks_whose_queries_are_all_shown_are_asked(tmp_path):
+    _, pool = pooled(tmp_path, "2afc", images=2, more="[show]\ncondition = 'clear'\n")
+    assert [one.item for one in pool.by_role("test")] == ["task-0", "task-2"]

@@ -1,0 +1,145 @@
+"""The same on PostgreSQL: a real server, several processes, several studies in one database."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+
+import pytest
+
+from cosight.humans.answers import study_trials
+from cosight.humans.refusals import Refused
+
+from .conftest import make_study, open_study
+from .test_killed import go_on, stored
+from .test_load import check_all_kept
+from .test_store import Room
+
+pytestmark = pytest.mark.usefixtures("postgres")
+
+
+@pytest.mark.parametrize("kind", ["classify", "timed", "2afc", "cluster", "curate"])
+def test_a_session_of_every_type(postgres, tmp_path, kind):
+    with open_study(make_study(tmp_path, kind, name=f"session-{kind}"), postgres) as here:
+        _, ended = here.sit()
+        assert ended.status_code == 200
+        assert len(study_trials(here.study, here.pool, here.store))
+
+
+def test_studies_in_one_database_do_not_meet(postgres, tmp_path):
+    with (
+        open_study(make_study(tmp_path / "a", "classify", name="first"), postgres) as one,
+        open_study(make_study(tmp_path / "b", "classify", name="second"), postgres) as other,
+    ):
+        headers, _ = one.sit()
+        assert other.client.get("/api/session", headers=headers).status_code == 401
+        assert len(study_trials(other.study, other.pool, other.store)) == 0
+        trial = one.trials(one.begin())[0]
+        assert other.client.get(trial["images"]["image"]).status_code == 404
+        assert other.answer(other.begin(), trial).status_code == 404
+
+
+def test_hostile_text_is_refused_or_kept(postgres, tmp_path):
+    """PostgreSQL takes no NUL in a text, and no lone surrogate."""
+    with open_study(
+        make_study(tmp_path, "classify", name="hostile", people="demographics = ['age']"), postgres
+    ) as here:
+        headers = here.begin()
+        for text in ("\x00", "'; DROP TABLE cosight_showings; --", "\U0001f98a"):
+            told = here.client.post("/api/session/demographics", json={"age": text}, headers=headers)
+            assert told.status_code == 200
+        raw = {**headers, "Content-Type": "application/json"}
+        for trial in ("\\u0000", "\\ud800", "x" * 22 + "\\u0000"):
+            body = f'{{"trial": "{trial}", "response": "tiger"}}'
+            assert here.client.post("/api/answers", content=body, headers=raw).status_code == 404
+        assert here.client.get("/images/%00").status_code == 404
+        assert here.client.get("/images/" + "A" * 22 + "0%00").status_code == 404
+
+
+def test_two_stores_draw_at_the_same_time_and_share_out_the_images(postgres, tmp_path):
+    """Two processes would: each has a writer of its own, the lock is the database's."""
+    rooms = [Room(tmp_path, url=postgres, name="together", images=4, answers=6, distractors=0, repeats=0) for _ in "ab"]
+
+    def come(room):
+        for _ in range(9):
+            room.draw(room.begin())
+
+    threads = [threading.Thread(target=come, args=(room,)) for room in rooms]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(rooms[0].loads().values()) == {6}
+    with pytest.raises(Refused, match="all the answers"):
+        rooms[1].begin()
+    for room in rooms:
+        room.store.close()
+
+
+def test_one_answer_sent_to_two_processes_is_kept_once(postgres, tmp_path):
+    one, other = (Room(tmp_path, url=postgres, name="twice", answers=90) for _ in "ab")
+    number = one.begin()
+    trials = [showing.trial for showing in one.draw(number)]
+    sent = [(room, trial) for trial in trials for room in (one, other)]
+    sent += [(room, trial) for trial in reversed(trials) for room in (other, one)]  # in the opposite order too
+    futures = [(trial, room.send(number, trial)) for room, trial in sent]
+    stored_by = [trial for trial, future in futures if future.result(20).stored]
+    assert sorted(stored_by) == sorted(trials)
+    for room in (one, other):
+        room.store.close()
+
+
+def test_an_answer_and_its_release_never_both_happen(postgres, tmp_path):
+    """One process answers while another takes back what is idle: every showing is one or the other."""
+    import sqlalchemy as sa
+
+    from cosight.humans.drawing import release_idle
+    from cosight.humans.tables import showings
+
+    one, other = (Room(tmp_path, url=postgres, name="race", images=4, answers=50, idle=1) for _ in "ab")
+    people = [one.begin() for _ in range(10)]
+    handed = [(number, showing.trial) for number in people for showing in one.draw(number)]
+    other.clock.now += 120
+
+    def take_back():
+        for _ in range(5):
+            other.change(release_idle)
+
+    thread = threading.Thread(target=take_back)
+    futures = [one.send(*pair) for pair in handed[:10]]
+    thread.start()
+    futures += [one.send(*pair) for pair in handed[10:]]
+    thread.join()
+    kept = sum(future.exception(20) is None for future in futures)
+    query = sa.select(showings.c.received, showings.c.released).where(showings.c.study == "race")
+    rows = one.store.read(lambda c: c.execute(query).all())
+    assert all((row.received is None) != (row.released is None) for row in rows)
+    assert sum(row.received is not None for row in rows) == kept
+    for room in (one, other):
+        room.store.close()
+
+
+def test_300_people_on_two_processes(postgres, crowds, tmp_path):
+    size = crowds.Size(participants=300, answers=3, seconds=1.0)
+    folder = crowds.write_study(tmp_path, participants=size.participants, images=size.answers, name="crowd-pg")
+    with crowds.served(folder, url=postgres, processes=2) as server:
+        crowd = asyncio.run(crowds.sit(server.port, size))
+    check_all_kept(folder, crowd, participants=300, images=3, url=postgres)
+
+
+def test_every_acknowledged_answer_survives_the_servers_end(postgres, crowds, tmp_path):
+    size = crowds.Size(participants=20, answers=8, seconds=0.0)
+    folder = crowds.write_study(tmp_path, participants=20, images=8, name="killed-pg")
+    with crowds.served(folder, url=postgres) as server:
+
+        def kill(crowd):
+            if len(crowd.acknowledged) == 40:
+                os.kill(server.process.pid, signal.SIGKILL)
+
+        crowd = asyncio.run(crowds.sit(server.port, size, seen=kill))
+    kept = stored(folder, postgres)
+    assert {one.trial: one.response for one in crowd.acknowledged}.items() <= kept.items()
+    with crowds.served(folder, url=postgres) as server:
+        assert set(asyncio.run(go_on(crowds, server.port, crowd.tokens))) == {200}

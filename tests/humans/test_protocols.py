@@ -1,0 +1,150 @@
+"""New studies, of every type and after every protocol, read back as they were written."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from cosight.errors import InvalidInput
+from cosight.humans.assignment import assign
+from cosight.humans.new import new_study
+from cosight.humans.pool import pool_of
+from cosight.humans.protocols import protocols
+from cosight.humans.trial_types import trial_types
+from cosight.stimuli.sets import as_frame, write_manifest
+from cosight.stimuli.tasks import clustering_tasks, read_set, two_alternative_tasks, write_tasks
+from tests.humans.conftest import LABELS, make_stimuli
+
+
+@pytest.fixture(scope="module")
+def stimuli(tmp_path_factory):
+    return make_stimuli(tmp_path_factory.mktemp("stimuli") / "set")
+
+
+def named_set(root, rows):
+    """A set of empty files: designs look only at what the manifest says."""
+    (root / "images").mkdir(parents=True)
+    full = [{"stimulus": f"s{i}", "file": f"images/{i}.png", "image": f"{i}.png", **row} for i, row in enumerate(rows)]
+    for row in full:
+        (root / row["file"]).touch()
+    write_manifest(root, as_frame(full), {"settings": {"labels": "digits-11"}})
+    return root
+
+
+def visalign_set(root):
+    others = [{"truth": "3", "split": "calibration", "group": "uncertain"}, {"truth": "3", "group": "must-act"}]
+    asked = [{"truth": "4", "split": "test", "group": "uncertain"}] * 30
+    named_set(root, [*asked, *others * 5])
+    named_set(root / "distractors", [{"stimulus": f"d{i}", "truth": "abstain"} for i in range(12)])
+
+
+def laion_set(root):
+    named_set(
+        root,
+        [
+            {"truth": str(c), "condition": k, "level": v, "parent": f"p{c}{i}"}
+            for k in ("mosaic", "stickers", "glitched")
+            for v in range(1, 6)
+            for c in range(10)
+            for i in range(6)
+        ],
+    )
+
+
+def inverted_set(root):
+    rows = [{"stimulus": f"t{i}"} for i in range(12)]
+    rows += [{"stimulus": f"x{i}"} for i in range(24)]
+    seeds = [f'{{"seed_stimulus": "x{i}"}}' for i in range(24)]
+    rows += [{"stimulus": f"r{i}", "parent": f"t{i // 2}", "parameters": seeds[i]} for i in range(24)]
+    found = read_set(named_set(root, rows))
+    write_tasks(root, [*two_alternative_tasks(found), *clustering_tasks(found)])
+
+
+SETS = {"visalign": visalign_set, "laion-c": laion_set, "2afc": inverted_set, "clustering": inverted_set}
+
+
+@pytest.mark.parametrize("name", sorted(protocols))
+def test_every_protocol_is_written_and_reads_back(tmp_path, name):
+    SETS[name](tmp_path / "set")
+    protocol = protocols[name]
+    study = new_study(tmp_path / "mine", type=protocol.type, stimuli=tmp_path / "set", protocol=name)
+    assert (study.name, study.type) == ("mine", protocol.type)
+    for setting, value in protocol.design.items():
+        assert getattr(study.design, setting) == value
+    assert study.participants.participants == protocol.participants
+    text = (tmp_path / "mine" / "study.toml").read_text()
+    assert all(f"# {note}" in text for note in (*protocol.notes, f"A study after {protocol.citation}"))
+
+
+def test_visaligns_survey_is_35_showings(tmp_path):
+    """Lee et al. 2023, 3.3 and F: 35 images a worker, 10 of them distractors, two shown twice; 134 answers."""
+    visalign_set(tmp_path / "set")
+    study = new_study(tmp_path / "mine", type="classify", stimuli=tmp_path / "set", protocol="visalign")
+    shown = [one.role for one in assign(study, pool_of(study), number=1, loads={})]
+    assert (len(shown), shown.count("distractor"), shown.count("repeat"), study.answers) == (35, 10, 2, 134)
+    assert study.show == {"split": ("test",), "group": ("uncertain",)}
+    assert "unsure between names" in study.texts["instructions_classify"]
+
+
+def test_laion_cs_experiment(tmp_path):
+    """Li et al. 2025, 2.3 and A.2: ten blocks of 60, 19 people, 11,400 trials, image 2.5 s, answer 2 s."""
+    laion_set(tmp_path / "set")
+    study = new_study(tmp_path / "mine", type="timed", stimuli=tmp_path / "set", protocol="laion-c", labels="digits")
+    assert study.participants.participants * study.design.images == 11_400
+    assert study.design.images == study.design.blocks * 60
+    timing = study.timing
+    assert (timing.exposure, timing.response, timing.prompt, timing.background) == (2.5, 2.0, 0.75, 0.454)
+    assert (timing.degrees, timing.distance, timing.bonus, timing.bonus_above) == (5, 65, 0.5, 0.9)
+    shown = assign(study, pool_of(study), number=1, loads={})
+    assert [sum(one.block == block for one in shown) for block in range(10)] == [60] * 10
+    assert "# images = 45" in (tmp_path / "mine" / "study.toml").read_text()
+
+
+def test_everybody_answers_every_forced_choice(tmp_path):
+    """Nanda et al. 2021, 2.4: three people each."""
+    inverted_set(tmp_path / "set")
+    pairs = new_study(tmp_path / "pairs", type="2afc", stimuli=tmp_path / "set", protocol="2afc")
+    panels = new_study(tmp_path / "panels", type="cluster", stimuli=tmp_path / "set", protocol="clustering")
+    assert (pairs.design.images, pairs.answers) == (24, 3)
+    assert (panels.design.images, panels.answers) == (4, 3)
+
+
+@pytest.mark.parametrize("kind", sorted(trial_types))
+def test_every_type_is_written_and_reads_back(tmp_path, stimuli, kind):
+    labels = LABELS if kind in ("classify", "timed") else None
+    study = new_study(tmp_path / "a" / "mine", type=kind, stimuli=stimuli, labels=labels)
+    assert study.set.resolve() == stimuli.resolve()
+    assert study.design.images == {"2afc": 3, "cluster": 1}.get(kind, 12)
+    assert study.design.distractors == (4 if kind == "classify" else 0)
+    assert assign(study, pool_of(study), number=1, loads={})
+    assert (study.reasons != ()) == (kind == "curate")
+
+
+def test_labels_are_told_by_the_set_where_it_can(tmp_path, stimuli):
+    visalign_set(tmp_path / "digits")
+    study = new_study(tmp_path / "one", type="classify", stimuli=tmp_path / "digits")
+    assert study.space.name == "digits-11"
+    assert (study.show, study.design.images) == ({"split": ("test",)}, 25)  # of the 30 that are tested
+    folders = tmp_path / "animals"
+    for name in ("knife", "oven"):
+        (folders / name).mkdir(parents=True)
+        shutil.copy(next((stimuli / "images").iterdir()), folders / name / f"{name}.png")
+    assert new_study(tmp_path / "two", type="classify", stimuli=folders).space.name == "model-vs-human-16"
+    (folders / "oven").rename(folders / "thing")
+    with pytest.raises(InvalidInput, match="name them with --labels"):
+        new_study(tmp_path / "three", type="classify", stimuli=folders)
+
+
+def test_what_does_not_hold_leaves_nothing_behind(tmp_path, stimuli):
+    home = tmp_path / "mine"
+    with pytest.raises(InvalidInput, match="images must be at most 12"):
+        new_study(home, type="classify", stimuli=stimuli, labels=LABELS, protocol="visalign")
+    assert list(home.iterdir()) == []
+    with pytest.raises(InvalidInput, match="protocol visalign is for type classify, got timed"):
+        new_study(home, type="timed", stimuli=stimuli, labels=LABELS, protocol="visalign")
+    new_study(home, type="curate", stimuli=stimuli)
+    before = (home / "study.toml").read_text()
+    with pytest.raises(InvalidInput, match="holds a study already"):
+        new_study(home, type="curate", stimuli=stimuli)
+    assert (home / "study.toml").read_text() == before

@@ -1,0 +1,376 @@
+"""What nobody may do: be refused in one line, logged without address or token, and told nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import socket
+import threading
+import time
+
+import pytest
+import uvicorn
+
+from .conftest import ADMIN, CLASSES, make_study, open_study
+
+KINDS = ("classify", "timed", "2afc", "cluster", "curate")
+ROUTES = [
+    ("GET", "/api/session"),
+    ("POST", "/api/session/consent"),
+    ("POST", "/api/session/demographics"),
+    ("POST", "/api/session/calibration"),
+    ("GET", "/api/trials"),
+    ("POST", "/api/answers"),
+    ("POST", "/api/finish"),
+]
+ADMIN_ROUTES = [
+    ("GET", "/api/admin/state"),
+    ("POST", "/api/admin/pause"),
+    ("POST", "/api/admin/resume"),
+    ("GET", "/api/admin/export"),
+]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """One study for all that is refused and changes nothing."""
+    with open_study(make_study(tmp_path_factory.mktemp("shared"), "classify", answers=1000)) as one:
+        yield one
+
+
+@pytest.mark.parametrize(("method", "path"), [*ROUTES, *ADMIN_ROUTES])
+@pytest.mark.parametrize("value", [None, "", "Bearer", "Bearer ", "Basic abc", "Bearer guessed", "Bearer \xe9"])
+def test_without_a_token_nothing(here, method, path, value):
+    headers = {} if value is None else {"Authorization": value.encode("latin-1")}
+    refused = here.client.request(method, path, headers=headers, **({"json": {}} if method == "POST" else {}))
+    assert refused.status_code == 401
+    assert set(refused.json()) == {"error"}
+
+
+@pytest.mark.parametrize(("method", "path"), ADMIN_ROUTES)
+def test_a_participants_token_opens_no_experimenters_door(here, method, path, caplog):
+    headers = here.begin()
+    with caplog.at_level(logging.WARNING, "cosight.study"):
+        assert here.client.request(method, path, headers=headers).status_code == 401
+    assert f"refused {method} {path}: 401" in caplog.text
+    assert headers["Authorization"].split()[1] not in caplog.text
+    admin = {"Authorization": f"Bearer {ADMIN}"}
+    assert here.client.get("/api/session", headers=admin).status_code == 401
+    assert not here.client.get("/api/admin/state", headers=admin).json()["paused"]
+
+
+def test_anothers_trials_cannot_be_answered_or_seen(here):
+    one, other = here.begin(), here.begin()
+    trial = here.trials(one)[0]
+    refused = here.answer(other, trial)
+    made_up = here.answer(other, {**trial, "trial": "A" * 22})
+    assert (refused.status_code, refused.json()) == (made_up.status_code, made_up.json())
+    assert refused.status_code == 404
+    assert trial["trial"] not in json.dumps(here.trials(other))
+    assert here.answer(one, trial).json()["stored"]
+
+
+def test_ids_cannot_be_guessed(opened):
+    """Names are long, random and never the same, also for the same image shown twice."""
+    here = opened(repeats=4)
+    names = [trial["trial"] for _ in range(3) for trial in here.trials(here.begin())]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[\w-]{22}", name) for name in names)  # 16 random bytes in base 64
+    addresses = [f"/images/{name}00" for name in names]
+    assert all(here.client.get(address).status_code == 200 for address in addresses)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "0" * 24, "A" * 22 + "00", "00", "x", "{trial}", "{trial}99", "{trial}01", "{trial}0", "{trial}-1",
+        "{trial}\N{ARABIC-INDIC DIGIT ONE}1", "{item}", "{file}", "p0001", "1", "%00", "{trial}00%00", "*", "%25",
+        "_" * 5000,
+    ],
+)  # fmt: skip
+def test_addresses_that_were_never_made_show_nothing(here, name):
+    trial = here.trials(here.begin())[0]
+    item = next(iter(here.pool.items.values()))
+    made_up = name.format(trial=trial["trial"], item=item.item, file=item.slots[0].file.name)
+    refused = here.client.get(f"/images/{made_up}")
+    assert refused.status_code == 404
+    assert refused.json()["error"] in ("there is no such image", "there is nothing here")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_tells_the_truth_the_condition_or_a_check(opened, kind):
+    """All that a participant is ever sent, from beginning to end: only labels name classes, and trials look alike."""
+    here = opened(kind, more="")
+    sent = []
+    here.client.event_hooks = {"response": [lambda response: sent.append((response, response.read()))]}
+    headers, _ = here.sit()
+    del sent[:]
+    headers = here.begin()
+    trials = here.trials(headers)
+    for trial in trials:
+        here.answer(headers, trial)
+    for trial in trials:
+        for urls in trial["images"].values():
+            for url in urls if isinstance(urls, list) else [urls]:
+                here.client.get(url)
+    here.client.post("/api/finish", headers=headers)
+    told = here.client.get("/api/session", headers=headers).json()
+    assert told["study"].pop("texts")
+    assert [label["name"] for label in told["study"].pop("labels")] == list(
+        here.study.space.answers if here.study.space else ()
+    )
+    assert not re.search("secret-name|role|truth|condition|distractor|gold|check", json.dumps(told))
+    del sent[-1]
+    words = ["secret-name", "distractor", "gold", "warmup", "repeat", "expected", "condition", "truth", "dark"]
+    words += [name for item in here.pool.items for name in (item,)] + ["panel-0", "task-", "role", "check"]
+    if kind != "curate":  # curators are told what an image is meant to show
+        words += list(CLASSES)
+    assert len(sent) > len(trials)
+    for response, body in sent:
+        told = " ".join(f"{key}: {value}" for key, value in response.headers.items())
+        if not response.headers["content-type"].startswith("image/"):
+            told += body.decode()
+        assert not [word for word in words if word in told], (response.request.url, told[:300])
+    shapes = {json.dumps(_shape(trial)) for trial in trials if not trial["break"]}
+    assert len(shapes) == 1
+    answers = {len(body) for response, body in sent if response.request.url.path == "/api/answers"}
+    assert len(answers) == 1 or kind == "timed"  # there the last answer of a block tells the bonus
+
+
+def _shape(value):
+    """The same structure with the length of each text in its place."""
+    if isinstance(value, dict):
+        return {key: _shape(inner) for key, inner in value.items() if key not in ("number", "title")}
+    if isinstance(value, list):
+        return [_shape(inner) for inner in value]
+    return len(value) if isinstance(value, str) else type(value).__name__
+
+
+def test_the_same_answer_to_a_check_and_to_a_test_looks_alike(here):
+    """Headers too: names and sizes of everything that comes back."""
+    headers = here.begin()
+    seen = set()
+    for trial in here.trials(headers):
+        response = here.answer(headers, trial)
+        seen.add(json.dumps(sorted((key, value) for key, value in response.headers.items() if key != "date")))
+    assert len(seen) == 1
+
+
+def test_images_tell_nothing_of_their_files(here):
+    trial = here.trials(here.begin())[0]
+    image = here.client.get(trial["images"]["image"])
+    assert image.headers["cache-control"].startswith("private")
+    assert not {"etag", "last-modified", "content-disposition", "server"} & image.headers.keys()
+    assert image.headers["content-type"] == "image/png"
+
+
+def test_headers_of_everything(here):
+    headers = here.begin()
+    trial = here.trials(headers)[0]
+    for path in (
+        "/",
+        "/admin",
+        "/static/page.js",
+        "/api/session",
+        "/nowhere",
+        trial["images"]["image"],
+        "/api/admin/state",
+    ):
+        got = here.client.get(path, headers=headers).headers
+        policy = got["content-security-policy"]
+        assert "script-src 'self';" in policy
+        assert "unsafe" not in policy
+        assert (got["x-content-type-options"], got["referrer-policy"]) == ("nosniff", "no-referrer")
+        assert "cache-control" in got
+    assert here.client.get("/api/session", headers=headers).headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_other_methods_are_refused(here, method):
+    refused = here.client.request(method, "/api/answers")
+    assert refused.status_code == 405
+    assert set(refused.json()) == {"error"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"null", 400),
+        (b"[]", 400),
+        (b'"text"', 400),
+        (b"\xff\xfe", 400),
+        (b'{"trial": NaN}', 400),
+        (b'{"trial": "AAAAAAAAAAAAAAAAAAAAAA", "response": "tiger", "rt": Infinity}', 400),
+        (b'{"trial": "AAAAAAAAAAAAAAAAAAAAAA", "response": "tiger", "rt": -Infinity}', 400),
+        (b'{"trial": "AAAAAAAAAAAAAAAAAAAAAA", "response": "tiger", "rt": 1e999}', 400),
+        (b'{"trial": "AAAAAAAAAAAAAAAAAAAAAA", "response": "tiger", "rt": ' + b"9" * 5000 + b"}", 400),
+        (b"[" * 60_000, 400),
+        (b'{"a":' * 900 + b"1" + b"}" * 900, 400),
+        (b'{"trial": ["x"], "response": "tiger"}', 400),
+        (b'{"trial": "x\\u0000", "response": "tiger"}', 404),
+        (b'{"trial": "\\ud800", "response": "tiger"}', 404),
+        (b'{"trial": "x", "response": "tiger", "pad": "' + b"x" * 70_000 + b'"}', 413),
+    ],
+    ids=range(17),
+)
+def test_bodies_that_are_not_answers(here, body, status):
+    headers = {**here.begin(), "Content-Type": "application/json"}
+    refused = here.client.post("/api/answers", content=body, headers=headers)
+    assert refused.status_code == status
+    assert set(refused.json()) == {"error"}
+    assert "\n" not in refused.json()["error"]
+    assert here.trials(headers)  # the server is well
+
+
+@pytest.mark.parametrize(
+    "response", [None, 3, True, ["tiger"], {"keep": True}, "unicorn", "", "left", "Tiger", "<script>", "x" * 30_000]
+)
+def test_responses_that_are_no_answer(here, response):
+    headers = here.begin()
+    trial = here.trials(headers)[0]
+    body = {"trial": trial["trial"], "response": response, "rt": 1.0, "shown": None, "input": "key"}
+    refused = here.client.post("/api/answers", json=body, headers=headers)
+    assert refused.status_code == 400
+    assert len(refused.text) < 400
+    assert here.answer(headers, trial).json()["stored"]
+
+
+@pytest.mark.parametrize(
+    "content_type", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]
+)
+def test_only_json_is_read(here, content_type):
+    headers = {**here.begin(), **({"Content-Type": content_type} if content_type else {})}
+    assert here.client.post("/api/answers", content=b"{}", headers=headers).status_code == 415
+
+
+def test_script_in_free_text_stays_text(opened, caplog):
+    """It is stored as it was written, and no page or log line carries it as markup or as a new line."""
+    import sqlalchemy as sa
+
+    from cosight.humans.tables import participants
+
+    here = opened(people="demographics = ['gender']")
+    headers = here.begin()
+    script = "<script>alert(1)</script>\n\u2028'; DROP TABLE cosight_participants; -- \x00 \U0001f98a"
+    told = here.client.post("/api/session/demographics", json={"gender": script}, headers=headers)
+    assert told.status_code == 200
+    stored = here.store.read(lambda c: c.execute(sa.select(participants.c.demographics)).scalar_one())
+    assert json.loads(stored) == {"gender": script}
+    for path in ("/", "/admin", "/api/session"):
+        assert "<script>alert" not in here.client.get(path, headers=headers).text
+    refused = here.answer(headers, here.trials(headers)[0], "<script>\nforged line")
+    assert refused.headers["content-type"] == "application/json"
+    assert len(caplog.text.strip().splitlines()) == 1
+
+
+def test_refusals_are_logged_without_path_or_token(here, caplog):
+    with caplog.at_level(logging.WARNING, "cosight.study"):
+        here.client.get("/made/up?secret=1", headers={"Authorization": "Bearer my-own-token"})
+        here.client.get("/api/session", headers={"Authorization": "Bearer my-own-token"})
+        here.client.get("/images/my-own-address")
+    text = caplog.text
+    assert "refused GET an unknown path: 404" in text
+    assert "refused GET /api/session: 401" in text
+    assert "refused GET /images/{name}: 404" in text
+    assert not re.search(r"my-own|made|127\.0\.0\.1|testclient", text)
+
+
+@pytest.fixture(scope="module")
+def send(here):
+    """The study on a real port: a function that sends raw bytes and gives back what comes."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    options = {
+        "access_log": False,
+        "server_header": False,
+        "lifespan": "off",
+        "log_level": "warning",
+        "log_config": None,
+    }
+    server = uvicorn.Server(uvicorn.Config(here.client.app, **options))
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield lambda data: exchange(listening.getsockname()[1], data)
+    server.should_exit = True
+    thread.join(10)
+    listening.close()
+
+
+def exchange(port, data):
+    """All that comes back until the server hangs up."""
+    got = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        try:
+            connection.sendall(data)
+            while part := connection.recv(65536):
+                got += part
+        except ConnectionResetError:  # it hung up before it had read everything
+            pass
+    return got
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../server.py",
+        "/static/../../../../../../../../etc/passwd",
+        "/static/%2e%2e/server.py",
+        "/static/..%2fserver.py",
+        "/static/..%5cserver.py",
+        "/static/%2e%2e%2f%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+        "/static/....//....//etc/passwd",
+        "/static//etc/passwd",
+        "/static/%00/etc/passwd",
+        "/static/page.js%00.txt",
+        "/images/../../study.toml",
+        "/images/..%2f..%2fadmin-token",
+        "/images/%2fetc%2fpasswd",
+        "/../../etc/passwd",
+        "//etc/passwd",
+        "/static/icons/../../__init__.py",
+        "/api/admin/../admin/state",
+    ],
+)
+def test_paths_lead_nowhere(send, path):
+    got = send(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    head, _, body = got.partition(b"\r\n\r\n")
+    assert head.split()[1] in (b"404", b"400", b"401")
+    assert b"root:" not in got
+    assert b"import" not in body
+    assert b"server:" not in head.lower()
+
+
+def test_too_much_is_refused_while_it_comes(here, send):
+    """The head promises a gigabyte, chunks promise nothing: both are refused after some 64 kB, long before the end."""
+    token = here.begin()["Authorization"]
+    head = f"POST /api/answers HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\nContent-Type: application/json\r\n"
+    promised = send(f"{head}Content-Length: 1000000000\r\n\r\n".encode() + b"x" * 70_000)
+    assert promised.split()[1] == b"413"
+    chunk = b"2000\r\n" + b"x" * 0x2000 + b"\r\n"
+    endless = send(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunk * 9)
+    assert endless.split()[1] == b"413"
+    assert here.trials({"Authorization": token})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\x16\x03\x01\x02\x00\r\n\r\n", b"GET\r\n\r\n", b"A" * 70_000 + b"\r\n\r\n"],
+    ids=range(3),
+)
+def test_what_is_not_http_is_refused(here, send, data):
+    assert send(data).split()[1] in (b"400", b"431", b"505")
+    assert here.begin()
+
+
+def test_the_experimenters_token_is_compared_in_constant_time(here, monkeypatch):
+    import hmac
+
+    compared = []
+    real = hmac.compare_digest
+    monkeypatch.setattr("cosight.humans.admin.hmac.compare_digest", lambda a, b: compared.append((a, b)) or real(a, b))
+    assert here.client.get("/api/admin/state", headers={"Authorization": "Bearer wrong"}).status_code == 401
+    assert compared == [(b"wrong", ADMIN.encode())]

@@ -1,0 +1,378 @@
+"""The server, from the link to the completion code, and the experimenter's side."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import polars as pl
+import pytest
+
+from cosight.humans.admin import admin_token
+from cosight.humans.answers import study_trials
+from cosight.stimuli.images import decode, digest
+from cosight.trials import read
+
+from .conftest import ADMIN, CLASSES
+
+KINDS = ("classify", "timed", "2afc", "cluster", "curate")
+EXPERIMENTER = {"Authorization": f"Bearer {ADMIN}"}
+
+
+def recorded(here):
+    return study_trials(here.study, here.pool, here.store)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_session_from_the_link_to_the_code(opened, kind):
+    here = opened(kind)
+    headers, ended = here.sit()
+    session = here.client.get("/api/session", headers=headers).json()["session"]
+    assert ended.status_code == 200
+    assert ended.json() == {"code": session["completion"]["code"], "url": ""}
+    assert (session["done"], session["answered"]) == (True, session["total"])
+    assert here.trials(headers) == []
+    rows = recorded(here).frame
+    assert rows["trial"].n_unique() == session["total"]
+    assert all(json.loads(text)["finished"] for text in rows["extra"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_shown_is_what_the_trial_table_says(opened, kind):
+    """The bytes at each address have the pixels of the stimulus that the row names."""
+    here = opened(kind)
+    headers = here.begin()
+    trials = here.trials(headers)
+    shown = {}
+    for trial in trials:
+        images = {name: urls if isinstance(urls, list) else [urls] for name, urls in trial["images"].items()}
+        shown[trial["number"]] = {
+            name: [digest(decode(here.client.get(url).content)) for url in urls] for name, urls in images.items()
+        }
+        here.answer(headers, trial)
+    for row in recorded(here).frame.iter_rows(named=True):
+        seen, extra = shown[row["trial"]], json.loads(row["extra"])
+        if kind == "2afc":
+            assert extra["options"] == [*seen["left"], *seen["right"]]
+            assert [extra["query"]] == seen["query"]
+            assert [row["response"]] == seen["left"]
+        elif kind == "cluster":
+            assert extra["options"] == seen["columns"]
+            assert extra["query"] in seen["rows"]
+            assert row["response"] == seen["columns"][0]
+        else:
+            assert seen["image"] == [row["stimulus"]]
+
+
+def test_forced_choices_know_their_target(opened):
+    here = opened("2afc")
+    headers = here.begin()
+    for trial in here.trials(headers):
+        here.answer(headers, trial, "right")
+    rows = recorded(here).frame.with_columns(pl.col("extra").str.json_path_match("$.role").alias("role"))
+    for row in rows.iter_rows(named=True):
+        extra = json.loads(row["extra"])
+        assert row["truth"] in extra["options"]
+        if row["role"] == "check":
+            assert extra["expected"] == extra["query"] == row["truth"]
+    assert set(rows["role"]) == {"test", "check"}
+
+
+def test_the_study_as_the_page_is_told_it(opened):
+    here = opened("classify", people="demographics = ['age']")
+    study = here.client.get("/api/session", headers=here.begin()).json()["study"]
+    assert [label["name"] for label in study["labels"]] == [*CLASSES, "abstain"]
+    assert [label["key"] for label in study["labels"]] == ["1", "2", "3", "4", "space"]
+    assert [label["icon"] for label in study["labels"]] == ["/static/icons/tiger.svg", None, None, None, None]
+    assert (study["name"], study["type"], study["timing"], study["demographics"]) == (
+        "small",
+        "classify",
+        None,
+        ["age"],
+    )
+    assert study["texts"]["question_classify"]
+    timing = opened("timed", folder=None, name="other").client
+    assert timing.get("/api/session").status_code == 401
+
+
+def test_keys_are_unique_and_run_out_honestly(opened):
+    from cosight.humans.sessions import _KEYS
+
+    assert len(set(_KEYS)) == len(_KEYS) == 36
+
+
+def test_examples_have_addresses_without_their_names(opened, tmp_path):
+    from .conftest import draw_image, make_study
+
+    folder = make_study(tmp_path, "classify", more="[[examples]]\nimage = 'zebra-in-grass.png'\nanswer = 'zebra'\n")
+    from PIL import Image as Pillow
+
+    Pillow.fromarray(draw_image(77)).save(folder / "zebra-in-grass.png")
+    here = opened(folder=folder)
+    [example] = here.client.get("/api/session", headers=here.begin()).json()["study"]["examples"]
+    assert example["answer"] == "zebra"
+    assert "zebra" not in example["image"]
+    assert digest(decode(here.client.get(example["image"]).content)) == digest(draw_image(77))
+
+
+def test_consent_comes_first(opened):
+    here = opened()
+    headers = here.begin(consent=False)
+    early = here.client.get("/api/trials", headers=headers)
+    assert (early.status_code, early.json()) == (409, {"error": "trials come after consent"})
+    refused = here.client.post("/api/session/consent", json={"agreed": False}, headers=headers)
+    assert refused.status_code == 400
+    assert here.client.post("/api/session/consent", json={"agreed": True}, headers=headers).json() == {}
+    assert here.trials(headers)
+
+
+def test_a_study_may_do_without_consent(opened):
+    here = opened(people="consent = false")
+    assert here.trials(here.begin(consent=False))
+
+
+def test_what_people_tell_of_themselves(opened):
+    here = opened("timed", people="demographics = ['age', 'gender']\ncalibration = true")
+    headers = here.begin()
+    told = here.client.get("/api/session", headers=headers).json()["session"]
+    assert (told["demographics"], told["calibrated"]) == (False, False)
+    post = lambda name, body: here.client.post(f"/api/session/{name}", json=body, headers=headers).status_code  # noqa: E731
+    assert post("demographics", {"age": "35", "gender": None}) == 200
+    assert post("calibration", {"pixels_per_cm": 37.8}) == 200
+    told = here.client.get("/api/session", headers=headers).json()["session"]
+    assert (told["demographics"], told["calibrated"], told["pixels_per_cm"]) == (True, True, 37.8)
+    for name, body in (
+        ("demographics", {"income": "1"}),
+        ("demographics", {"age": 35}),
+        ("demographics", {"age": "9" * 501}),
+        ("demographics", {"age": ["35"]}),
+        ("calibration", {}),
+        ("calibration", {"pixels_per_cm": True}),
+        ("calibration", {"pixels_per_cm": 0}),
+        ("calibration", {"pixels_per_cm": 10**400}),
+    ):
+        assert post(name, body) == 400, body
+
+
+def test_reload_goes_on_at_the_first_unanswered(opened):
+    here = opened()
+    headers = here.begin()
+    trials = here.trials(headers)
+    for trial in trials[:3]:
+        here.answer(headers, trial)
+    page = here.client.get("/api/trials", headers=headers).json()
+    assert page["trials"] == trials[3:]
+    assert (page["answered"], page["total"]) == (3, len(trials))
+    assert [trial["number"] for trial in trials] == list(range(1, len(trials) + 1))
+
+
+def test_sent_twice_is_stored_once(opened):
+    here = opened()
+    headers = here.begin()
+    trial = here.trials(headers)[0]
+    assert here.answer(headers, trial, "zebra").json() == {"stored": True, "block": None}
+    assert here.answer(headers, trial, "camel").json() == {"stored": False, "block": None}
+    assert recorded(here).frame["response"].to_list() == ["zebra"]
+
+
+def test_blocks_with_breaks_and_bonus(opened):
+    """Two blocks after a warm-up: the first all right, the second all wrong."""
+    here = opened("timed")
+    headers = here.begin()
+    page = here.client.get("/api/trials", headers=headers).json()
+    trials = page["trials"]
+    assert page["blocks"] == 3
+    assert [trial["block"] for trial in trials] == [1, 1, 2, 2, 3, 3]
+    assert [trial["break"] for trial in trials] == [False, False, True, False, True, False]
+    truths = {digest(decode(here.client.get(trial["images"]["image"]).content)): trial["trial"] for trial in trials}
+    truth = {truths[name]: item.facts["truth"] for name, item in here.pool.items.items() if name in truths}
+    ends = []
+    for trial in trials:
+        right = trial["block"] == 2
+        sent = here.answer(headers, trial, truth[trial["trial"]] if right else "abstain")
+        ends.append(sent.json()["block"])
+    assert ends == [None, None, None, {"number": 2, "bonus": True}, None, {"number": 3, "bonus": False}]
+    again = here.answer(headers, trials[3], "abstain").json()
+    assert again == {"stored": False, "block": {"number": 2, "bonus": True}}  # lost on the way, asked for again
+
+
+def test_missed_in_time_is_an_answer(opened):
+    here = opened("timed")
+    headers = here.begin()
+    trial = here.trials(headers)[0]
+    body = {"trial": trial["trial"], "response": None, "rt": None, "shown": {"late": True, "onset": 1.0}, "input": None}
+    assert here.client.post("/api/answers", json=body, headers=headers).json()["stored"]
+    [row] = recorded(here).frame.iter_rows(named=True)
+    assert row["response"] is None
+    assert json.loads(row["extra"])["late"] is True
+
+
+def test_the_abandoned_come_back(opened):
+    here = opened(images=4, answers=1, distractors=0, repeats=0)
+    headers = here.begin()
+    trials = here.trials(headers)
+    here.answer(headers, trials[0])
+    here.clock.now += 61 * 60
+    other = here.begin()
+    assert here.trials(other)
+    assert here.answer(headers, trials[1]).status_code == 410
+    new = here.trials(headers)
+    assert new
+    assert here.answer(headers, new[0]).json()["stored"]
+
+
+def test_the_sentences_are_there_before_a_session_and_when_there_will_be_none(opened):
+    here = opened(images=4, answers=1, distractors=0, repeats=0)
+    about = here.client.get("/api/study").json()
+    assert about == {"name": here.study.name, "texts": dict(here.study.texts)}
+    assert about["texts"]["language"] == "en"
+
+
+def test_a_page_that_heard_no_answer_begins_again_and_is_one_participant(opened):
+    here = opened(people="platform = 'prolific'\ncompletion_code = 'C1A2B3'")
+    body = {"platform": {"PROLIFIC_PID": "5f3e"}, "simulated": None, "token": "a-b_" * 8}
+    assert [here.client.post("/api/sessions", json=body).json() for _ in range(3)] == [{"token": "a-b_" * 8}] * 3
+    assert here.client.post("/api/sessions", json={**body, "token": "c-d_" * 8}).status_code == 409
+    assert here.client.get("/api/session", headers={"Authorization": f"Bearer {body['token']}"}).status_code == 200
+
+
+@pytest.mark.parametrize("token", ["", "short", "a" * 33, "ä" * 32, 7, ["a" * 32]])
+def test_a_token_that_can_be_guessed_is_refused(opened, token):
+    body = {"platform": {}, "simulated": None, "token": token}
+    assert opened().client.post("/api/sessions", json=body).status_code == 400
+
+
+def test_curators_are_told_what_an_image_is_meant_to_show(opened):
+    here = opened("curate", more="")
+    trials = here.trials(here.begin())
+    assert {trial["title"] for trial in trials} <= {item.facts["truth"] for item in here.pool.items.values()}
+
+
+def test_full_is_told_politely(opened):
+    here = opened(images=4, answers=1, distractors=0, repeats=0)
+    late = here.begin()  # comes before it is full, asks for trials after
+    for _ in range(3):
+        here.sit()
+    refused = here.client.post("/api/sessions", json={"platform": {}, "simulated": None})
+    assert (refused.status_code, refused.json()) == (423, {"error": "the study has all the answers it needs"})
+    assert here.client.get("/api/trials", headers=late).status_code == 423
+
+
+@pytest.mark.parametrize(("platform", "key"), [("prolific", "PROLIFIC_PID"), ("mturk", "workerId")])
+def test_platforms(opened, platform, key):
+    code = "completion_code = 'C1A2B3'\ncompletion_url = 'https://example.org/done?cc=C1A2B3'"
+    here = opened(people=f"platform = '{platform}'\n{code}")
+    post = lambda parameters: here.client.post("/api/sessions", json={"platform": parameters, "simulated": None})  # noqa: E731
+    assert post({}).status_code == 403
+    assert post({key: "5f3e", "assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE"}).status_code == 403
+    _, ended = here.sit(platform={key: "5f3e", "STUDY_ID": "9"})
+    assert ended.json() == {"code": "C1A2B3", "url": "https://example.org/done?cc=C1A2B3"}
+    assert post({key: "5f3e"}).status_code == 409
+    assert post({key: "other"}).status_code == 201
+    assert post({key: "<script>"}).status_code == 400
+    assert post({key: {"$ne": 1}}).status_code == 400
+    assert "5f3e" not in str(recorded(here).frame.rows())
+    frames = here.client.get("/").headers["content-security-policy"].rpartition("frame-ancestors ")[2]
+    assert frames == ("https://*.mturk.com" if platform == "mturk" else "'none'")
+
+
+def test_codes_are_made_for_each_where_there_is_no_platform(opened):
+    here = opened()
+    assert here.sit()[1].json()["code"] != here.sit()[1].json()["code"]
+
+
+def test_the_page_and_its_files(opened):
+    here = opened()
+    assert here.client.get("/").headers["content-type"] == "text/html; charset=utf-8"
+    assert b"experimenter" in here.client.get("/admin").content
+    assert here.client.get("/static/page.js").headers["content-type"].startswith("text/javascript")
+    assert here.client.get("/static/icons/tiger.svg").headers["content-type"] == "image/svg+xml"
+    assert here.client.get("/static/none.js").status_code == 404
+
+
+def test_the_experimenter_sees_how_it_goes(opened):
+    here = opened(images=4, answers=3, distractors=2, repeats=1)
+    first = here.client.get("/api/admin/state", headers=EXPERIMENTER).json()
+    assert first["answers"] == {"given": 0, "wanted": 36}
+    assert (first["agreement"], first["flagged"]) == ([], [])
+    here.sit()
+    headers = here.begin()
+    here.answer(headers, here.trials(headers)[0], "abstain")
+    state = here.client.get("/api/admin/state", headers=EXPERIMENTER).json()
+    assert state["study"] == {"name": "small", "type": "classify"}
+    assert state["participants"] == {"started": 2, "active": 1, "finished": 1, "released": 0}
+    loaded = sum(image["answers"] + image["open"] for image in state["images"])
+    assert loaded == 8
+    assert {image["wanted"] for image in state["images"]} == {3}
+    assert len({image["image"] for image in state["images"]}) == 12
+    assert state["simulated"] is False
+
+
+def test_agreement_is_looked_at_now_and_then(opened):
+    """Not for each request: a second look comes after some seconds."""
+    here = opened(images=4, answers=3, distractors=2, repeats=1)
+    here.sit()  # says tiger to clear distractors
+    live = here.client.app.state.live
+    state = here.client.get("/api/admin/state", headers=EXPERIMENTER).json()
+    assert [one["participant"] for one in state["flagged"]] == ["human:p0001"]
+    assert state["flagged"][0]["reasons"]
+    assert {"measure", "value", "low", "high", "n", "note"} <= state["agreement"][0].keys()
+    here.sit()
+    assert here.client.get("/api/admin/state", headers=EXPERIMENTER).json()["flagged"] == state["flagged"]
+    live._last = None
+    assert len(here.client.get("/api/admin/state", headers=EXPERIMENTER).json()["flagged"]) == 2
+
+
+def test_pause_and_resume(opened):
+    here = opened()
+    assert here.client.post("/api/admin/pause", headers=EXPERIMENTER).json() == {}
+    assert here.client.get("/api/admin/state", headers=EXPERIMENTER).json()["paused"]
+    refused = here.client.post("/api/sessions", json={"platform": {}, "simulated": None})
+    assert (refused.status_code, refused.json()["error"]) == (423, "the study is paused")
+    assert here.client.post("/api/admin/resume", headers=EXPERIMENTER).json() == {}
+    assert here.begin()
+
+
+def test_the_export_is_the_trial_table(opened, tmp_path):
+    here = opened()
+    here.sit()
+    response = here.client.get("/api/admin/export", headers=EXPERIMENTER)
+    assert response.headers["content-disposition"] == 'attachment; filename="small.parquet"'
+    (tmp_path / "got.parquet").write_bytes(response.content)
+    got = read(tmp_path / "got.parquet")
+    assert got.frame.equals(recorded(here).frame)
+    assert got.space == here.study.space
+
+
+def test_the_experimenters_token_is_made_once_and_private(tmp_path):
+    token = admin_token(tmp_path)
+    assert admin_token(tmp_path) == token
+    assert len(token) >= 32
+    assert stat.S_IMODE((tmp_path / "admin-token").stat().st_mode) == 0o600
+
+
+def test_a_crash_is_a_plain_500_and_the_next_request_is_served(opened, monkeypatch):
+    here = opened()
+    headers = here.begin()
+
+    def broken(name):
+        raise RuntimeError("secret-detail")
+
+    monkeypatch.setattr(here.client.app.state.desk, "picture", broken)
+    failed = here.client.get("/images/any")
+    assert failed.status_code == 500
+    assert "secret" not in failed.text
+    assert failed.headers["x-content-type-options"] == "nosniff"
+    assert here.trials(headers)
+
+
+def test_a_missing_image_is_told_to_the_experimenter_alone(opened, caplog):
+    here = opened()
+    trial = here.trials(here.begin())[0]
+    for item in here.pool.items.values():
+        for slot in item.slots:
+            slot.file.unlink(missing_ok=True)
+    failed = here.client.get(trial["images"]["image"])
+    assert failed.status_code == 500
+    assert "secret-name" not in failed.text
+    assert "secret-name" in caplog.text

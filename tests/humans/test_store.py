@@ -1,0 +1,470 @@
+"""The store: written in groups, once, durably; balance under any order; a changed design is refused."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from functools import partial
+
+import pytest
+import sqlalchemy as sa
+
+from cosight.errors import InvalidInput
+from cosight.humans.answers import study_trials
+from cosight.humans.design import read_study
+from cosight.humans.drawing import draw, loads_of, release_idle
+from cosight.humans.keeping import Answer, answer_of, keep
+from cosight.humans.participants import begin, by_token, finish, participant, set_paused
+from cosight.humans.pool import pool_of
+from cosight.humans.progress import progress
+from cosight.humans.refusals import Refused
+from cosight.humans.store import Store
+from cosight.humans.tables import participants, showings
+
+from .conftest import Clock, make_study
+
+
+class Room:
+    """A study and its store, with what a test does all the time."""
+
+    def __init__(self, folder, kind="classify", url=None, **design):
+        self.folder = make_study(folder, kind, **design)
+        self.study = read_study(self.folder)
+        self.pool, self.clock = pool_of(self.study), Clock()
+        self.store = Store.open(self.study, url, clock=self.clock)
+
+    def change(self, work, **more):
+        now = {} if work is set_paused else {"now": self.clock()}
+        return self.store.change(partial(work, study=self.study, **now, **more)).result(10)
+
+    def begin(self, **more):
+        token = self.change(begin, pool=self.pool, platform={}, **more)
+        return self.store.read(lambda connection: by_token(connection, self.study, token))
+
+    def draw(self, number):
+        return self.change(draw, pool=self.pool, number=number)
+
+    def send(self, number, trial, response="tiger"):
+        entry = Answer(number, trial, response, 0.5, None, "key")
+        return self.store.join(entry, partial(keep, study=self.study, pool=self.pool, now=self.clock()))
+
+    def answer(self, number, trial, response="tiger"):
+        return self.send(number, trial, response).result(10)
+
+    def loads(self, *, simulated=False):
+        return self.store.read(partial(loads_of, study=self.study, simulated=simulated))
+
+    def trials(self):
+        return study_trials(self.study, self.pool, self.store)
+
+
+@pytest.fixture
+def room(tmp_path):
+    rooms = []
+
+    def make(kind="classify", **design):
+        rooms.append(Room(tmp_path, kind, **design))
+        return rooms[-1]
+
+    yield make
+    for one in rooms:
+        one.store.close()
+
+
+def test_answers_sqlite_is_durable(room):
+    store = room().store
+    found = store.read(
+        lambda c: [c.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")]
+    )
+    assert found == ["wal", 2]  # sqlite.org/pragma.html: 2 is FULL
+
+
+def test_an_answer_is_kept_once_and_the_first_stays(room):
+    here = room()
+    number = here.begin()
+    first = here.draw(number)[0]
+    assert here.answer(number, first.trial, "tiger").stored
+    assert not here.answer(number, first.trial, "zebra").stored
+    assert here.trials().frame["response"].to_list() == ["tiger"]
+
+
+def test_the_same_answer_twice_in_one_group_is_kept_once(room):
+    here = room()
+    number = here.begin()
+    trial = here.draw(number)[0].trial
+    gate = threading.Event()
+    blocked = here.store.change(lambda connection: gate.wait(10))  # what follows waits and becomes one group
+    futures = [here.send(number, trial, response) for response in ("zebra", "tiger", "bear")]
+    gate.set()
+    assert blocked.result(10)
+    assert [future.result(10).stored for future in futures] == [True, False, False]
+    assert here.trials().frame["response"].to_list() == ["zebra"]
+
+
+def test_one_bad_answer_in_a_group_spoils_no_other(room):
+    here = room()
+    number, other = here.begin(), here.begin()
+    mine = here.draw(number)
+    here.draw(other)
+    gate = threading.Event()
+    here.store.change(lambda connection: gate.wait(10))
+    sent = [
+        here.send(number, mine[0].trial),
+        here.send(number, mine[1].trial, "unicorn"),
+        here.send(number, mine[1].trial, {"deep": [[[]]]}),
+        here.send(other, mine[2].trial),
+        here.send(number, NAME),
+        here.send(number, mine[3].trial),
+    ]
+    gate.set()
+    errors = [future.exception(10) for future in sent]
+    assert [type(error) for error in errors] == [type(None), InvalidInput, InvalidInput, Refused, Refused, type(None)]
+    assert errors[3].status == errors[4].status == 404
+    assert str(errors[3]) == str(errors[4])  # another's trial is no more known than one that never was
+    assert len(here.trials()) == 2
+
+
+def test_a_failed_change_takes_back_only_itself(room):
+    here = room()
+
+    def half_done(connection):
+        connection.execute(sa.update(participants).values(code="broken"))
+        raise InvalidInput("no")
+
+    gate = threading.Event()
+    here.store.change(lambda connection: gate.wait(10))
+    made = here.store.change(partial(begin, study=here.study, pool=here.pool, now=here.clock(), platform={}))
+    failed = here.store.change(half_done)
+    gate.set()
+    assert made.result(10)
+    assert isinstance(failed.exception(10), InvalidInput)
+    codes = here.store.read(lambda c: c.execute(sa.select(participants.c.code)).scalars().all())
+    assert len(codes) == 1
+    assert codes != ["broken"]
+
+
+def test_everything_written_before_closing_is_there(tmp_path):
+    here = Room(tmp_path)
+    number = here.begin()
+    shown = here.draw(number)
+    futures = [here.send(number, one.trial) for one in shown]
+    here.store.close()
+    assert all(future.result(0).stored for future in futures)
+    again = Store.open(here.study)
+    assert len(study_trials(here.study, here.pool, again)) == len(shown)
+    again.close()
+
+
+def test_every_image_gets_exactly_its_answers_however_people_come_and_go(room):
+    """Thirty participants, some of whom leave in the middle; whoever is last gets a shorter form."""
+    here = room(images=4, answers=3, distractors=0, repeats=0)
+    left = 0
+    for turn in range(60):
+        try:
+            number = here.begin()
+        except Refused:
+            break
+        shown = here.draw(number)
+        leaves = turn % 3 == 1
+        for one in shown[: 1 if leaves else None]:
+            here.answer(number, one.trial)
+        left += leaves
+        here.clock.now += 3700 if leaves else 60
+    counts = Counter(here.trials().frame["stimulus"])
+    assert set(counts.values()) == {3}
+    assert len(counts) == 12
+    assert left >= 2
+
+
+def test_loads_differ_by_one_at_most_while_nobody_leaves(room):
+    here = room(images=4, answers=3, distractors=0, repeats=0)
+    for _ in range(5):
+        here.draw(here.begin())
+        loads = here.loads()
+        counts = [loads.get(item.item, 0) for item in here.pool.by_role("test")]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_draws_at_the_same_time_share_out_the_images(room):
+    """Twelve threads draw at once: no image is promised more often than it is wanted."""
+    here = room(images=4, answers=4, distractors=0, repeats=0)
+    numbers = [here.begin() for _ in range(12)]
+    threads = [threading.Thread(target=here.draw, args=(number,)) for number in numbers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(here.loads().values()) == {4}
+
+
+def test_to_ask_again_is_to_get_the_same(room):
+    here = room()
+    number = here.begin()
+    assert here.draw(number) == here.draw(number)
+
+
+def test_who_was_away_too_long_loses_what_was_open(room):
+    here = room(images=4, answers=1, distractors=0, repeats=0, idle=30)
+    away = here.begin()
+    shown = here.draw(away)
+    assert here.answer(away, shown[0].trial).stored
+    here.clock.now += 29 * 60
+    here.change(release_idle)
+    assert sum(here.loads().values()) == 4  # half an hour has not passed
+    here.clock.now += 2 * 60
+    here.change(release_idle)
+    assert sum(here.loads().values()) == 1  # what was answered stays
+    refused = here.send(away, shown[1].trial).exception(10)
+    assert (refused.status, len(here.trials())) == (410, 1)
+    assert not here.answer(away, shown[0].trial).stored  # sent again after all: still the first
+    people = here.store.read(partial(progress, study=here.study, pool=here.pool)).participants
+    assert (people.started, people.active, people.released) == (1, 0, 1)
+
+
+def test_answering_is_being_here(room):
+    """Somebody who answers every twenty minutes is never away, though they ask for nothing else."""
+    here = room(images=4, answers=1, distractors=0, repeats=0, idle=30)
+    slow = here.begin()
+    for one in here.draw(slow):
+        here.clock.now += 20 * 60
+        here.change(release_idle)
+        assert here.answer(slow, one.trial).stored
+
+
+def test_who_comes_back_gets_other_images_while_some_are_needed(room):
+    here = room(images=4, answers=4, distractors=0, repeats=0)
+    away = here.begin()
+    first = here.draw(away)
+    here.answer(away, first[0].trial)
+    here.answer(away, first[1].trial)
+    here.clock.now += 2 * 3600
+    other = here.begin()
+    here.draw(other)
+    again = here.draw(away)
+    fresh = [one for one in again if one.received is None]
+    assert fresh
+    assert not {one.trial for one in fresh} & {one.trial for one in first}
+    assert len(fresh) == 2  # what they had left
+    assert not {one.item for one in first[:2]} & {one.item for one in fresh}
+    for one in fresh:
+        assert here.answer(away, one.trial).stored
+    assert here.change(finish, number=away)
+
+
+def test_who_comes_back_to_a_full_study_is_done(room):
+    here = room(images=4, answers=1, distractors=0, repeats=0)
+    away = here.begin()
+    here.answer(away, here.draw(away)[0].trial)
+    here.clock.now += 2 * 3600
+    for _ in range(3):
+        here.draw(here.begin())
+    assert [one.received is not None for one in here.draw(away)] == [True]
+    assert here.change(finish, number=away)
+
+
+def test_simulated_people_use_up_nobodys_images(room):
+    here = room(images=4, answers=1, distractors=0, repeats=0)
+    for _ in range(3):
+        here.draw(here.begin(simulated="panel"))
+    with pytest.raises(Refused, match="all the answers"):
+        here.begin(simulated="panel")
+    assert here.loads() == {}
+    person = here.begin()
+    model = here.loads(simulated=True)
+    assert len(here.draw(person)) == 4
+    assert set(model.values()) == {1}
+
+
+def test_observers_say_who_is_simulated(room):
+    here = room(answers=9)
+    for simulated in (None, "panel", "timm:resnet50.a1_in1k"):
+        number = here.begin(simulated=simulated)
+        here.answer(number, here.draw(number)[0].trial)
+    table = here.trials().observers
+    assert table.select("observer", "kind").rows() == [
+        ("human:p0001", "human"),
+        ("simulated:p0002", "simulated"),
+        ("simulated:timm:resnet50.a1_in1k-p0003", "simulated"),
+    ]
+
+
+def test_no_more_participants_than_wanted(room):
+    here = room(images=4, answers=3, distractors=0, repeats=0, people="participants = 3")
+    for _ in range(3):
+        here.draw(here.begin())
+    with pytest.raises(Refused, match="all the participants"):
+        here.begin()
+
+
+def test_paused_hands_out_nothing_and_takes_answers(room):
+    here = room()
+    number, late = here.begin(), here.begin()
+    shown = here.draw(number)
+    here.change(set_paused, paused=True)
+    assert here.answer(number, shown[0].trial).stored
+    assert here.draw(number)
+    for attempt in (here.begin, lambda: here.draw(late)):
+        with pytest.raises(Refused, match="paused") as refused:
+            attempt()
+        assert refused.value.status == 423
+    here.change(set_paused, paused=False)
+    assert here.draw(late)
+
+
+def test_the_end_comes_after_the_last_answer(room):
+    here = room()
+    number = here.begin()
+    with pytest.raises(Refused, match="all trials are left") as early:
+        here.change(finish, number=number)
+    shown = here.draw(number)
+    for left, one in zip(range(len(shown), 0, -1), shown, strict=True):
+        with pytest.raises(Refused, match=f"{left} trials are left"):
+            here.change(finish, number=number)
+        here.answer(number, one.trial)
+    code = here.change(finish, number=number)
+    assert early.value.status == 409
+    assert code == here.change(finish, number=number)
+    assert here.store.read(partial(participant, study=here.study, number=number)).finished
+
+
+def test_a_design_that_shows_something_else_is_refused_once_there_are_answers(tmp_path):
+    here = Room(tmp_path)
+    number = here.begin()
+    shown = here.draw(number)
+    here.store.close()
+    other = read_study(make_study(tmp_path, "classify", distractors=1))
+    Store.open(other).close()  # nobody has answered yet: the new design takes the place of the old one
+    here.store = Store.open(here.study, clock=here.clock)
+    assert here.send(number, shown[0].trial).exception(10).status == 410  # handed out under a design that is gone
+    fresh = [one for one in here.draw(number) if one.received is None]
+    here.answer(number, fresh[0].trial)
+    here.store.close()
+    with pytest.raises(InvalidInput, match=r"what small shows must stay the same .* another name") as refused:
+        Store.open(other)
+    assert "\n" not in str(refused.value)
+    Store.open(read_study(make_study(tmp_path, "classify", answers=5, idle=5))).close()  # the stop rule may change
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("mysql://somebody:secret@host/name", "SQLite or PostgreSQL, got mysql"),
+        ("nonsense", "a database is named by a URL"),
+        ("sqlite://", "kept in a file"),
+        ("postgresql+psycopg://somebody:secret@127.0.0.1:1/name", "cannot be opened: .*refused"),
+        ("sqlite:////nowhere/at/all.sqlite", "cannot be opened: unable to open"),
+    ],
+)
+def test_databases_that_cannot_be(tmp_path, url, message):
+    study = read_study(make_study(tmp_path, "classify"))
+    with pytest.raises(InvalidInput, match=message) as refused:
+        Store.open(study, url)
+    assert "secret" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_tokens_are_not_in_the_database(room):
+    here = room()
+    token = here.change(begin, pool=here.pool, platform={})
+    stored = here.store.read(lambda c: c.execute(sa.select(participants)).mappings().all())
+    assert token not in repr(stored)
+    assert here.store.read(lambda c: by_token(c, here.study, token)) == 1
+    assert here.store.read(lambda c: by_token(c, here.study, token[:-1])) is None
+
+
+def test_rows_say_what_the_contract_of_the_trial_table_asks(room):
+    import json
+
+    here = room("classify", images=4, answers=3, distractors=2, repeats=1)
+    number = here.begin()
+    shown = here.draw(number)
+    for one in shown:
+        here.answer(number, one.trial)
+    frame = here.trials().frame
+    assert frame["trial"].to_list() == list(range(1, len(shown) + 1))
+    assert set(frame["experiment"]) == {"small"}
+    assert frame["session"].unique().to_list() == ["p0001"]
+    extras = [json.loads(text) for text in frame["extra"]]
+    roles = Counter(extra["role"] for extra in extras)
+    assert roles == {"test": 4, "distractor": 2, "repeat": 1}
+    for row, extra in zip(frame.iter_rows(named=True), extras, strict=True):
+        item = here.pool.items[row["stimulus"]]
+        assert (row["image"], row["truth"], row["condition"]) == tuple(
+            item.facts[name] for name in ("image", "truth", "condition")
+        )
+        assert ("clear" in extra) == ("expected" in extra) == (extra["role"] == "distractor")
+        if extra["role"] == "repeat":
+            before = frame.row(extra["repeat_of"] - 1, named=True)
+            assert before["stimulus"] == row["stimulus"]
+
+
+def test_nobody_has_answered_is_an_empty_table(room):
+    here = room()
+    trials = here.trials()
+    assert len(trials) == 0
+    assert trials.space == here.study.space
+
+
+NAME = "A" * 22  # of a trial
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"trial": NAME},
+        {"trial": 3, "response": "tiger"},
+        {"trial": None, "response": "tiger"},
+        {"trial": NAME, "response": "tiger", "rt": "fast"},
+        {"trial": NAME, "response": "tiger", "rt": -1},
+        {"trial": NAME, "response": "tiger", "rt": True},
+        {"trial": NAME, "response": "tiger", "rt": 1e300},
+        {"trial": NAME, "response": "tiger", "rt": 10**400},
+        {"trial": NAME, "response": "tiger", "input": "telepathy"},
+        {"trial": NAME, "response": "tiger", "input": ["mouse"]},
+        {"trial": NAME, "response": "tiger", "shown": {"onset": "now"}},
+        {"trial": NAME, "response": "tiger", "shown": {"truth": 1}},
+        {"trial": NAME, "response": "tiger", "shown": {"late": 1}},
+        {"trial": NAME, "response": "tiger", "shown": [1]},
+    ],
+)
+def test_answers_of_the_wrong_shape(body):
+    with pytest.raises(InvalidInput):
+        answer_of(1, body)
+
+
+def test_times_are_kept_as_sent(room):
+    import json
+
+    here = room("timed")
+    number = here.begin()
+    first = here.draw(number)[0]
+    shown = {"asked": 2.5, "onset": 10.1, "offset": 12.6, "exposure": 2.5, "frame": 1 / 60, "late": False}
+    entry = answer_of(number, {"trial": first.trial, "response": None, "rt": None, "shown": shown, "input": None})
+    here.store.join(entry, partial(keep, study=here.study, pool=here.pool, now=here.clock())).result(10)
+    [row] = here.trials().frame.iter_rows(named=True)
+    extra = json.loads(row["extra"])
+    assert (row["response"], row["rt"]) == (None, None)
+    assert {name: extra[name] for name in shown} == shown
+    assert "input" not in extra
+
+
+def test_a_showing_is_never_both_answered_and_taken_back(room):
+    """People answer while others draw and take back: every row is one or the other."""
+    here = room(images=4, answers=3, distractors=0, repeats=0, idle=1)
+    numbers = [here.begin() for _ in range(6)]
+    handed = {number: here.draw(number) for number in numbers}
+    here.clock.now += 120
+
+    def answer(number):
+        for one in handed[number]:
+            here.send(number, one.trial).exception(10)
+
+    threads = [threading.Thread(target=answer, args=(number,)) for number in numbers]
+    threads += [threading.Thread(target=here.change, args=(release_idle,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rows = here.store.read(lambda c: c.execute(sa.select(showings.c.received, showings.c.released)).all())
+    assert not [row for row in rows if row.received is not None and row.released is not None]

@@ -1,0 +1,209 @@
+/** The experimenter's page: how far the study is, how well people agree, whom to look at. */
+
+import { Refused, request, Unreachable } from "./api";
+import { button, el, page, type Child } from "./dom";
+
+interface State {
+  readonly study: { readonly name: string; readonly type: string };
+  readonly paused: boolean;
+  readonly participants: {
+    readonly started: number;
+    readonly active: number;
+    readonly finished: number;
+    readonly released: number;
+  };
+  readonly answers: { readonly given: number; readonly wanted: number };
+  readonly images: readonly {
+    readonly image: string;
+    readonly answers: number;
+    readonly open: number;
+    readonly wanted: number;
+  }[];
+  readonly agreement: readonly Agreement[];
+  readonly flagged: readonly { readonly participant: string; readonly reasons: readonly string[] }[];
+}
+
+interface Agreement {
+  readonly measure: string;
+  readonly value: number | null;
+  readonly low: number | null;
+  readonly high: number | null;
+  readonly n: number | null;
+  readonly note: string | null;
+}
+
+const KEPT = "cosight-admin";
+const EVERY = 4000; // ms between two looks at the state
+
+const stage = document.querySelector<HTMLElement>("#stage")!;
+const notice = document.querySelector<HTMLElement>("#notice")!;
+
+/** Look, draw, and look again as long as the page is open. */
+async function watch(token: string): Promise<void> {
+  for (;;) {
+    try {
+      draw(token, await request<State>("GET", "/api/admin/state", token));
+      sessionStorage.setItem(KEPT, token);
+      say(null);
+    } catch (error) {
+      if (error instanceof Refused) return askToken(error.message);
+      if (!(error instanceof Unreachable)) throw error;
+      say("The server does not answer. Trying again.");
+    }
+    await new Promise((resolve) => setTimeout(resolve, EVERY));
+  }
+}
+
+function say(line: string | null): void {
+  notice.textContent = line ?? "";
+  notice.hidden = line === null;
+}
+
+function askToken(error: string | null): void {
+  const input = el("input", { type: "password", autocomplete: "off", required: "" });
+  const open = el("div", { class: "buttons" }, el("button", { type: "submit", class: "primary" }, "Open"));
+  const form = el(
+    "form",
+    {},
+    el("label", {}, "The experimenter's token (printed by cosight study serve)", input),
+    open,
+  );
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    void watch(input.value.trim());
+  });
+  stage.replaceChildren(page("Experimenter", error === null ? null : el("p", { role: "alert" }, error), form));
+}
+
+/** Draw the state. The place in the list of images and the focus survive. */
+function draw(token: string, state: State): void {
+  const scrolled = stage.querySelector(".images")?.scrollTop ?? 0;
+  const focused = document.activeElement?.id;
+  stage.replaceChildren(
+    el(
+      "main",
+      { class: "admin" },
+      header(token, state),
+      counts(state),
+      agreement(state.agreement),
+      flagged(state.flagged),
+      images(state.images),
+    ),
+  );
+  stage.querySelector(".images")?.scrollTo(0, scrolled);
+  if (focused) document.getElementById(focused)?.focus();
+}
+
+function header(token: string, { study, paused }: State): HTMLElement {
+  const turn = async (): Promise<void> => {
+    await request("POST", paused ? "/api/admin/resume" : "/api/admin/pause", token, {});
+    draw(token, await request<State>("GET", "/api/admin/state", token));
+  };
+  const attempt = (work: () => Promise<void>) => (): void => void work().catch((error: unknown) => say(String(error)));
+  return el(
+    "header",
+    {},
+    el("h1", {}, `${study.name} (${study.type})${paused ? ": paused" : ""}`),
+    el(
+      "div",
+      { class: "buttons" },
+      button(paused ? "Resume" : "Pause", attempt(turn), { id: "turn" }),
+      button(
+        "Export trials",
+        attempt(() => download(token, study.name)),
+        { id: "export", class: "primary" },
+      ),
+    ),
+  );
+}
+
+async function download(token: string, name: string): Promise<void> {
+  const response = await fetch("/api/admin/export", { headers: { Authorization: `Bearer ${token}` } });
+  if (!response.ok) throw new Error(`the export failed with status ${response.status}`);
+  const address = URL.createObjectURL(await response.blob());
+  el("a", { href: address, download: `${name}.parquet` }).click();
+  URL.revokeObjectURL(address);
+}
+
+function counts({ answers, participants }: State): HTMLElement {
+  const pairs: [string, string][] = [
+    ["answers", `${answers.given} of ${answers.wanted}`],
+    ...Object.entries(participants).map(([name, count]): [string, string] => [`participants ${name}`, String(count)]),
+  ];
+  const bar = el("progress", {
+    max: String(Math.max(answers.wanted, 1)),
+    value: String(answers.given),
+    "aria-label": "answers given",
+  });
+  return el(
+    "section",
+    {},
+    el("dl", {}, ...pairs.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))),
+    bar,
+  );
+}
+
+function agreement(rows: readonly Agreement[]): HTMLElement {
+  const cells = rows.map(({ measure, value, low, high, n, note }) => [
+    measure,
+    number(value),
+    low === null || high === null ? "" : `${number(low)} to ${number(high)}`,
+    n === null ? "" : String(n),
+    note ?? "",
+  ]);
+  return section("Agreement", table(["measure", "value", "95 % interval", "n", "note"], cells), rows.length);
+}
+
+function number(value: number | null): string {
+  return value === null ? "none" : value.toFixed(3);
+}
+
+function flagged(rows: State["flagged"]): HTMLElement {
+  const cells = rows.map(({ participant, reasons }) => [participant, reasons.join("; ")]);
+  return section("Flagged participants", table(["participant", "reasons"], cells), rows.length);
+}
+
+function images(rows: State["images"]): HTMLElement {
+  const cells = rows.map(({ image, answers, open, wanted }) => {
+    const bar = el("meter", {
+      max: String(Math.max(wanted, 1)),
+      value: String(Math.min(answers, wanted)),
+      "aria-label": `answers to ${image}`,
+    });
+    return [image, bar, `${answers} of ${wanted}`, open === 0 ? "" : `${open} open`];
+  });
+  return section(
+    "Answers an image",
+    el("div", { class: "images", tabindex: "0" }, table(["image", "", "answers", "being shown"], cells)),
+    rows.length,
+  );
+}
+
+function section(heading: string, content: HTMLElement, rows: number): HTMLElement {
+  return el("section", {}, el("h2", {}, heading), rows === 0 ? el("p", {}, "None.") : content);
+}
+
+function table(heads: readonly string[], rows: readonly (readonly Child[])[]): HTMLElement {
+  const head = el("thead", {}, el("tr", {}, ...heads.map((name) => el("th", { scope: "col" }, name))));
+  const body = rows.map((cells) =>
+    el(
+      "tr",
+      {},
+      ...cells.map((cell) =>
+        el("td", typeof cell === "string" && /^[\d.-]/.test(cell) ? { class: "number" } : {}, cell),
+      ),
+    ),
+  );
+  return el("table", {}, head, el("tbody", {}, ...body));
+}
+
+/** The token of the address, which is taken out so that it stays in no history; after a reload, the one of this tab. */
+function givenToken(): string | null {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token !== null) history.replaceState(null, "", location.pathname);
+  return token ?? sessionStorage.getItem(KEPT);
+}
+
+const given = givenToken();
+if (given === null) askToken(null);
+else void watch(given);
