@@ -138,9 +138,9 @@ def test_labels_are_told_by_the_set_where_it_can(tmp_path, stimuli):
 
 def test_what_does_not_hold_leaves_nothing_behind(tmp_path, stimuli):
     home = tmp_path / "mine"
-    with pytest.raises(InvalidInput, match="images must be at most 12"):
-        new_study(home, type="classify", stimuli=stimuli, labels=LABELS, protocol="visalign")
-    assert list(home.iterdir()) == []
+    with pytest.raises(InvalidInput, match="true classes must be answers of given"):
+        new_study(home, type="classify", stimuli=stimuli, labels="ape,bee")
+    assert not home.exists() or list(home.iterdir()) == []
     with pytest.raises(InvalidInput, match="protocol visalign is for type classify, got timed"):
         new_study(home, type="timed", stimuli=stimuli, labels=LABELS, protocol="visalign")
     new_study(home, type="curate", stimuli=stimuli)
@@ -148,3 +148,11 @@ def test_what_does_not_hold_leaves_nothing_behind(tmp_path, stimuli):
     with pytest.raises(InvalidInput, match="holds a study already"):
         new_study(home, type="curate", stimuli=stimuli)
     assert (home / "study.toml").read_text() == before
+
+
+def test_a_protocol_that_needs_a_larger_set_says_so(tmp_path, stimuli):
+    with pytest.raises(
+        InvalidInput, match="visalign shows everybody 23 images to ask about, .* has 12; build a larger"
+    ):
+        new_study(tmp_path / "study", type="classify", stimuli=stimuli, labels=LABELS, protocol="visalign")
+    assert not (tmp_path / "study").exists()

@@ -21,7 +21,16 @@ from cosight.trials.table import Trials
 if TYPE_CHECKING:
     from cosight.humans.quality import Quality
 
-__all__ = ["FORMATS", "attach_gold", "beside", "write_curated", "write_excluded", "write_gold", "write_trials"]
+__all__ = [
+    "FORMATS",
+    "attach_gold",
+    "beside",
+    "write_curated",
+    "write_excluded",
+    "write_gold",
+    "write_roster",
+    "write_trials",
+]
 
 FORMATS = ("parquet", "model-vs-human", "psych-ds")
 _WITHOUT_ROLES = "model-vs-human"  # its columns do not tell a check from a question
@@ -75,6 +84,11 @@ def attach_gold(trials: Trials, root: Path) -> tuple[int, str]:
 def write_curated(trials: Trials, out: Path, *, files: Mapping[str, str]) -> Path:
     """Write the curators' list, which `cosight build` takes."""
     return _table(curated_list(trials, files=files), beside(out, "curated.csv"))
+
+
+def write_roster(people: pl.DataFrame, out: Path) -> Path:
+    """Write who took part. Platforms' ids and what people said of themselves are not for publishing."""
+    return _table(people, beside(out, "participants.csv"))
 
 
 def _table(frame: pl.DataFrame, path: Path) -> Path:

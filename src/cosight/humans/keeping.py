@@ -18,7 +18,7 @@ from cosight.humans.refusals import Refused
 from cosight.humans.tables import showings
 from cosight.humans.trial_types import Asked
 
-__all__ = ["Answer", "BlockEnd", "Kept", "answer_of", "keep"]
+__all__ = ["Answer", "BlockEnd", "Kept", "answer_of", "block_end", "keep"]
 
 _INPUTS = ("mouse", "key", "touch")
 _TIMES = ("asked", "onset", "offset", "exposure", "frame")
@@ -156,10 +156,11 @@ def _with_block(
     unpaid = study.timing is None or not study.timing.bonus
     if unpaid or isinstance(result, Exception) or found[answer.trial].role == "warmup":
         return result
-    return Kept(result.stored, _block_end(connection, study, pool, answer.number, found[answer.trial].block))
+    return Kept(result.stored, block_end(connection, study, pool, answer.number, found[answer.trial].block))
 
 
-def _block_end(connection: sa.Connection, study: Study, pool: Pool, number: int, block: int) -> BlockEnd | None:
+def block_end(connection: sa.Connection, study: Study, pool: Pool, number: int, block: int) -> BlockEnd | None:
+    """What a participant's block has earned; None while it is not done, and where nothing can be earned."""
     c = showings.c
     mine = (c.study == study.name, c.number == number, c.block == block, c.released.is_(None))
     rows = connection.execute(sa.select(c.item, c.response, c.received).where(*mine)).all()

@@ -143,6 +143,15 @@ def _design(
 ) -> dict[str, Any]:
     """The design's numbers; without a protocol there are never more than the set has."""
     there, distractors = _available(folder, kind, stimuli, space, show)
+    for what, has, needs in (
+        ("images to ask about", there, begin.images or 0),
+        ("distractors", distractors, begin.design.get("distractors", 0)),
+    ):
+        if begin.name and needs > has:
+            raise InvalidInput(
+                f"protocol {begin.name} shows everybody {needs} {what}, {stimuli} has {has}; build a larger set, or "
+                "leave --protocol out and change the design"
+            )
     images = there if begin.images is None else begin.images if begin.name else min(begin.images, there)
     own: dict[str, Any] = {"images": images, **begin.design}
     if not begin.name and kind.name == "classify" and space is not None and space.abstain:

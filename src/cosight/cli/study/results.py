@@ -35,7 +35,7 @@ def quality(study: Folder, db: Database = None, as_json: AsJson = False, as_csv:
 
     if as_json and as_csv:
         raise InvalidInput("choose one of --json and --csv, got both")
-    trials, _, _ = _answers(study, db)
+    trials = _answers(study, db)[0]
     found = assess(trials)
     notify(found.notices)
     if as_json:
@@ -57,13 +57,17 @@ def export(
     curated: Annotated[
         bool, typer.Option("--curated", help="Also write the list of kept and rejected images.")
     ] = False,
+    participants: Annotated[
+        bool,
+        typer.Option("--participants", help="Also write who took part: platform ids, bonuses, what they said."),
+    ] = False,
     db: Database = None,
 ) -> None:
     """Write a study's answers without those of the participants who are left out; beside them who that is and why."""
     from cosight.humans import export as exports
     from cosight.humans.quality import assess
 
-    trials, read, pool = _answers(study, db)
+    trials, read, pool, people = _answers(study, db)
     found = assess(trials)
     chosen = trials if everyone else found.kept
     told = _attached(chosen, read.set) if gold and read.space is not None else ()
@@ -73,22 +77,26 @@ def export(
         paths.append(exports.write_gold(chosen, out))
     if curated:
         paths.append(exports.write_curated(chosen, out, files=_files(pool, read.set)))
+    if participants:
+        paths.append(exports.write_roster(people, out))
     notify((*found.notices, *told))
     typer.echo(f"{len(written)} trials of {written.frame['observer'].n_unique()} participants: {out}")
     for path in paths:
         typer.echo(f"beside it: {path}")
 
 
-def _answers(folder: Path, db: str | None) -> tuple[Trials, Study, Pool]:
+def _answers(folder: Path, db: str | None) -> tuple[Trials, Study, Pool, pl.DataFrame]:
+    """The trials, what was asked, and who took part."""
     from cosight.humans.answers import study_trials
     from cosight.humans.design import read_study
     from cosight.humans.pool import pool_of
+    from cosight.humans.roster import roster
     from cosight.humans.store import Store
 
     study = read_study(folder)
     pool = pool_of(study)
     with closing(Store.open(study, db)) as store:
-        return study_trials(study, pool, store), study, pool
+        return study_trials(study, pool, store), study, pool, roster(study, pool, store)
 
 
 def _files(pool: Pool, root: Path) -> dict[str, str]:

@@ -1,0 +1,59 @@
+"""Who took part: ids, codes, what people said, and what their blocks have earned."""
+
+import polars as pl
+
+from cosight.humans.roster import roster
+
+
+def rows(here):
+    return roster(here.study, here.pool, here.store).to_dicts()
+
+
+def test_what_people_say_and_how_the_platform_knows_them(opened):
+    people = "platform = 'prolific'\ncompletion_code = 'C1A2B3'\ndemographics = ['age', 'gender']"
+    here = opened(people=people)
+    assert roster(here.study, here.pool, here.store).is_empty()
+    headers, _ = here.sit(platform={"PROLIFIC_PID": "5f3e"})
+    here.client.post("/api/session/demographics", json={"age": "41", "gender": ""}, headers=headers)
+    here.begin(platform={"PROLIFIC_PID": "77aa"})
+    first, second = rows(here)
+    assert first == {
+        "participant": "human:p0001",
+        "platform_id": "5f3e",
+        "code": "C1A2B3",
+        "finished": True,
+        "answers": 7,  # four images, two distractors, one repeat
+        "bonus": None,
+        "pixels_per_cm": None,
+        "about_age": "41",
+        "about_gender": None,
+    }
+    assert (second["participant"], second["finished"], second["answers"]) == ("human:p0002", False, 0)
+
+
+def test_blocks_above_the_threshold_earn_the_bonus(opened):
+    more = "[timing]\nbonus = 0.5\nbonus_above = 0.9\n"
+    here = opened("timed", more=more)
+    headers = here.begin()
+    truths = {slot.stimulus: item.facts["truth"] for item in here.pool.items.values() for slot in item.slots}
+    for trial in here.trials(headers):
+        seen = here.store.read(
+            lambda c, name=trial["trial"]: c.exec_driver_sql(
+                "select item, block, role from cosight_showings where trial = ?", (name,)
+            ).one()
+        )
+        right = truths[here.pool.items[seen.item].slots[0].stimulus]
+        last_block = trial["block"] == max(one["block"] for one in here.trials(headers))
+        wrong = "bear" if right != "bear" else "tiger"
+        here.answer(headers, trial, wrong if last_block and seen.role != "warmup" else right)
+    [row] = rows(here)
+    assert row["bonus"] == 0.5  # one of two blocks
+    assert row["finished"] is False  # the page has not said so yet
+
+
+def test_simulated_participants_are_called_so(opened):
+    here = opened()
+    here.sit(simulated="panel")
+    frame = roster(here.study, here.pool, here.store)
+    assert frame["participant"].to_list() == ["simulated:p0001"]
+    assert frame.schema["answers"] == pl.Int64
