@@ -29,7 +29,7 @@ def test_the_table_has_a_line_for_each_model_and_function(cosight, run):
     lines = done.out.splitlines()
     assert " ".join(lines[0].split()) == "model function 1 2 3 4 5 6 7 8 average RS 0 RS 8 RS 16"
     starts = [line.split()[:2] for line in lines if line.startswith("model:")]
-    assert starts == [["model:a", "knn"], ["model:b", "knn"], ["model:b", "sp"]]
+    assert starts == [["model:a", "knn"], ["model:b", "sp"], ["model:b", "knn"]]
     assert "\u00b1" in lines[1]
     assert any("\u00b1" not in line for line in lines[2:5])
     marks = "".join(line for line in lines if line.startswith("model:"))

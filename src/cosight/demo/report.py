@@ -21,7 +21,7 @@ from cosight.reports.plots import Point, dots, scatter
 from cosight.scoring.rows import Row, Scores
 from cosight.scoring.score import ABSTENTION
 from cosight.scoring.seeds import observer_name
-from cosight.scoring.visalign import HELLINGER, visalign_table
+from cosight.scoring.visalign import FUNCTIONS, HELLINGER, visalign_table
 
 __all__ = ["STRANGE", "SURE", "abstention_grid", "exceptions", "write_demo_page"]
 
@@ -119,7 +119,7 @@ def _told_apart(scores: Scores) -> Mapping[tuple[str, str], dict[str, Row]]:
         is_line = row.measure == ABSTENTION and (row.observer in means or name.line not in means)
         if is_line and condition in _SHOWN and name.function:
             found.setdefault((name.title, name.function), {})[condition] = row
-    return dict(sorted(found.items(), key=lambda item: item[0][0].rpartition(" x ")[2]))
+    return dict(sorted(found.items(), key=lambda item: (item[0][0].rpartition(" x ")[2], FUNCTIONS.index(item[0][1]))))
 
 
 def abstention_grid(scores: Scores) -> Grid:

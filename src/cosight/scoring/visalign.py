@@ -25,10 +25,11 @@ from cosight.scoring.gold import CATEGORY, Gold, category_cells
 from cosight.scoring.gold_distances import gold_block
 from cosight.scoring.outputs import Outputs
 from cosight.scoring.rows import Row, Scores, group_text, number
-from cosight.scoring.seeds import SPREAD, observer_name, with_seed_means
+from cosight.scoring.seeds import SPREAD, ObserverName, observer_name, with_seed_means
 from cosight.trials.join import Cell, Table
 
 __all__ = [
+    "FUNCTIONS",
     "HELLINGER",
     "PEARSON",
     "TABLES",
@@ -45,6 +46,8 @@ PEARSON = "pearson_correlation"
 _COSTS = tuple(f"{RELIABILITY}.{label}" for label in ("cost_0", "cost_half", "cost_n"))
 _AVERAGE = ((CATEGORY, "*"),)
 _DIRECTION: dict[str, Direction] = {HELLINGER: "lower", **dict.fromkeys(_COSTS, "higher")}
+# as in the tables of Lee et al. 2023 and its revised appendix; others come after them, by name
+FUNCTIONS = ("sp", "asp", "md", "knn", "tapudd", "openmax", "mc-dropout", "deep-ensemble")
 _FEWEST = 3  # lines: through two points every correlation is 1 or -1
 
 
@@ -198,7 +201,14 @@ def _line_names(rows: Sequence[Row]) -> list[str]:
     lines = dict.fromkeys(line if (line := observer_name(name).line) in spread else name for name in names)
     models = list(dict.fromkeys(observer_name(name).model for name in lines))
     parts = {name: observer_name(name) for name in lines}
-    return sorted(lines, key=lambda name: (models.index(parts[name].model), parts[name].members))
+    return sorted(lines, key=lambda name: (models.index(parts[name].model), parts[name].members, *_place(parts[name])))
+
+
+def _place(name: ObserverName) -> tuple[int, str]:
+    """Where a function stands among a model's: none first, then the published ones in their order."""
+    function = name.function or ""
+    known = FUNCTIONS.index(function) if function in FUNCTIONS else len(FUNCTIONS)
+    return (known, function) if function else (-1, "")
 
 
 def _cell(index: dict[tuple[str, str, str], Row], name: str, column: _Place) -> TableCell:
