@@ -131,12 +131,18 @@ def test_every_stimulus_line_is_measured(perf):
     assert made.theirs > 0
 
 
-def test_every_abstention_line_is_measured(perf):
+def test_every_abstention_line_is_measured(perf, monkeypatch):
     from cosight.torchvision_ops import import_torchvision
 
     import_torchvision()
     pytest.importorskip("faiss")
     pytest.importorskip("pytorch_ood")
+
+    def in_this_process(what, whose, path):
+        work = perf.abstaining.ways(what)[whose](perf.abstaining.Data.load(path))
+        return float(work() is not None)
+
+    monkeypatch.setattr(perf.abstaining, "peak", in_this_process)  # six that import torch; one of them has its test
     found = perf.abstaining.lines(perf.abstaining.Size(300, 20, 30, 1))
     assert len(found) == 6
     assert all(line.ours > 0 and line.theirs > 0 for line in found if line.unit == "s")

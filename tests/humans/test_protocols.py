@@ -152,7 +152,7 @@ def test_what_does_not_hold_leaves_nothing_behind(tmp_path, stimuli):
 
 def test_a_protocol_that_needs_a_larger_set_says_so(tmp_path, stimuli):
     with pytest.raises(
-        InvalidInput, match="visalign shows everybody 23 images to ask about, .* has 12; build a larger"
+        InvalidInput, match=r"visalign shows everybody 23 images to ask about, .* has 12; build a larger"
     ):
         new_study(tmp_path / "study", type="classify", stimuli=stimuli, labels=LABELS, protocol="visalign")
     assert not (tmp_path / "study").exists()

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
+from cosight.runs import ray_engine
 from cosight.runs.evaluate import evaluate
 from cosight.runs.plan import Shard
 from cosight.runs.ray_engine import _Crew
@@ -149,6 +150,13 @@ def _noted():
     return [pid for pid in map(int, Path("workers").read_text().split()) if pid != os.getpid()]
 
 
+@pytest.fixture
+def less_patience(monkeypatch):
+    """Given up after two deaths instead of three: a new worker takes seconds."""
+    monkeypatch.setattr(ray_engine, "_PATIENCE", 2)
+
+
+@pytest.mark.usefixtures("less_patience")
 def test_a_model_that_kills_every_worker_is_given_up(cluster, images, fragile):
     evaluate(_MODEL, on=images, out="local", threads=1)
     deadly = Path("dies answering")
@@ -163,6 +171,7 @@ def test_a_model_that_kills_every_worker_is_given_up(cluster, images, fragile):
     assert kept(Path("ray")) == whole
 
 
+@pytest.mark.usefixtures("less_patience")
 def test_a_model_that_no_worker_survives_loading(cluster, images, fragile):
     Path("dies loading").touch()
     with pytest.raises(InvalidInput, match=r"^Ray workers died again and again, the last while loading the model \("):

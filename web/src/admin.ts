@@ -34,6 +34,7 @@ interface Agreement {
 
 const KEPT = "cosight-admin";
 const EVERY = 4000; // ms between two looks at the state
+const NUMBERS = /^-?[\d.]+( (of|to) -?[\d.]+)?$/; // "7", "0.314", "3 of 9", "-0.1 to 0.2"
 
 const stage = document.querySelector<HTMLElement>("#stage")!;
 const notice = document.querySelector<HTMLElement>("#notice")!;
@@ -190,7 +191,7 @@ function table(heads: readonly string[], rows: readonly (readonly Child[])[]): H
       "tr",
       {},
       ...cells.map((cell) =>
-        el("td", typeof cell === "string" && /^[\d.-]/.test(cell) ? { class: "number" } : {}, cell),
+        el("td", typeof cell === "string" && NUMBERS.test(cell) ? { class: "number" } : {}, cell),
       ),
     ),
   );

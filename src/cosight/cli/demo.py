@@ -20,22 +20,45 @@ def demo(
         "demo-run"
     ),
     seed: Seed = 0,
+    me: Annotated[
+        bool,
+        typer.Option("--me", help="Label 35 digits yourself, in a browser, and see how far each model is from you."),
+    ] = False,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser at the end.")] = False,
 ) -> None:
     """The whole job on embedded data, offline, in some three minutes on two cores.
 
     Builds the digits benchmark, trains five small architectures with five seeds each, asks them with every abstention
-    function, scores them, compares their errors with each other and with a simulated panel, and writes a page.
+    function, scores them, compares their errors with each other and with a simulated panel, and writes a page. With
+    --me, on a demo that is done (or is done first), it is your turn.
     """
     from cosight.demo import demo as run
 
-    with progress_bar() as progress:
-        done = run(out, seed=seed, progress=progress)
-    _say(done)
+    if me:
+        page = _ask_me(out)
+    else:
+        with progress_bar() as progress:
+            done = run(out, seed=seed, progress=progress)
+        _say(done)
+        page = done.page
     if show:
         import webbrowser
 
-        webbrowser.open(done.page.resolve().as_uri())
+        webbrowser.open(page.resolve().as_uri())
+
+
+def _ask_me(out: Path) -> Path:
+    from cosight.cli.tables import print_scores
+    from cosight.demo.me import me
+
+    def announce(address: str) -> None:
+        typer.echo(f"your digits: {address} (Ctrl-C ends it)", err=True)
+
+    with progress_bar() as progress:
+        found = me(out, progress=progress, announce=announce)
+    print_scores(found.scores, more=str(found.page.with_name("scores.json")))
+    typer.echo(f"your answers are in {found.trials}, the page is {found.page}")
+    return found.page
 
 
 def _say(done: Demo) -> None:

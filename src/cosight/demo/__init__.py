@@ -3,6 +3,7 @@
 * job        what is done, in order; `demo` itself
 * networks   training and asking, in processes side by side
 * report     what a reader sees of it
+* me         the person at the keyboard labels digits, and sees how far each network is from them
 """
 
 from cosight.demo.job import Demo, Size, demo

@@ -100,7 +100,10 @@ def _check_shared(store: Store, processes: int) -> None:
 
 def _bound(host: str, port: int) -> socket.socket:
     try:
-        return socket.create_server((host, port), backlog=_WAITING, family=_family(host), reuse_port=False)
+        listening = socket.create_server((host, port), backlog=_WAITING, family=_family(host), reuse_port=False)
+        # taken over by its connections: head and body of a response would wait 40 ms for each other's acknowledgement
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidInput(f"{host}:{port} cannot be served: {reason}; choose another --port or --host") from error

@@ -110,11 +110,16 @@ def _study(desk: Desk) -> dict[str, Any]:
     }
 
 
+def _keys(classes: Sequence[str]) -> dict[str, str]:
+    """Keys in their order, as far as they go; classes that are keys themselves, such as digits, are their own."""
+    return dict(zip(classes, classes if {*classes} <= {*_KEYS} else _KEYS, strict=False))
+
+
 def _labels(desk: Desk) -> list[dict[str, Any]]:
     space = desk.study.space
     if space is None:
         return []
-    keys = dict(zip(space.classes, _KEYS, strict=False)) | {ABSTAIN: "space"}
+    keys = _keys(space.classes) | {ABSTAIN: "space"}
     titles = label_titles(desk.study)
     icons = {name: f"icons/{name}.svg" for name in space.answers}
     return [

@@ -7,6 +7,7 @@ answers, however fast the machine is.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "Sat", "person_rng", "simulate"]
 
 Progress = Callable[[int, int, str], None]
-_AT_ONCE = 16  # participants who sit the study at the same time; each has one request under way
+_AT_ONCE = 32  # participants who sit the study at the same time; each has one request under way
 _PATIENCE = 30.0  # seconds until a request counts as lost
 _MEDIAN, _SPREAD = 1.0, 0.35  # seconds an answer takes, log-normal, by eye: one in forty takes more than two
 _NO_MORE = 423  # the study is paused, or has all that it needs
@@ -85,30 +86,33 @@ class _Crowd:
 
 async def _sit(crowd: _Crowd, url: str) -> None:
     """Everybody, `_AT_ONCE` at a time."""
+    door, trust = asyncio.Lock(), ssl.create_default_context()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(_AT_ONCE, crowd.participants)):
+            group.create_task(_one_after_the_other(crowd, url, door, trust))
+
+
+async def _one_after_the_other(crowd: _Crowd, url: str, door: asyncio.Lock, trust: ssl.SSLContext) -> None:
+    """Let the next one in when the last one is done, until nobody is left or the study is full.
+
+    They share a connection. A client for all of them would look through all connections at every request.
+    """
     import httpx
 
-    limits, door = httpx.Limits(max_connections=_AT_ONCE), asyncio.Lock()
     # the study is on this machine or in the same room: no proxy stands between
-    async with (
-        httpx.AsyncClient(base_url=url, timeout=_PATIENCE, limits=limits, trust_env=False) as client,
-        asyncio.TaskGroup() as group,
-    ):
-        for _ in range(min(_AT_ONCE, crowd.participants)):
-            group.create_task(_one_after_the_other(crowd, client, door))
+    async with httpx.AsyncClient(base_url=url, timeout=_PATIENCE, verify=trust, trust_env=False) as client:
+        while visitor := await _next(crowd, client, door):
+            await visitor.sit(crowd)
+            crowd.finished += 1
+            if crowd.progress:
+                crowd.progress(crowd.finished, crowd.participants, "simulated participants")
 
 
-async def _one_after_the_other(crowd: _Crowd, client: httpx.AsyncClient, door: asyncio.Lock) -> None:
-    """Let the next one in when the last one is done, until nobody is left or the study is full."""
-    while True:
-        async with door:  # numbers and images are given in the order of arrival
-            place = next(crowd.places, None)
-            visitor = None if place is None or crowd.full else await _arrived(crowd, client, place)
-        if visitor is None:
-            return
-        await visitor.sit(crowd)
-        crowd.finished += 1
-        if crowd.progress:
-            crowd.progress(crowd.finished, crowd.participants, "simulated participants")
+async def _next(crowd: _Crowd, client: httpx.AsyncClient, door: asyncio.Lock) -> _Visitor | None:
+    """Who comes next; one at a time, because numbers and images are given in the order of arrival."""
+    async with door:
+        place = next(crowd.places, None)
+        return None if place is None or crowd.full else await _arrived(crowd, client, place)
 
 
 async def _arrived(crowd: _Crowd, client: httpx.AsyncClient, place: int) -> _Visitor | None:

@@ -211,9 +211,10 @@ def _distances(counts: FloatArray, pairs: Pairs, midpoint: Midpoint, *, raw: boo
     `raw` weighs with error counts, as printed, instead of shares.
     """
     out = np.empty((len(pairs), counts.shape[1]))
+    everyone = _Shares.of(counts, _ALPHA)
     for block in blocks(len(pairs), int(np.prod(counts.shape[1:])), most=BLOCK // 8):
         i, j = pairs[block].T
-        divergence, weights, n = _divergences(counts[i], counts[j], _ALPHA, midpoint)
+        divergence, weights, n = _divergences(everyone, i, j, midpoint)
         distance = np.where(n > 0, (divergence * weights).sum(axis=-1), np.nan)
         out[block] = distance * n if raw else distance
     return out
@@ -221,27 +222,52 @@ def _distances(counts: FloatArray, pairs: Pairs, midpoint: Midpoint, *, raw: boo
 
 def _similarity(a: FloatArray, b: FloatArray, alpha: float, midpoint: Midpoint) -> ClassLevelErrorSimilarity:
     """CLES of one pair from its error counts (classes, cells)."""
-    divergence, weights, n = _divergences(a, b, alpha, midpoint)
+    divergence, weights, n = _divergences(_Shares.of(np.stack([a, b]), alpha), 0, 1, midpoint)
     distance = float((divergence * weights).sum()) if n > 0 else float("nan")
     return ClassLevelErrorSimilarity(1 / (1 + distance), distance, divergence, weights, int(n))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shares:
+    """What a pair takes from each of its observers alone, computed once, however many pairs they are in."""
+
+    counts: FloatArray  # (observers, ..., classes, cells) errors
+    errors: FloatArray  # (observers, ..., classes)
+    shares: FloatArray  # (observers, ..., classes, cells) with the prior
+    own: FloatArray  # (observers, ..., classes) sum of p log p
+    prior: float  # of one cell
+
+    @classmethod
+    def of(cls, counts: FloatArray, alpha: float) -> _Shares:
+        counts = np.ascontiguousarray(counts)  # sums are then taken in one order, whatever is computed together
+        errors = counts.sum(axis=-1)
+        shares = (counts + alpha) / (errors + alpha * counts.shape[-1])[..., None]
+        return cls(counts, errors, shares, _summed(shares, np.log(shares)), alpha)
+
+
+def _summed(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Products summed over the cells, without an array of them."""
+    total: FloatArray = np.einsum("...k,...k->...", a, b)
+    return total
+
+
 def _divergences(
-    a: FloatArray, b: FloatArray, alpha: float, midpoint: Midpoint
+    everyone: _Shares, i: NDArray[np.int64] | int, j: NDArray[np.int64] | int, midpoint: Midpoint
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Divergence and weight of each true class, and the number of errors, from counts (..., classes, cells)."""
-    errors_a, errors_b = a.sum(axis=-1), b.sum(axis=-1)
-    prior = alpha * a.shape[-1]
-    p, q = (a + alpha) / (errors_a + prior)[..., None], (b + alpha) / (errors_b + prior)[..., None]
+    """Divergence and weight of each true class, and the number of errors, of the pairs (i, j).
+
+    (KL(p, m) + KL(q, m)) / 2 = (sum p log p + sum q log q) / 2 - sum (p + q) / 2 log m: one logarithm a pair.
+    """
+    mean, errors = everyone.shares[i] + everyone.shares[j], everyone.errors[i] + everyone.errors[j]
+    mean /= 2
     if midpoint == "mean":
-        middle = (p + q) / 2
+        middle = mean
     elif midpoint == "pooled":
-        middle = (a + b + alpha) / (errors_a + errors_b + prior)[..., None]
+        pooled = everyone.counts[i] + everyone.counts[j] + everyone.prior
+        middle = pooled / (errors + everyone.prior * pooled.shape[-1])[..., None]
     else:
         raise InvalidInput(f'midpoint must be "mean" or "pooled", got {midpoint!r}')
-    log = np.log(middle)
-    divergence = ((p * (np.log(p) - log)).sum(axis=-1) + (q * (np.log(q) - log)).sum(axis=-1)) / 2
-    errors = errors_a + errors_b
+    divergence = (everyone.own[i] + everyone.own[j]) / 2 - _summed(mean, np.log(middle))
     n = errors.sum(axis=-1)
     weights = np.nan_to_num(divide(errors, np.broadcast_to(n[..., None], errors.shape)))
     return np.where(errors > 0, np.maximum(divergence, 0), 0.0), weights, n  # 0 may come out as -1e-17

@@ -115,7 +115,8 @@ def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """A value as JSON has it; a label space by its name, or by its classes where it has none that is known."""
     if isinstance(value, LabelSpace):
-        return value.name if label_spaces.get(value.name) == value else ",".join(value.answers)
+        known = value.name in label_spaces and label_spaces[value.name] == value
+        return value.name if known else ",".join(value.answers)
     if isinstance(value, tuple):
         return list(value)
     return str(value) if isinstance(value, Path) else value

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import pdtr
 
 from cosight.stimuli.corruptions.draws import normals, uniforms
 from cosight.stimuli.corruptions.table import IMAGENET_C, VISALIGN, corruptions, named
@@ -51,7 +51,7 @@ def shot_noise(image: Floats, step: int, rng: np.random.Generator) -> Floats:
 def _poisson_tables(photons: float) -> tuple[Floats, NDArray[np.int16]]:
     """Cumulative distributions of 256 brightnesses, and at which count to start looking for each 1/256 of chance."""
     counts = np.arange(int(np.ceil(photons)) + 1)  # whatever is above is white all the same
-    chances = np.asarray(stats.poisson.cdf(counts, np.linspace(0, photons, 256)[:, None]), dtype=np.float32)
+    chances = np.asarray(pdtr(counts, np.linspace(0, photons, 256)[:, None]), dtype=np.float32)
     chances[:, -1] = 2  # beyond any draw: the search ends here
     starts = [np.searchsorted(row, np.arange(256) / 256, side="right") for row in chances]
     return chances, np.array(starts, dtype=np.int16)

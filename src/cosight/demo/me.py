@@ -1,0 +1,237 @@
+"""`cosight demo --me`: the person at the keyboard labels digits, and sees how far each network is from them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import webbrowser
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from time import sleep
+
+import numpy as np
+import polars as pl
+
+from cosight.arrays import FloatArray
+from cosight.demo.job import STIMULI, demo
+from cosight.humans.answers import study_trials
+from cosight.humans.design import STUDY, Study, read_study
+from cosight.humans.hosting import hosted
+from cosight.humans.pool import pool_of
+from cosight.humans.records import first_showings, records_of
+from cosight.humans.store import Store
+from cosight.humans.texts import TEXTS, new_texts
+from cosight.measures.distance import distance_items
+from cosight.measures.uncertainty import mean_with_interval
+from cosight.reports.grids import made_how, score_grid
+from cosight.reports.page import Page, Section, Table, write_page
+from cosight.scoring.groups import PEOPLE, SIMULATED
+from cosight.scoring.rows import Row, Scores, number, settings_of
+from cosight.scoring.seeds import observer_name
+from cosight.scoring.visalign import HELLINGER
+from cosight.stimuli.sets import read_set, write_manifest
+from cosight.trials import Trials, read, write
+from cosight.trials.files import new_file
+from cosight.trials.spaces import ABSTAIN, label_spaces
+
+__all__ = ["AGREEMENT", "MeResult", "me"]
+
+Progress = Callable[[int, int, str], None]
+AGREEMENT = "agreement"  # share of the images to which the network's answer is the person's
+_UNCERTAIN, _OTHERS = 25, 10  # images of category 8, and of 1 to 7: 35 in all, as in VisAlign's survey
+_LEVEL = 0.95  # of the intervals
+_GAMMA = 0.5  # a network whose abstention exceeds this has refused, as everywhere
+_LOOK = 0.5  # seconds between two looks at how far the person is
+_STUDY = """# The digits that whoever sits at the keyboard is asked about, by `cosight demo --me`.
+name = "me"
+type = "classify"
+set = "digits"
+labels = "digits-11"
+seed = {seed}
+
+[design]
+images = {images}
+answers = 1000 # whoever comes next may answer too
+
+[participants]
+consent = false # nobody but oneself looks at the answers
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MeResult:
+    """How far each network is from one person, and where that is written."""
+
+    scores: Scores  # hellinger and agreement, a row each for every architecture
+    trials: Path
+    page: Path
+
+
+def me(
+    folder: str | Path,
+    *,
+    port: int = 0,
+    open_browser: bool = True,
+    progress: Progress | None = None,
+    announce: Callable[[str], None] = lambda address: None,
+) -> MeResult:
+    """Ask the person at the keyboard about digits of the demo in `folder`, and hold the networks against them.
+
+    A demo that is not there or not finished is run first. The digits are shown in a browser, at an address of this
+    machine that `announce` is told. It ends when somebody has answered them all; Ctrl-C ends it before, without a
+    result.
+    """
+    folder = Path(folder)
+    if not (folder / "benchmark.json").is_file():
+        demo(folder, progress=progress)
+    study = _study(folder)
+    with hosted(study.root, port=port) as address:
+        announce(address)
+        if open_browser:
+            webbrowser.open(address)
+        given = _waited_for(study, progress)
+    write(given, study.root / "trials.parquet")
+    scores = _scores(folder, first_showings(given))
+    with new_file(study.root / "scores.json") as draft:
+        draft.write_text(scores.to_json(), encoding="utf-8")
+    page = write_page(_page(scores, given), study.root)
+    return MeResult(scores, study.root / "trials.parquet", page)
+
+
+def _study(folder: Path, *, seed: int = 0) -> Study:
+    """The study in FOLDER/me, written where there is none; who comes later is asked about the same digits."""
+    root = folder / "me"
+    if not (root / STUDY).is_file():
+        images = _write_set(folder / STIMULI, root / "digits", seed)
+        for name, text in (
+            (TEXTS, new_texts("classify", abstain=True)),
+            (STUDY, _STUDY.format(images=images, seed=seed)),
+        ):
+            with new_file(root / name) as draft:
+                draft.write_text(text, encoding="utf-8")
+    return read_study(root)
+
+
+def _write_set(source: Path, out: Path, seed: int) -> int:
+    """A set of the digits that are asked about; how many they are."""
+    stimuli = read_set(source)
+    chosen = _chosen(stimuli.frame.filter(pl.col("split") == "test"), np.random.default_rng(seed))
+    (out / "images").mkdir(parents=True, exist_ok=True)
+    names = {file: f"images/{stimulus}.png" for file, stimulus in chosen.select("file", "stimulus").iter_rows()}
+    for file, name in names.items():
+        shutil.copyfile(stimuli.path(file), out / name)
+    frame = chosen.with_columns(pl.col("file").replace_strict(names, return_dtype=pl.String))
+    write_manifest(out, frame, stimuli.facts)
+    return chosen.height
+
+
+def _chosen(tested: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
+    """Digits nobody is sure about, and some of every other category in turn; fewer where there are fewer."""
+    mixed = tested[rng.permutation(tested.height)]
+    uncertain = mixed.filter(pl.col("category") == 8).head(_UNCERTAIN)
+    turn = pl.int_range(pl.len()).over("category")
+    others = mixed.filter(pl.col("category") < 8).sort(turn, "category").head(_OTHERS)
+    return pl.concat([uncertain, others])
+
+
+def _waited_for(study: Study, progress: Progress | None) -> Trials:
+    """The trials of the first who finishes from now on."""
+    pool = pool_of(study)
+    with closing(Store.open(study)) as store:
+        before = _finished(study_trials(study, pool, store))
+        while True:
+            trials = study_trials(study, pool, store)
+            for name in sorted(_finished(trials) - before):
+                return trials.only(name)
+            if progress:
+                progress(_furthest(trials, before), len(pool.items), "digits named")
+            sleep(_LOOK)
+
+
+def _finished(trials: Trials) -> set[str]:
+    return set(records_of(trials).filter("finished")["participant"])
+
+
+def _furthest(trials: Trials, before: set[str]) -> int:
+    """How many answers the one who is at it has given; of several, who has given most."""
+    at_it = trials.frame.filter(~pl.col("observer").is_in(list(before)))
+    return max(at_it["observer"].value_counts()["count"], default=0)
+
+
+def _scores(folder: Path, given: Trials, *, resamples: int = 1000, seed: int = 0) -> Scores:
+    """Distance and agreement of each architecture, with the abstention function that was nearest to the gold labels.
+
+    The functions were chosen before this person was asked: choosing them by their answers would flatter the networks.
+    """
+    lines = _best_lines(folder / "benchmark.json")
+    networks = _held_against(read(*sorted((folder / "runs").iterdir())), given, lines)
+    whom = SIMULATED if given.frame["kind"][0] == "simulated" else PEOPLE
+    rows = [
+        _row(part, measure, whom, resamples, seed)
+        for part in networks.partition_by("line", maintain_order=True)
+        for measure in (HELLINGER, AGREEMENT)
+    ]
+    order = {row.observer: row.value or 0.0 for row in rows if row.measure == HELLINGER}
+    settings = settings_of(
+        command="demo --me", measure=[HELLINGER, AGREEMENT], by=[], gamma=_GAMMA, resamples=resamples, level=_LEVEL,
+        seed=seed,
+    )  # fmt: skip
+    return Scores(tuple(sorted(rows, key=lambda row: order[row.observer])), settings)
+
+
+def _best_lines(benchmark: Path) -> list[str]:
+    """Of each architecture, all seeds taken together, the line with the least mean distance to the gold labels."""
+    best: dict[str, tuple[float, str]] = {}
+    for row in json.loads(benchmark.read_text(encoding="utf-8")):
+        name = observer_name(row["observer"])
+        is_mean = row["measure"] == HELLINGER and row["group"] == "category=*" and row["value"] is not None
+        if is_mean and name.seed is None and name.members == 1:
+            best[name.model] = min(best.get(name.model, (np.inf, "")), (row["value"], row["observer"]))
+    return [line for _, line in best.values()]
+
+
+def _held_against(networks: Trials, given: Trials, lines: Collection[str]) -> pl.DataFrame:
+    """Each network's answer to each image that the person saw: its `line`, its distance, and whether it agrees."""
+    said = given.frame.select("stimulus", pl.col("response").alias("said"))
+    line = pl.Series("line", [observer_name(name).line for name in networks.frame["observer"]], dtype=pl.String)
+    frame = networks.frame.with_columns(line).filter(pl.col("line").is_in(lines)).join(said, on="stimulus")
+    refused = pl.col("abstention").fill_null(0.0) > _GAMMA
+    answer = pl.when(refused).then(pl.lit(ABSTAIN)).otherwise("response")
+    same = (answer == pl.col("said")).cast(pl.Float64).alias(AGREEMENT)
+    return frame.with_columns(same, pl.Series(HELLINGER, _distances(frame, label_spaces["digits-11"].answers)))
+
+
+def _distances(frame: pl.DataFrame, answers: Sequence[str]) -> FloatArray:
+    """Hellinger distance of each network's eleven-way output, [p (1 - a), a], to the one answer of the person."""
+    refuses = frame["abstention"].fill_null(0.0).to_numpy()[:, None]
+    shares = np.array(frame["probabilities"].to_list(), np.float64)
+    own = np.array([[float(answer == said) for answer in answers] for said in frame["said"]])
+    given = np.concatenate([shares / shares.sum(axis=1, keepdims=True) * (1 - refuses), refuses], axis=1)
+    return distance_items[HELLINGER](own, given)
+
+
+def _row(part: pl.DataFrame, measure: str, whom: str, resamples: int, seed: int) -> Row:
+    """One number of a line: the mean over its seeds, with an interval over images."""
+    items = part.group_by("stimulus", maintain_order=True).agg(pl.col(measure).mean())[measure].to_numpy()
+    rng = np.random.default_rng(seed)
+    found = mean_with_interval(items, resamples=resamples, level=_LEVEL, rng=rng)
+    ends = number(found.value), number(found.low), number(found.high)
+    note = f"mean of {part['observer'].n_unique()} seeds, interval over stimuli"
+    return Row(part["line"][0], whom, measure, "", *ends, found.n, note, seed)
+
+
+def _page(scores: Scores, given: Trials) -> Page:
+    simulated = given.frame["kind"][0] != "human"
+    nearest = scores.rows[0].observer
+    lead = f"Of these networks {nearest} is nearest to {'a simulated person' if simulated else 'you'}."
+    words = (
+        f"{given.frame.height} digits were shown to one {'simulated person' if simulated else 'person'}. Distance: "
+        "Hellinger distance of a network's distribution to the one answer given, 0 the same, 1 as far as can be. "
+        "Agreement: share of the digits to which the network's own answer is the same, to refuse among them.",
+        "The intervals are about the digits: others would have given other numbers. They say nothing of other people.",
+    )
+    remarks = ("the abstention function of each is the one nearest to the gold labels, whoever answers here",)
+    table = Table(score_grid(scores), made_how(scores), remarks)
+    return Page("Which network sees digits as you do?", lead, (Section("Near and far", words, (table,)),))
