@@ -56,7 +56,7 @@ def save(picture: bytes, target: Path, name: str) -> None:
 
 def trial(person: Any, kind: str) -> bytes:
     """Somebody looks at their first trial."""
-    person.open().use("I agree")
+    person.open("?simulated=panel").use("I agree")
     person.use("Begin")
     if kind == "timed":
         person.use("#jspsych-fullscreen-btn")
@@ -79,11 +79,11 @@ def choose_two(person: Any) -> None:
 
 
 def experimenter(people: Any, server: Any, count: int) -> bytes:
-    """The experimenter's page when `count` people have answered, most of them right."""
+    """The experimenter's page when `count` simulated people have answered, most of them right."""
     rng = np.random.default_rng(0)
     known = truths(server.folder.parent / "set")
     for _ in range(count):
-        person = people.come(server).open()
+        person = people.come(server).open("?simulated=panel")
         person.use("I agree")
         person.use("Begin")
         while not person.sees("[data-state=ready], #code").get_attribute("id"):

@@ -38,6 +38,17 @@ def test_the_token_opens_the_page_and_stays_out_of_the_address(people, server):
     linked.sees("text=0 of 48")
 
 
+def finished(count, who):
+    return f"dt:text-is('{who} finished') + dd:text-is('{count}')"
+
+
+def test_simulated_people_are_called_simulated(people, server):
+    people.come(server).open("?simulated=panel").to_trials().finish(CLASSES)
+    experimenter = people.come(server).open(f"admin#token={server.token}")
+    experimenter.sees(finished(1, "simulated participants"))
+    experimenter.sees("td:text-is('simulated people')")
+
+
 def in_full(experimenter):
     """Also at 200 %; no word of a heading is cut into syllables."""
     experimenter.page.reload()
@@ -50,9 +61,10 @@ def in_full(experimenter):
 def test_progress_pause_resume_and_export(people, server, tmp_path):
     paused = ["status of 423"]
     experimenter = people.come(server).open(f"admin#token={server.token}")
-    given = people.come(server).open().to_trials().finish(CLASSES)
-    experimenter.sees("text=2 of 48")  # without a reload
-    assert "participants finished\n1" in experimenter.text()
+    visitor = people.come(server).open().to_trials()
+    given = visitor.finish(CLASSES)
+    experimenter.sees(finished(1, "participants"))  # without a reload
+    experimenter.sees("text=2 of 48")
     begun = people.come(server).open().to_trials()
     experimenter.use("Pause")
     experimenter.sees("text=small (classify): paused")
@@ -69,9 +81,10 @@ def test_progress_pause_resume_and_export(people, server, tmp_path):
     assert download.value.suggested_filename == "small.parquet"
     download.value.save_as(tmp_path / "small.parquet")
     trials = read(tmp_path / "small.parquet")
-    assert len(trials) == 4
-    assert set(trials.frame["observer"]) == {"human:p0001", "human:p0002"}
-    first = trials.frame.filter(trials.frame["observer"] == "human:p0001")
+    assert set(trials.frame["kind"]) == {"human", "simulated"}
+    people_only = trials.frame.filter(trials.frame["kind"] == "human")
+    assert len(people_only) == 4
+    first = people_only.filter(people_only["session"] == visitor.name())
     assert [*first.select("response", "stimulus").iter_rows()] == [(label, shown[0]) for label, shown in given]
 
 

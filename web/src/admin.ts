@@ -5,6 +5,7 @@ import { button, el, page, type Child } from "./dom";
 
 interface State {
   readonly study: { readonly name: string; readonly type: string };
+  readonly simulated: boolean; // nobody real has come yet: all counts are of simulated people
   readonly paused: boolean;
   readonly participants: {
     readonly started: number;
@@ -25,6 +26,7 @@ interface State {
 
 interface Agreement {
   readonly measure: string;
+  readonly group: string; // people or simulated people, perhaps of one form
   readonly value: number | null;
   readonly low: number | null;
   readonly high: number | null;
@@ -126,11 +128,13 @@ async function download(token: string, name: string): Promise<void> {
   URL.revokeObjectURL(address);
 }
 
-function counts({ answers, participants }: State): HTMLElement {
-  const pairs: [string, string][] = [
-    ["answers", `${answers.given} of ${answers.wanted}`],
-    ...Object.entries(participants).map(([name, count]): [string, string] => [`participants ${name}`, String(count)]),
-  ];
+function counts({ simulated, answers, participants }: State): HTMLElement {
+  const which = simulated ? "simulated " : "";
+  const people = Object.entries(participants).map(([name, count]): [string, string] => [
+    `${which}participants ${name}`,
+    String(count),
+  ]);
+  const pairs: [string, string][] = [[`${which}answers`, `${answers.given} of ${answers.wanted}`], ...people];
   const bar = el("progress", {
     max: String(Math.max(answers.wanted, 1)),
     value: String(answers.given),
@@ -145,14 +149,15 @@ function counts({ answers, participants }: State): HTMLElement {
 }
 
 function agreement(rows: readonly Agreement[]): HTMLElement {
-  const cells = rows.map(({ measure, value, low, high, n, note }) => [
+  const cells = rows.map(({ measure, group, value, low, high, n, note }) => [
     measure,
+    group,
     number(value),
     low === null || high === null ? "" : `${number(low)} to ${number(high)}`,
     n === null ? "" : String(n),
     note ?? "",
   ]);
-  return section("Agreement", table(["measure", "value", "95 % interval", "n", "note"], cells), rows.length);
+  return section("Agreement", table(["measure", "of", "value", "95 % interval", "n", "note"], cells), rows.length);
 }
 
 function number(value: number | null): string {

@@ -11,6 +11,7 @@ from typing import Any
 from cosight.errors import CosightError, InvalidInput
 from cosight.humans.parts import Design, Example, Participants, Timing, Warmup
 from cosight.humans.settings import check_keys, read_toml, tables_of, value_of
+from cosight.humans.sources import check_sources, shown_digest, sources_of
 from cosight.humans.texts import TEXTS, read_texts
 from cosight.humans.trial_types import KEEP, REJECT, TrialType, trial_types
 from cosight.trials.spaces import LabelSpace, label_space
@@ -94,7 +95,6 @@ def read_study(folder: Path) -> Study:
 
 def _fitted(study: Study) -> Study:
     """The study with its digest, if its sets hold what it asks for."""
-    from cosight.humans.sources import check_sources, shown_digest, sources_of  # OpenCV comes with it
 
     sources = sources_of(study)
     check_sources(study, sources)

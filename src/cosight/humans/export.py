@@ -14,6 +14,7 @@ from cosight.errors import InvalidInput
 from cosight.humans.curation import curated_list
 from cosight.humans.gold import gold_table
 from cosight.humans.records import first_showings
+from cosight.stimuli.build.gold import put_gold
 from cosight.trials.files import new_file
 from cosight.trials.reading import write
 from cosight.trials.table import Trials
@@ -74,8 +75,6 @@ def attach_gold(trials: Trials, root: Path) -> tuple[int, str]:
 
     People's where there are some, else simulated people's, and called so: never both.
     """
-    from cosight.stimuli.build.gold import put_gold  # the sets bring OpenCV
-
     kind: Literal["human", "simulated"] = "human" if (trials.frame["kind"] == "human").any() else "simulated"
     whose = "people's" if kind == "human" else "simulated people's"
     return put_gold(root, first_showings(trials), kind=kind), whose

@@ -13,8 +13,11 @@ from cosight.errors import CosightError, InvalidInput
 from cosight.humans.design import STUDY, Study, read_study
 from cosight.humans.parts import Design, Timing
 from cosight.humans.protocols import Protocol, protocols
+from cosight.humans.sources import sources_of
 from cosight.humans.texts import TEXTS, new_texts
 from cosight.humans.trial_types import TrialType, trial_types
+from cosight.stimuli.build.categories import DISTRACTORS
+from cosight.stimuli.sets import read_set
 from cosight.trials.files import new_file
 from cosight.trials.spaces import LabelSpace, label_space, space_of
 
@@ -86,8 +89,6 @@ def _written(folder: Path, study: str, texts: str) -> Study:
 
 def _labels(kind: TrialType, stimuli: Path, labels: str | None) -> str | None:
     """The given labels, else those that the set's manifest or its true classes tell."""
-    from cosight.stimuli.sets import read_set  # OpenCV comes with it
-
     if "labels" not in kind.options or labels is not None:
         return labels
     found = read_set(stimuli)
@@ -132,8 +133,6 @@ def _head(folder: Path, kind: TrialType, stimuli: Path, labels: str | None) -> d
 
 def _show(stimuli: Path, begin: Protocol) -> dict[str, str]:
     """What the protocol shows, as far as the set tells it apart."""
-    from cosight.stimuli.sets import read_set
-
     frame = read_set(stimuli).frame
     return {column: value for column, value in begin.show.items() if (frame[column] == value).any()}
 
@@ -165,8 +164,6 @@ def _available(
     folder: Path, kind: TrialType, stimuli: Path, space: LabelSpace | None, show: Mapping[str, str]
 ) -> tuple[int, int]:
     """How many images or tasks there are to ask about, and how many distractors."""
-    from cosight.humans.sources import sources_of
-    from cosight.stimuli.build.building import DISTRACTORS
 
     wanted = {column: (value,) for column, value in show.items()}
     asked = int("distractors" in kind.options and (stimuli / DISTRACTORS).is_dir())

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cosight.errors import InvalidInput
+from cosight.humans.sources import Row, Sources, sources_of
+from cosight.stimuli.images import digest, read_image
+from cosight.stimuli.tasks import Task
 from cosight.trials.spaces import ABSTAIN
 
-if TYPE_CHECKING:  # the sets bring OpenCV, the design brings this module
+if TYPE_CHECKING:  # which needs this module
     from cosight.humans.design import Study
-    from cosight.humans.sources import Row, Sources
-    from cosight.stimuli.tasks import Task
 
 __all__ = ["Item", "Pool", "Role", "Slot", "pool_of", "shown_slots"]
 
@@ -63,7 +64,6 @@ class Pool:
 
 def pool_of(study: Study) -> Pool:
     """Everything `study` can show. Images of sets without a manifest are read once, for their digests."""
-    from cosight.humans.sources import sources_of  # OpenCV comes with it
 
     sources = sources_of(study)
     return _pooled(_of_tasks(sources) if sources.tasks else _of_images(sources))
@@ -98,7 +98,6 @@ def _of_images(sources: Sources) -> Iterator[Item]:
 
 def _digests(rows: Sequence[Row]) -> dict[Path, str]:
     """Each image's digest: the manifest's, or of its pixels."""
-    from cosight.stimuli.images import digest, read_image
 
     unread = [row["path"] for row in rows if row["stimulus"] is None]
     with ThreadPoolExecutor(os.cpu_count()) as workers:  # decoding and hashing leave the interpreter free

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 from cosight.errors import InvalidInput
 from cosight.humans.design import Study
 from cosight.humans.pool import Item, Slot, pool_of
+from cosight.humans.sources import Row, sources_of
 from cosight.humans.trial_types import Asked
+from cosight.stimuli.images import decode, digest
+from cosight.stimuli.sets import read_set
 
 if TYPE_CHECKING:
     from cosight.humans.sources import Row
@@ -45,7 +48,6 @@ class Sight:
         return [self._slot(f"{place.removesuffix('s')}-{n}", data) for n, data in enumerate(found, start=1)]
 
     def _slot(self, name: str, data: bytes) -> Slot:
-        from cosight.stimuli.images import decode, digest
 
         stimulus = digest(decode(data, name="a picture of the study"))
         if stimulus not in self.files:
@@ -58,8 +60,6 @@ class Sight:
 
 def sight_of(study: Study) -> Sight:
     """What there is to see in `study`."""
-    from cosight.humans.sources import sources_of  # OpenCV comes with it
-    from cosight.stimuli.sets import read_set
 
     files = {slot.stimulus: slot.file for item in pool_of(study).items.values() for slot in item.slots}
     rows = {row["path"]: row for row in sources_of(study).rows}

@@ -12,16 +12,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.build.categories import CATEGORIES
+from cosight.stimuli.build.categories import CATEGORIES, DISTRACTORS
 from cosight.stimuli.build.checks import check_splits
 from cosight.stimuli.build.datasheet import Origin, datasheet, write_datasheet
 from cosight.stimuli.images import Bytes
 from cosight.stimuli.making import Made, make_set
 from cosight.stimuli.recipes import Job, Outcome, Unit
 
-__all__ = ["DISTRACTORS", "Builder", "Building", "Built", "Drawn", "Slot", "Unfit", "built"]
-
-DISTRACTORS = "distractors"  # the folder of the survey's distractors, in the set's
+__all__ = ["Builder", "Building", "Built", "Drawn", "Slot", "Unfit", "built"]
 
 
 class Unfit(InvalidInput):

@@ -12,8 +12,20 @@ from dataclasses import dataclass, field
 from cosight.errors import InvalidInput
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 
-__all__ = ["CATEGORIES", "GROUPS", "SPLITS", "TESTED", "Category", "Counts", "counts_of", "one_hot", "truth_of"]
+__all__ = [
+    "CATEGORIES",
+    "DISTRACTORS",
+    "GROUPS",
+    "SPLITS",
+    "TESTED",
+    "Category",
+    "Counts",
+    "counts_of",
+    "one_hot",
+    "truth_of",
+]
 
+DISTRACTORS = "distractors"  # the folder of the survey's distractors, in the set's
 GROUPS = ("must-act", "must-abstain", "uncertain")
 SPLITS = ("train", "calibration", "test", "closed")
 TESTED = SPLITS[

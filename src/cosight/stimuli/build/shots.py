@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cosight.stimuli.build.categories import TESTED, Counts
+from cosight.stimuli.build.categories import DISTRACTORS, TESTED, Counts
 from cosight.stimuli.build.photos import Photos
 from cosight.stimuli.build.sources import Pool, dealt, divided, in_turn, shuffled
 from cosight.stimuli.composition import GROUNDS, plan_composites
@@ -19,7 +19,6 @@ SOURCES = {1: "photos", 2: "photos", 3: "photos", 4: "others", 5: "photos", 6: "
 """The folder that each category is made from."""
 
 BACKGROUNDS = "backgrounds/"  # how the names of background photos begin in plans
-_DISTRACTORS = "distractors"
 _SPARE = 3  # plans a composite may be made by, should masks be doubtful
 _KINDS = {1: "clean", 3: "fgsm", 4: "other", 6: "near-miss", 7: "style"}
 _CORRUPTIONS = (
@@ -47,7 +46,7 @@ def pools_of(folders: Mapping[str, Photos], space: LabelSpace, *, train: int, se
     pools: dict[str, Mapping[str, Pool]] = {}
     for name, photos in folders.items():
         every = photos.by_class(space) if name == "photos" else photos.by_folder()
-        shares = (*TESTED, _DISTRACTORS) if name == "others" else TESTED
+        shares = (*TESTED, DISTRACTORS) if name == "others" else TESTED
         pools[name] = divided(every, train=train if name == "photos" else 0, seed=seed, shares=shares)
     return pools
 
@@ -75,8 +74,8 @@ def shots(
 
 def distractor_shots(pools: Pools, count: int, *, seed: int) -> list[tuple[Shot, ...]]:
     """Other objects, corrupted."""
-    rows = dealt(pools["others"][_DISTRACTORS], count, salt=_DISTRACTORS, seed=seed, what="the survey's distractors")
-    return _corrupted(rows=list(rows), salt=_DISTRACTORS, seed=seed)
+    rows = dealt(pools["others"][DISTRACTORS], count, salt=DISTRACTORS, seed=seed, what="the survey's distractors")
+    return _corrupted(rows=list(rows), salt=DISTRACTORS, seed=seed)
 
 
 def _corrupted(*, rows: Sequence[Sequence[tuple[str, str]]], salt: str, seed: int) -> list[tuple[Shot, ...]]:
