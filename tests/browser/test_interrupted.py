@@ -15,6 +15,21 @@ LOST = "The connection is lost"
 IMAGES = 4
 DEAD = ("ERR_INTERNET_DISCONNECTED", "ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_NETWORK_CHANGED", "ERR_SOCKET")
 
+# The second half of a slow double click: a tenth of a second after the next trial was painted.
+ECHO = """(label) => {
+  const before = document.querySelector(".trial");
+  const observer = new MutationObserver(() => {
+    const now = document.querySelector(".trial");
+    if (now === null || now === before) return;
+    observer.disconnect();
+    requestAnimationFrame(() => setTimeout(() => {
+      now.querySelector(`button[data-response=${label}]`).click();
+      document.dispatchEvent(new KeyboardEvent("keydown", { key: "1" }));
+    }, 100));
+  });
+  observer.observe(document, { subtree: true, childList: true });
+}"""
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
@@ -87,6 +102,8 @@ def test_double_clicks_and_double_keys_answer_once(people, server):
 
 
 def twice(person, label, *, by_key):
+    """Quickly, and once more when the next trial has just been painted."""
+    person.page.evaluate(ECHO, label)
     if by_key:
         for _ in range(2):
             person.page.keyboard.press(str(CLASSES.index(label) + 1))

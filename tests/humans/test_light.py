@@ -13,7 +13,7 @@ from .conftest import make_study
 # what the extras bring: absent for this process
 WITHOUT = """
 import sys
-for name in ("cv2", "numba", "torch", "torchvision", "timm", "matplotlib", "playwright", "psycopg", "sklearn", "pandas"):
+for name in ("cv2", "numba", "torch", "torchvision", "timm", "matplotlib", "playwright", "psycopg", "sklearn"):
     sys.modules[name] = None
 from cosight.cli.app import main
 for line in sys.argv[1:]:
