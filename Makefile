@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # the page that participants of studies see, built from web/
-PAGE := src/cosight/humans/static/index.html
+PAGE := src/cosight/humans/web/static/index.html
 
 .PHONY: demo test test-web test-slow lint perf docs page clean
 
@@ -34,7 +34,7 @@ docs: .venv/ready-dev
 page: $(PAGE)
 
 clean:
-	rm -rf .venv demo-run web/node_modules src/cosight/humans/static
+	rm -rf .venv demo-run web/node_modules src/cosight/humans/web/static
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

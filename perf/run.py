@@ -25,9 +25,20 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     os.environ.update(dict.fromkeys(_THREADS, "1"))  # before numpy and polars are imported
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from perf import abstaining, corruptions, distortions, evaluating, lines, making, reading, scoring, serving
+    from perf import (
+        abstaining,
+        corruptions,
+        distortions,
+        evaluating,
+        exposing,
+        lines,
+        making,
+        reading,
+        scoring,
+        serving,
+    )
 
-    parts = (lines, reading, corruptions, distortions, making, evaluating, abstaining, scoring, serving)
+    parts = (lines, reading, corruptions, distortions, making, evaluating, abstaining, scoring, serving, exposing)
     found = [line for part in parts for line in part.lines(part.FULL)]
     print(json.dumps([_as_dict(line) for line in found], indent=1) if options.json else table(found))
     return 0 if all(line.ok for line in found) else 1

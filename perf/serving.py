@@ -49,7 +49,7 @@ _PATIENCE = 30.0  # seconds until a request counts as lost
 _SERVER = """
 import sys
 from pathlib import Path
-from cosight.humans import serving
+from cosight.humans.web import serving
 serving.static_files = lambda: {"index.html": b""}
 if __name__ == "__main__":
     url, processes = sys.argv[2] or None, int(sys.argv[3])
@@ -163,7 +163,7 @@ def write_study(folder: Path, *, participants: int, images: int, name: str = "cr
     """A study of `3 * images` small pictures that is complete when `participants` have answered `images` each."""
     import cv2
 
-    from cosight.humans.texts import new_texts
+    from cosight.humans.study.texts import new_texts
 
     rng = np.random.default_rng(0)
     for place in range(3 * images):

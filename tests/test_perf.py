@@ -17,7 +17,7 @@ from cosight.measures.uncertainty import pair_estimate
 from cosight.trials.reading import read
 
 _PARTS = (
-    *("abstaining", "corruptions", "distortions", "evaluating", "interval_coverage"),
+    *("abstaining", "corruptions", "distortions", "evaluating", "exposing", "interval_coverage"),
     *("lines", "making", "reading", "run", "scoring", "serving"),
 )
 

@@ -1,9 +1,9 @@
-// Builds the page into the package: `npm run build` writes ../src/cosight/humans/static.
+// Builds the page into the package: `npm run build` writes ../src/cosight/humans/web/static.
 import { build } from "esbuild";
 import { cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-const OUT = "../src/cosight/humans/static";
+const OUT = "../src/cosight/humans/web/static";
 
 await rm(OUT, { recursive: true, force: true });
 await mkdir(OUT, { recursive: true });

@@ -119,7 +119,7 @@ def studies(home: Path) -> dict[str, Path]:
 
 
 def study(stimuli: Path, kind: str, *, labels: str = "", more: str = "", **design: Any) -> Path:
-    from cosight.humans.texts import new_texts
+    from cosight.humans.study.texts import new_texts
 
     folder = stimuli.parent / kind
     folder.mkdir()

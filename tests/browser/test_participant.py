@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from cosight.humans.sessions import _keys
+from cosight.humans.web.sessions import _keys
 from tests.browser.looking import ZOOMED, all_in_sight, looks_well
 from tests.browser.visits import READY, kept, missing, responses, serving, stored
 from tests.humans.conftest import CLASSES, make_study, write_set

@@ -17,7 +17,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-PAGE = Path(__file__).parents[2] / "src" / "cosight" / "humans" / "static" / "index.html"
+PAGE = Path(__file__).parents[2] / "src" / "cosight" / "humans" / "web" / "static" / "index.html"
 KEYS = "1234567890abcdefghijklmnopqrstuvwxyz"  # of the labels, in their order
 READY = "[data-state=ready]"
 _QUIET = ("quic", "background-networking", "component-update", "sync", "gpu")  # and nothing asked of anybody else
@@ -90,10 +90,10 @@ class Server:
 
     def rows(self) -> list[dict[str, Any]]:
         """The trial table, `extra` in its rows."""
-        from cosight.humans.answers import study_trials
-        from cosight.humans.design import read_study
-        from cosight.humans.pool import pool_of
-        from cosight.humans.store import Store
+        from cosight.humans.database.answers import study_trials
+        from cosight.humans.database.store import Store
+        from cosight.humans.study.design import read_study
+        from cosight.humans.study.pool import pool_of
 
         study = read_study(self.folder)
         store = Store.open(study)

@@ -11,11 +11,11 @@ import pytest
 from cosight.demo import me as module
 from cosight.demo.me import AGREEMENT, me
 from cosight.errors import InvalidInput
-from cosight.humans.design import read_study
-from cosight.humans.respondents import Observer, panel_observer
-from cosight.humans.server import static_files
-from cosight.humans.sight import sight_of
-from cosight.humans.simulate import simulate
+from cosight.humans.simulated.respondents import Observer, panel_observer
+from cosight.humans.simulated.sight import sight_of
+from cosight.humans.simulated.simulate import simulate
+from cosight.humans.study.design import read_study
+from cosight.humans.web.server import static_files
 from cosight.scoring.score import score
 from cosight.stimuli.build.categories import Counts
 from cosight.stimuli.build.digits import build_digits

@@ -90,7 +90,7 @@ def _drawn_once():
 
 def make_study(folder, kind, *, people="", more="", name="small", **design):
     """Write a study of type `kind` into `folder`/study, its set into `folder`/set where there is none."""
-    from cosight.humans.texts import new_texts
+    from cosight.humans.study.texts import new_texts
 
     if not (folder / "set").exists():
         shutil.copytree(_drawn_once(), folder / "set")
@@ -161,10 +161,10 @@ def open_study(folder, url=None):
     """The study in `folder`, served in this process."""
     from starlette.testclient import TestClient
 
-    from cosight.humans.design import read_study
-    from cosight.humans.pool import pool_of
-    from cosight.humans.server import application
-    from cosight.humans.store import Store
+    from cosight.humans.database.store import Store
+    from cosight.humans.study.design import read_study
+    from cosight.humans.study.pool import pool_of
+    from cosight.humans.web.server import application
 
     study, clock = read_study(folder), Clock()
     pool, store = pool_of(study), Store.open(study, url, clock=clock)

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_fleiss
 
-from cosight.humans.quality import assess
+from cosight.humans.results.quality import assess
 from cosight.measures import cronbach_alpha, fleiss_kappa, intra_annotator_kappa, krippendorff_alpha
 from cosight.trials import read
 from cosight.trials.spaces import label_spaces

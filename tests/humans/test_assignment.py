@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosight.humans.assignment import assign, forms_of, overlap_of
-from cosight.humans.design import Study
-from cosight.humans.parts import Design, Warmup
-from cosight.humans.pool import Item, Pool, Slot
-from cosight.humans.spreading import spread_among, with_repeats
+from cosight.humans.study.assignment import assign, forms_of, overlap_of
+from cosight.humans.study.design import Study
+from cosight.humans.study.parts import Design, Warmup
+from cosight.humans.study.pool import Item, Pool, Slot
+from cosight.humans.study.spreading import spread_among, with_repeats
 from cosight.trials.spaces import label_space
 
 HERE = Path()

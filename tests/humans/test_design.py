@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from cosight.errors import CosightError, InvalidInput, UnknownName
-from cosight.humans.design import read_study
-from cosight.humans.parts import Design, Participants, Timing
-from cosight.humans.texts import english, label_titles, new_texts
-from cosight.humans.trial_types import trial_types
+from cosight.humans.study.design import read_study
+from cosight.humans.study.parts import Design, Participants, Timing
+from cosight.humans.study.texts import english, label_titles, new_texts
+from cosight.humans.study.trial_types import trial_types
 from cosight.measures.survey import minimum_raters
 from tests.humans.conftest import LABELS, make_stimuli, make_study
 

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from cosight.cli.study.results import export, quality
 from cosight.errors import InvalidInput
-from cosight.humans.export import beside, write_curated, write_excluded, write_trials
-from cosight.humans.quality import assess
+from cosight.humans.results.export import beside, write_curated, write_excluded, write_trials
+from cosight.humans.results.quality import assess
 from cosight.stimuli.sets import read_set
 from cosight.trials import read
 from tests.humans.answered import row, sheet, trials_of

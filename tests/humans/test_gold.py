@@ -8,8 +8,8 @@ import pytest
 from statsmodels.stats.proportion import proportion_confint
 
 from cosight.errors import InvalidInput
-from cosight.humans.export import attach_gold
-from cosight.humans.gold import gold_table
+from cosight.humans.results.export import attach_gold
+from cosight.humans.results.gold import gold_table
 from cosight.stimuli.build.gold import put_gold
 from cosight.stimuli.sets import as_frame, read_set, write_manifest
 from cosight.trials.spaces import label_space

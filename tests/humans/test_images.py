@@ -13,7 +13,7 @@ from PIL import Image as Pillow
 from PIL import PngImagePlugin
 
 from cosight.errors import InvalidInput
-from cosight.humans.images import Pictures, bare
+from cosight.humans.web.images import Pictures, bare
 from cosight.stimuli.images import decode
 
 from .conftest import draw_image

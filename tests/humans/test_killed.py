@@ -8,9 +8,9 @@ import signal
 
 import sqlalchemy as sa
 
-from cosight.humans.design import read_study
-from cosight.humans.store import Store
-from cosight.humans.tables import showings
+from cosight.humans.database.store import Store
+from cosight.humans.database.tables import showings
+from cosight.humans.study.design import read_study
 
 
 def stored(folder, url=None):

@@ -27,7 +27,7 @@ for line in sys.argv[1:]:
 
 
 def test_a_study_goes_from_its_design_to_gold_labels_without_the_extras(tmp_path):
-    if not (Path(cosight.humans.__file__).parent / "static" / "index.html").is_file():
+    if not (Path(cosight.humans.__file__).parent / "web" / "static" / "index.html").is_file():
         pytest.skip("the page is not built; run `make page`")
     make_study(tmp_path, "classify", distractors=0)
     lines = (

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from cosight.humans.answers import study_trials
-from cosight.humans.design import read_study
-from cosight.humans.pool import pool_of
-from cosight.humans.store import Store
+from cosight.humans.database.answers import study_trials
+from cosight.humans.database.store import Store
+from cosight.humans.study.design import read_study
+from cosight.humans.study.pool import pool_of
 
 
 def check_all_kept(folder, crowd, *, participants, images, url=None):
     """Every acknowledged answer is stored as it was sent, once, and every image has exactly its answers."""
     import sqlalchemy as sa
 
-    from cosight.humans.tables import showings
+    from cosight.humans.database.tables import showings
 
     assert crowd.lost == []
     assert len(crowd.acknowledged) == participants * images

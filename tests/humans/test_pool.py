@@ -8,10 +8,10 @@ import pytest
 from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
-from cosight.humans.assignment import assign
-from cosight.humans.design import read_study
-from cosight.humans.pool import pool_of
-from cosight.humans.trial_types import Asked
+from cosight.humans.study.assignment import assign
+from cosight.humans.study.design import read_study
+from cosight.humans.study.pool import pool_of
+from cosight.humans.study.trial_types import Asked
 from cosight.stimuli.images import digest, read_image
 from cosight.stimuli.sets import as_frame, read_set, write_manifest
 from tests.humans.conftest import CLASSES, draw_image, make_stimuli, make_study, write_set

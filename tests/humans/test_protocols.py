@@ -7,11 +7,11 @@ import shutil
 import pytest
 
 from cosight.errors import InvalidInput
-from cosight.humans.assignment import assign
-from cosight.humans.new import new_study
-from cosight.humans.pool import pool_of
-from cosight.humans.protocols import protocols
-from cosight.humans.trial_types import trial_types
+from cosight.humans.study.assignment import assign
+from cosight.humans.study.new import new_study
+from cosight.humans.study.pool import pool_of
+from cosight.humans.study.protocols import protocols
+from cosight.humans.study.trial_types import trial_types
 from cosight.stimuli.sets import as_frame, write_manifest
 from cosight.stimuli.tasks import clustering_tasks, read_set, two_alternative_tasks, write_tasks
 from tests.humans.conftest import LABELS, make_stimuli

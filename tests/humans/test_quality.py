@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cosight.errors import InvalidInput
-from cosight.humans.chance import at_least, at_most, longest_run, mean_bound, run_bound
-from cosight.humans.exclusion import Rules
-from cosight.humans.quality import assess
+from cosight.humans.results.chance import at_least, at_most, longest_run, mean_bound, run_bound
+from cosight.humans.results.exclusion import Rules
+from cosight.humans.results.quality import assess
 from cosight.trials import read
 from tests.humans.answered import crowd, row, sheet, trials_of
 

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from cosight.humans.roster import roster
+from cosight.humans.database.roster import roster
 
 
 def rows(here):

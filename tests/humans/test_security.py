@@ -250,7 +250,7 @@ def test_script_in_free_text_stays_text(opened, caplog):
     """It is stored as it was written, and no page or log line carries it as markup or as a new line."""
     import sqlalchemy as sa
 
-    from cosight.humans.tables import participants
+    from cosight.humans.database.tables import participants
 
     here = opened(people="demographics = ['gender']")
     headers = here.begin()
@@ -371,6 +371,8 @@ def test_the_experimenters_token_is_compared_in_constant_time(here, monkeypatch)
 
     compared = []
     real = hmac.compare_digest
-    monkeypatch.setattr("cosight.humans.admin.hmac.compare_digest", lambda a, b: compared.append((a, b)) or real(a, b))
+    monkeypatch.setattr(
+        "cosight.humans.web.admin.hmac.compare_digest", lambda a, b: compared.append((a, b)) or real(a, b)
+    )
     assert here.client.get("/api/admin/state", headers={"Authorization": "Bearer wrong"}).status_code == 401
     assert compared == [(b"wrong", ADMIN.encode())]

@@ -8,8 +8,8 @@ import stat
 import polars as pl
 import pytest
 
-from cosight.humans.admin import admin_token
-from cosight.humans.answers import study_trials
+from cosight.humans.database.answers import study_trials
+from cosight.humans.web.admin import admin_token
 from cosight.stimuli.images import decode, digest
 from cosight.trials import read
 
@@ -96,7 +96,7 @@ def test_the_study_as_the_page_is_told_it(opened):
 
 
 def test_keys_are_unique_and_run_out_honestly(opened):
-    from cosight.humans.sessions import _KEYS
+    from cosight.humans.web.sessions import _KEYS
 
     assert len(set(_KEYS)) == len(_KEYS) == 36
 

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from cosight.cli.study.running import new, serve, status
 from cosight.errors import InvalidInput
-from cosight.humans import server, serving
-from cosight.humans.design import read_study
+from cosight.humans.study.design import read_study
+from cosight.humans.web import server, serving
 
 from .conftest import LABELS, STATIC, make_stimuli, make_study, open_study
 
@@ -124,7 +124,7 @@ def test_ctrl_c_is_the_end_without_a_trace(tmp_path):
     """The command as a process: it prints both addresses, serves, and ends quietly; the token stays in its file."""
     folder = make_study(tmp_path, "classify")
     code = (
-        "import typer; from cosight.humans import serving; from cosight.cli.study.running import serve;"
+        "import typer; from cosight.humans.web import serving; from cosight.cli.study.running import serve;"
         f"serving.static_files = lambda: {STATIC!r};"
         "app = typer.Typer(); app.command()(serve); app(standalone_mode=False)"
     )

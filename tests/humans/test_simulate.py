@@ -23,21 +23,21 @@ from typer.testing import CliRunner
 
 from cosight.cli.study import results, simulating
 from cosight.errors import InvalidInput
-from cosight.humans import browser
-from cosight.humans.answers import study_trials
-from cosight.humans.design import read_study
-from cosight.humans.gold import gold_table
-from cosight.humans.hosting import hosted
-from cosight.humans.pool import pool_of
-from cosight.humans.quality import assess
-from cosight.humans.records import asked_once, records_of
-from cosight.humans.respondents import Observer, comparing_model, panel_chances, panel_observer
-from cosight.humans.server import application, static_files
-from cosight.humans.sight import sight_of
-from cosight.humans.simulate import Sat, simulate
-from cosight.humans.store import Store
-from cosight.humans.texts import new_texts
-from cosight.humans.trial_types import Respondent
+from cosight.humans.database.answers import study_trials
+from cosight.humans.database.store import Store
+from cosight.humans.results.gold import gold_table
+from cosight.humans.results.quality import assess
+from cosight.humans.results.records import asked_once, records_of
+from cosight.humans.simulated import browser
+from cosight.humans.simulated.respondents import Observer, comparing_model, panel_chances, panel_observer
+from cosight.humans.simulated.sight import sight_of
+from cosight.humans.simulated.simulate import Sat, simulate
+from cosight.humans.study.design import read_study
+from cosight.humans.study.pool import pool_of
+from cosight.humans.study.texts import new_texts
+from cosight.humans.study.trial_types import Respondent
+from cosight.humans.web.hosting import hosted
+from cosight.humans.web.server import application, static_files
 from cosight.measures import cronbach_alpha, fleiss_kappa, krippendorff_alpha
 from cosight.stimuli.build.categories import Counts
 from cosight.stimuli.build.digits import build_digits
@@ -414,7 +414,7 @@ def test_a_hosted_study_ends_with_its_parent(tmp_path, page):
     """Even with one that is killed."""
     folder = make_study(tmp_path, "classify")
     code = (
-        "import sys; from pathlib import Path; from cosight.humans.hosting import hosted\n"
+        "import sys; from pathlib import Path; from cosight.humans.web.hosting import hosted\n"
         "with hosted(Path(sys.argv[1])) as address: print(address, flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(folder)]

@@ -10,16 +10,16 @@ import pytest
 import sqlalchemy as sa
 
 from cosight.errors import InvalidInput
-from cosight.humans.answers import study_trials
-from cosight.humans.design import read_study
-from cosight.humans.drawing import draw, loads_of, release_idle
-from cosight.humans.keeping import Answer, answer_of, keep
-from cosight.humans.participants import begin, by_token, finish, participant, set_paused
-from cosight.humans.pool import pool_of
-from cosight.humans.progress import progress
+from cosight.humans.database.answers import study_trials
+from cosight.humans.database.drawing import draw, loads_of, release_idle
+from cosight.humans.database.keeping import Answer, answer_of, keep
+from cosight.humans.database.participants import begin, by_token, finish, participant, set_paused
+from cosight.humans.database.progress import progress
+from cosight.humans.database.store import Store
+from cosight.humans.database.tables import participants, showings
 from cosight.humans.refusals import Refused
-from cosight.humans.store import Store
-from cosight.humans.tables import participants, showings
+from cosight.humans.study.design import read_study
+from cosight.humans.study.pool import pool_of
 
 from .conftest import Clock, make_study
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosight.errors import InvalidInput
-from cosight.humans.parts import Design
-from cosight.humans.pool import Item, Slot, shown_slots
-from cosight.humans.trial_types import Asked, Given, Respondent, as_images, trial_types
+from cosight.humans.study.parts import Design
+from cosight.humans.study.pool import Item, Slot, shown_slots
+from cosight.humans.study.trial_types import Asked, Given, Respondent, as_images, trial_types
 from cosight.trials.spaces import label_space
 
 SPACE, REASONS = label_space("cat,dog,abstain"), ("blurred", "two objects")

@@ -16,13 +16,13 @@ import polars as pl
 
 from cosight.arrays import FloatArray
 from cosight.demo.job import STIMULI, demo
-from cosight.humans.answers import study_trials
-from cosight.humans.design import STUDY, Study, read_study
-from cosight.humans.hosting import hosted
-from cosight.humans.pool import pool_of
-from cosight.humans.records import first_showings, records_of
-from cosight.humans.store import Store
-from cosight.humans.texts import TEXTS, new_texts
+from cosight.humans.database.answers import study_trials
+from cosight.humans.database.store import Store
+from cosight.humans.results.records import first_showings, records_of
+from cosight.humans.study.design import STUDY, Study, read_study
+from cosight.humans.study.pool import pool_of
+from cosight.humans.study.texts import TEXTS, new_texts
+from cosight.humans.web.hosting import hosted
 from cosight.measures.distance import distance_items
 from cosight.measures.uncertainty import mean_with_interval
 from cosight.reports.grids import made_how, score_grid

@@ -1,7 +1,8 @@
 """Studies: what people are shown, and what they answered. Import the modules you need: nothing heavy comes along.
 
-* what is shown     `design` (study.toml), `protocols`, `new`, `texts`, `trial_types`, `pool`, `assignment`
-* who answers       `serving`, `server`, `sessions`, `participants`, `drawing`, `keeping`, `store`, `tables`, `images`
-* what came of it   `answers` (as trials), `progress`, `admin`, `quality`, `exclusion`, `agreement`, `gold`, `curation`
-* taking it away    `export`
+* `study`      the design, its texts, what can be shown and who is shown what
+* `database`   participants and answers, kept
+* `web`        the server, the participants' page and the experimenter's
+* `results`    quality, agreement, gold labels, curated lists, export
+* `simulated`  participants who are not people, and say so
 """

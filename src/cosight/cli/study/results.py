@@ -15,9 +15,9 @@ from cosight.errors import InvalidInput
 if TYPE_CHECKING:
     import polars as pl
 
-    from cosight.humans.design import Study
-    from cosight.humans.pool import Pool
-    from cosight.humans.quality import Quality
+    from cosight.humans.results.quality import Quality
+    from cosight.humans.study.design import Study
+    from cosight.humans.study.pool import Pool
     from cosight.trials import Trials
 
 __all__ = ["export", "quality"]
@@ -31,7 +31,7 @@ def quality(study: Folder, db: Database = None, as_json: AsJson = False, as_csv:
 
     --csv has the participants, --json everything. In a curate study, the images that curators disagree about.
     """
-    from cosight.humans.quality import assess
+    from cosight.humans.results.quality import assess
 
     if as_json and as_csv:
         raise InvalidInput("choose one of --json and --csv, got both")
@@ -64,8 +64,8 @@ def export(
     db: Database = None,
 ) -> None:
     """Write a study's answers without those of the participants who are left out; beside them who that is and why."""
-    from cosight.humans import export as exports
-    from cosight.humans.quality import assess
+    from cosight.humans.results import export as exports
+    from cosight.humans.results.quality import assess
 
     trials, read, pool, people = _answers(study, db)
     found = assess(trials)
@@ -87,11 +87,11 @@ def export(
 
 def _answers(folder: Path, db: str | None) -> tuple[Trials, Study, Pool, pl.DataFrame]:
     """The trials, what was asked, and who took part."""
-    from cosight.humans.answers import study_trials
-    from cosight.humans.design import read_study
-    from cosight.humans.pool import pool_of
-    from cosight.humans.roster import roster
-    from cosight.humans.store import Store
+    from cosight.humans.database.answers import study_trials
+    from cosight.humans.database.roster import roster
+    from cosight.humans.database.store import Store
+    from cosight.humans.study.design import read_study
+    from cosight.humans.study.pool import pool_of
 
     study = read_study(folder)
     pool = pool_of(study)
@@ -106,7 +106,7 @@ def _files(pool: Pool, root: Path) -> dict[str, str]:
 
 
 def _attached(trials: Trials, root: Path) -> tuple[str, ...]:
-    from cosight.humans.export import attach_gold
+    from cosight.humans.results.export import attach_gold
     from cosight.stimuli.sets import MANIFEST
 
     if not (root / MANIFEST).is_file():
@@ -116,7 +116,7 @@ def _attached(trials: Trials, root: Path) -> tuple[str, ...]:
 
 
 def _print(found: Quality, trials: Trials) -> None:
-    from cosight.humans.curation import curated_list, is_curation
+    from cosight.humans.results.curation import curated_list, is_curation
 
     _print_rows("participants", [_line(row) for row in found.participants.iter_rows(named=True)])
     for one in found.flagged:

@@ -12,7 +12,7 @@ import typer
 from cosight.cli.options import AsJson, Labels
 
 if TYPE_CHECKING:
-    from cosight.humans.progress import Progress
+    from cosight.humans.database.progress import Progress
 
 __all__ = ["Database", "StudyFolder", "new", "serve", "status"]
 
@@ -33,7 +33,7 @@ def new(
     ] = None,
 ) -> None:
     """Write a study's design (study.toml) and its sentences (texts.toml), to be looked through and changed."""
-    from cosight.humans.new import new_study
+    from cosight.humans.study.new import new_study
 
     made = new_study(study, type=type, stimuli=stimuli, labels=labels, protocol=protocol)
     typer.echo(f"wrote {made.root / 'study.toml'} and {made.root / 'texts.toml'}; next: cosight study serve {study}")
@@ -49,8 +49,8 @@ def serve(
     processes: Annotated[int, typer.Option(min=1, help="Server processes; several need PostgreSQL.")] = 1,
 ) -> None:
     """Show the study to whoever opens its address, until Ctrl-C. Every answer is kept before the page is told so."""
-    from cosight.humans.serving import Addresses
-    from cosight.humans.serving import serve as run
+    from cosight.humans.web.serving import Addresses
+    from cosight.humans.web.serving import serve as run
 
     def announce(addresses: Addresses) -> None:
         typer.echo(f"participants: {addresses.participants}\nexperimenter: {addresses.experimenter}")
@@ -61,10 +61,10 @@ def serve(
 
 def status(study: StudyFolder, db: Database = None, as_json: AsJson = False) -> None:
     """How far the study is: participants and answers, also while it is served."""
-    from cosight.humans.design import read_study
-    from cosight.humans.pool import pool_of
-    from cosight.humans.progress import progress
-    from cosight.humans.store import Store
+    from cosight.humans.database.progress import progress
+    from cosight.humans.database.store import Store
+    from cosight.humans.study.design import read_study
+    from cosight.humans.study.pool import pool_of
 
     design = read_study(study)
     pool, store = pool_of(design), Store.open(design, db)

@@ -16,9 +16,9 @@ from cosight.cli.study.running import Database, StudyFolder
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from cosight.humans.respondents import Observer
-    from cosight.humans.sight import Sight
-    from cosight.humans.simulate import Progress
+    from cosight.humans.simulated.respondents import Observer
+    from cosight.humans.simulated.sight import Sight
+    from cosight.humans.simulated.simulate import Progress
     from cosight.trials.spaces import LabelSpace
 
 __all__ = ["simulate"]
@@ -43,10 +43,10 @@ def simulate(
 
     They know pictures by their pixels alone, as people do. On a new study the same seed gives the same answers.
     """
-    from cosight.humans.browser import simulate_in_browser
-    from cosight.humans.design import read_study
-    from cosight.humans.sight import sight_of
-    from cosight.humans.simulate import simulate as run
+    from cosight.humans.simulated.browser import simulate_in_browser
+    from cosight.humans.simulated.sight import sight_of
+    from cosight.humans.simulated.simulate import simulate as run
+    from cosight.humans.study.design import read_study
 
     if url is not None and db is not None:
         raise InvalidInput("the server at --url has a database of its own, got --db too; leave one out")
@@ -63,7 +63,7 @@ def simulate(
 
 @contextmanager
 def _served(study: Path, url: str | None, db: str | None) -> Iterator[str]:
-    from cosight.humans.hosting import hosted
+    from cosight.humans.web.hosting import hosted
 
     if url is not None:
         yield url.rstrip("/") + "/"
@@ -73,7 +73,7 @@ def _served(study: Path, url: str | None, db: str | None) -> Iterator[str]:
 
 
 def _observer(sight: Sight, name: str, progress: Progress | None) -> Observer:
-    from cosight.humans.respondents import panel_observer
+    from cosight.humans.simulated.respondents import panel_observer
 
     if name == _PANEL:
         return panel_observer(sight)
@@ -86,7 +86,7 @@ def _observer(sight: Sight, name: str, progress: Progress | None) -> Observer:
 
 def _answering(sight: Sight, space: LabelSpace, name: str, progress: Progress | None) -> Observer:
     """A model that has been asked about everything that the study can show."""
-    from cosight.humans.respondents import answering_model
+    from cosight.humans.simulated.respondents import answering_model
     from cosight.runs.evaluate import evaluate
     from cosight.trials.spaces import label_spaces
 
@@ -116,7 +116,7 @@ def _write_set(sight: Sight, folder: Path) -> None:
 
 def _comparing(sight: Sight, name: str) -> Observer:
     """A model that has seen everything that the study can show; what classes it knows does not matter."""
-    from cosight.humans.respondents import comparing_model
+    from cosight.humans.simulated.respondents import comparing_model
     from cosight.models.sources import load_model
     from cosight.stimuli.images import read_image
 
