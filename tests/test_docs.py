@@ -12,6 +12,8 @@ import pytest
 from sklearn.datasets import load_sample_images
 
 from cosight.benchmarks import benchmarks
+from cosight.humans.study.protocols import protocols
+from cosight.humans.study.trial_types import trial_types
 from cosight.measures import measures
 from cosight.models import model_lists, sources
 from cosight.models.abstention import abstentions
@@ -25,6 +27,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 REGISTRIES = [
     *(measures, label_spaces, formats, presets, attacks, benchmarks, model_lists, sources, abstentions),
+    *(protocols, trial_types),
     *(family.kinds for family in FAMILIES.values()),
 ]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]

@@ -242,6 +242,14 @@ def test_a_token_that_can_be_guessed_is_refused(opened, token):
     assert opened().client.post("/api/sessions", json=body).status_code == 400
 
 
+def test_classes_that_are_keys_are_their_own():
+    """In a study of digits, key 1 answers one."""
+    from cosight.humans.web.sessions import _keys
+
+    assert _keys(tuple("0123456789")) == {digit: digit for digit in "0123456789"}
+    assert _keys(("tiger", "zebra")) == {"tiger": "1", "zebra": "2"}
+
+
 def test_curators_are_told_what_an_image_is_meant_to_show(opened):
     here = opened("curate", more="")
     trials = here.trials(here.begin())
