@@ -145,7 +145,7 @@ def test_a_choice_among_columns_can_be_changed_until_it_is_given(people, served)
 
 
 def test_digits_are_their_own_keys():
-    """Whoever sees a 7 presses 7; names take the keys in their order, as long as there are any."""
+    """Whoever sees a 7 presses 7; names take the other keys in their order, as long as there are any."""
     assert _keys("0123456789") == {key: key for key in "0123456789"}
-    assert _keys(["cat", "1"]) == {"cat": "1", "1": "2"}
+    assert _keys(["cat", "1"]) == {"1": "1", "cat": "2"}
     assert len(_keys([f"class-{number}" for number in range(100)])) == 36

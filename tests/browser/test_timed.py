@@ -19,6 +19,7 @@ LATE = {
     17: ("exposure", 190),
     18: ("ready", 0),
 }  # trial -> state, and ms after it: then 150 ms busy
+HIDDEN = 19  # during the exposure the page is out of sight for a moment
 TRIALS = WARMUP + BLOCK * BLOCKS
 
 # a second clock, that knows nothing of animation frames
@@ -35,6 +36,19 @@ BUSY = """([state, after]) => {
     if (!document.querySelector(`.timed[data-state=${state}]`)) return;
     observer.disconnect();
     if (after) setTimeout(block, after); else block();
+  });
+  observer.observe(document, { subtree: true, attributes: true, attributeFilter: ["data-state"] });
+}"""
+HIDE = """() => {
+  const turn = (hidden) => {
+    Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  };
+  const observer = new MutationObserver(() => {
+    if (!document.querySelector(".timed[data-state=exposure]")) return;
+    observer.disconnect();
+    turn(true);
+    turn(false);
   });
   observer.observe(document, { subtree: true, attributes: true, attributeFilter: ["data-state"] });
 }"""
@@ -113,6 +127,8 @@ def sit(person, found, trial, truth):
     found.seen.append(person.page.evaluate(SEEN))
     if trial + 1 in LATE:
         person.page.evaluate(BUSY, LATE[trial + 1])
+    if trial + 1 == HIDDEN:
+        person.page.evaluate(HIDE)
     if trial == MISSED:
         person.sees(".prompt.now")
         found.given.append(None)
@@ -150,7 +166,7 @@ def test_the_exposure_is_that_of_a_second_clock(sat):
 def test_every_late_paint_is_flagged(sat):
     for row in sat.rows:
         wrong = abs(row["exposure"] - ASKED) > 2 * row["frame"]
-        planted = row["trial"] in LATE
+        planted = row["trial"] in (*LATE, HIDDEN)
         assert row["late"] or not (wrong or planted), row
     long = [row for row in sat.rows if row["exposure"] > ASKED + 0.08]
     assert 17 in {row["trial"] for row in long}  # busy when the image should have gone

@@ -144,14 +144,14 @@ def test_who_comes_next_is_somebody_else(played, folder):
     assert "nearest to a simulated person" in result.page.read_text(encoding="utf-8")
 
 
-def test_a_demo_that_is_not_there_is_run_first(tmp_path, monkeypatch):
+def test_a_demo_that_is_not_there_is_run_first(tmp_path, monkeypatch, cosight):
     ran = []
 
-    def demo(out, progress):
-        ran.append(Path(out))
+    def demo(out, seed, progress):
+        ran.append((Path(out), seed))
         raise InvalidInput("far enough")
 
     monkeypatch.setattr(module, "demo", demo)
-    with pytest.raises(InvalidInput, match="far enough"):
-        me(tmp_path / "new")
-    assert ran == [tmp_path / "new"]
+    said = cosight("demo", "--me", "--out", tmp_path / "new", "--seed", "7")
+    assert "far enough" in said.err
+    assert ran == [(tmp_path / "new", 7)]

@@ -180,3 +180,13 @@ def test_the_interval_over_images_covers():
         )
         hits += one.low <= whole <= one.high
     assert hits >= 33
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [(["012"], "undefined: no image has two answers"), (["111", "111"], "undefined: all answers are the same")],
+)
+def test_what_is_undefined_says_why(answers, why):
+    found = {one.measure: one for one in assess(trials_of(sheet(answers)), resamples=10).agreement}
+    for name in ("fleiss_kappa", "krippendorff_alpha"):
+        assert (found[name].value, found[name].note) == (None, why)

@@ -87,9 +87,10 @@ BAD_STUDIES = [
     ("classify", "answers = 3", "answers = 0", "answers must be 1 or more, got 0"),
     ("classify", "answers = 3", "", "got neither"),
     ("classify", "answers = 3", "answers = 3\nwidth = 0.05\nshare = 0.5", "got both"),
-    ("classify", "answers = 3", "width = 1.0\nshare = 0.5", "width must lie between 0 and 1, got 1"),
-    ("classify", "answers = 3", "width = 0\nshare = 0.5", "width must lie between 0 and 1, got 0"),
-    ("classify", "answers = 3", "width = nan\nshare = 0.5", "width must lie between 0 and 1, got nan"),
+    ("classify", "answers = 3", "width = 1.0\nshare = 0.5", "width must lie between 0.001 and 1, got 1"),
+    ("classify", "answers = 3", "width = 0\nshare = 0.5", "width must lie between 0.001 and 1, got 0"),
+    ("classify", "answers = 3", "width = nan\nshare = 0.5", "width must lie between 0.001 and 1, got nan"),
+    ("classify", "answers = 3", "width = 1e-200\nshare = 0.5", "width must lie between 0.001 and 1, got 1e-200"),
     ("classify", "answers = 3", "width = 0.05", "width and share go together"),
     ("classify", "answers = 3", "width = 0.05\nshare = 2", "share must lie between 0 and 1, got 2"),
     ("classify", "distractors = 2", "distractors = 5", "distractors must be at most 4"),
@@ -240,6 +241,17 @@ def test_the_digest_is_of_what_is_shown(home):
         ("[participants]", "[show]\ncondition = 'dark'\n[participants]"),
     ]:
         assert digest(*other) != study.digest
+
+
+def test_without_a_manifest_the_digest_is_of_the_images_content(home):
+    folder = changed(make_study(home, "curate"), "'../set'", "'../plain'")
+    for name in ("a.png", "b.png", "c.png", "d.png"):
+        (home / "plain").mkdir(exist_ok=True)
+        (home / "plain" / name).write_bytes(name.encode())
+    before = read_study(folder).digest
+    assert read_study(folder).digest == before
+    (home / "plain" / "b.png").write_bytes(b"another picture of that name")
+    assert read_study(folder).digest != before
 
 
 def test_show_takes_a_value_or_several(home):

@@ -1,6 +1,7 @@
 """A study's answers written, without those who are left out; the commands on a real study's database."""
 
 import json
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -65,6 +66,18 @@ def test_who_is_left_out_and_why_lies_beside(answers, tmp_path):
 def test_an_unknown_format_is_refused(answers, tmp_path):
     with pytest.raises(InvalidInput, match="got 'leaderboard'"):
         write_trials(answers, tmp_path / "x", to="leaderboard")
+
+
+def test_only_classes_are_written_as_model_vs_human(tmp_path):
+    votes = trials_of([row("a", "i", "keep")], space=None)
+    with pytest.raises(InvalidInput, match="model-vs-human files hold classes"):
+        write_trials(votes, tmp_path / "x", to="model-vs-human")
+
+
+@pytest.mark.parametrize(("to", "out"), [("parquet", "."), ("psych-ds", "."), ("parquet", "..")])
+def test_what_is_there_already_is_no_place_to_write(answers, to, out):
+    with pytest.raises(InvalidInput, match="of their own, got"):
+        write_trials(answers, Path(out), to=to)
 
 
 def test_nobody_left_is_told(tmp_path):
@@ -136,6 +149,13 @@ def test_export_from_the_command_line(served, tmp_path):
     again = run("export", served.study.root, tmp_path / "all.parquet", "--all")  # gold labels leave the study as it was
     assert "participants" in again.output
     assert read(tmp_path / "all.parquet").frame["observer"].n_unique() == 3
+
+
+def test_an_export_that_fails_attaches_no_gold_labels(served, tmp_path):
+    before = read_set(served.study.set).frame
+    with pytest.raises(InvalidInput, match="got 'nothing'"):
+        run("export", served.study.root, tmp_path / "a.parquet", "--gold", "--format", "nothing")
+    assert read_set(served.study.set).frame.equals(before)
 
 
 def test_both_outputs_at_once_are_refused(tmp_path):

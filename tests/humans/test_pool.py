@@ -45,7 +45,11 @@ def test_distractors_expect_a_refusal_where_they_are_clear(tmp_path):
     write_manifest(tmp_path / "set" / "distractors", as_frame(rows), {"settings": {}})
     _, pool = pooled(tmp_path, "classify")
     found = [(one.clear, one.expected) for one in pool.by_role("distractor")]
-    assert found == [(True, "abstain"), (False, None), (False, None), (True, "abstain")]
+    assert found == [(True, "abstain"), (False, None), (True, "abstain"), (True, "abstain")]
+    rows = [{**row, "parameters": '{"clear": false}'} for row in rows]
+    write_manifest(tmp_path / "set" / "distractors", as_frame(rows), {"settings": {}})
+    with pytest.raises(InvalidInput, match="some distractors must be clear, or they check nobody"):
+        pooled(tmp_path, "classify")
 
 
 def test_distractors_can_lie_elsewhere(tmp_path):

@@ -140,7 +140,11 @@ def test_what_does_not_hold_leaves_nothing_behind(tmp_path, stimuli):
     home = tmp_path / "mine"
     with pytest.raises(InvalidInput, match="true classes must be answers of given"):
         new_study(home, type="classify", stimuli=stimuli, labels="ape,bee")
-    assert not home.exists() or list(home.iterdir()) == []
+    assert not home.exists()
+    home.mkdir()
+    with pytest.raises(InvalidInput, match="true classes must be answers of given"):
+        new_study(home, type="classify", stimuli=stimuli, labels="ape,bee")
+    assert list(home.iterdir()) == []  # the folder was there before
     with pytest.raises(InvalidInput, match="protocol visalign is for type classify, got timed"):
         new_study(home, type="timed", stimuli=stimuli, labels=LABELS, protocol="visalign")
     new_study(home, type="curate", stimuli=stimuli)
@@ -156,3 +160,5 @@ def test_a_protocol_that_needs_a_larger_set_says_so(tmp_path, stimuli):
     ):
         new_study(tmp_path / "study", type="classify", stimuli=stimuli, labels=LABELS, protocol="visalign")
     assert not (tmp_path / "study").exists()
+    with pytest.raises(InvalidInput, match=r"2afc shows everybody 5 attention checks, .* has 3; build a larger"):
+        new_study(tmp_path / "study", type="2afc", stimuli=stimuli, protocol="2afc")

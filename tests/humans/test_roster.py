@@ -51,6 +51,39 @@ def test_blocks_above_the_threshold_earn_the_bonus(opened):
     assert row["finished"] is False  # the page has not said so yet
 
 
+def answer_rightly(here, headers, trials):
+    query = "select item from cosight_showings where trial = ?"
+    for trial in trials:
+        item = here.store.read(lambda c, name=trial["trial"]: c.exec_driver_sql(query, (name,)).scalar_one())
+        here.answer(headers, trial, here.pool.items[item].facts["truth"])
+
+
+def test_a_block_that_was_broken_off_earns_nothing_until_the_rest_is_done(opened):
+    here = opened("timed")  # two to warm up, then two blocks of two
+    headers = here.begin()
+    answer_rightly(here, headers, here.trials(headers)[:3])
+    here.clock.now += 2 * 3600
+    here.begin()  # who comes finds what was left
+    assert rows(here)[0]["bonus"] == 0.0
+    answer_rightly(here, headers, here.trials(headers))
+    here.client.post("/api/finish", headers=headers)
+    assert rows(here)[0]["bonus"] == 1.0
+
+
+def test_who_comes_back_has_had_the_warm_up(opened):
+    """What they answered there never counts for a block that is paid."""
+    here = opened("timed")
+    headers = here.begin()
+    for trial in here.trials(headers)[:2]:
+        here.answer(headers, trial, "abstain")  # wrong
+    here.clock.now += 2 * 3600
+    here.begin()
+    assert {trial["block"] for trial in here.trials(headers)} == {2, 3}
+    answer_rightly(here, headers, here.trials(headers))
+    here.client.post("/api/finish", headers=headers)
+    assert rows(here)[0]["bonus"] == 1.0
+
+
 def test_simulated_participants_are_called_so(opened):
     here = opened()
     here.sit(simulated="panel")

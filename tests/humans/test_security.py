@@ -12,6 +12,9 @@ import time
 import pytest
 import uvicorn
 
+from cosight.errors import InvalidInput
+from cosight.humans.web.admin import admin_token
+
 from .conftest import ADMIN, CLASSES, make_study, open_study
 
 KINDS = ("classify", "timed", "2afc", "cluster", "curate")
@@ -211,7 +214,7 @@ def test_other_methods_are_refused(here, method):
         (b'{"a":' * 900 + b"1" + b"}" * 900, 400),
         (b'{"trial": ["x"], "response": "tiger"}', 400),
         (b'{"trial": "x\\u0000", "response": "tiger"}', 404),
-        (b'{"trial": "\\ud800", "response": "tiger"}', 404),
+        (b'{"trial": "\\ud800", "response": "tiger"}', 400),
         (b'{"trial": "x", "response": "tiger", "pad": "' + b"x" * 70_000 + b'"}', 413),
     ],
     ids=range(17),
@@ -264,6 +267,31 @@ def test_script_in_free_text_stays_text(opened, caplog):
     refused = here.answer(headers, here.trials(headers)[0], "<script>\nforged line")
     assert refused.headers["content-type"] == "application/json"
     assert len(caplog.text.strip().splitlines()) == 1
+
+
+def test_half_a_character_is_refused(opened):
+    """JSON can spell one half of a pair; no table could hold it, and nobody else's answers could be read."""
+    here = opened(people="demographics = ['gender']")
+    headers = {**here.begin(), "Content-Type": "application/json"}
+    told = here.client.post("/api/session/demographics", content=b'{"gender": "\\ud800"}', headers=headers)
+    assert (told.status_code, told.json()) == (400, {"error": "the body is not JSON that can be read"})
+
+
+def test_who_says_to_be_simulated_gets_no_code_of_the_platform(opened):
+    url = "https://platform.example/complete?cc=C1A2B3"
+    here = opened(people=f"platform = 'prolific'\ncompletion_code = 'C1A2B3'\ncompletion_url = '{url}'")
+    headers, ended = here.sit(simulated="panel")
+    assert "C1A2B3" not in ended.text
+    assert "C1A2B3" not in here.client.get("/api/session", headers=headers).text
+    _, ended = here.sit(platform={"PROLIFIC_PID": "5f3e"})
+    assert ended.json() == {"code": "C1A2B3", "url": url}
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe"])
+def test_a_token_that_nobody_can_show_is_told(tmp_path, content):
+    (tmp_path / "admin-token").write_bytes(content)
+    with pytest.raises(InvalidInput, match="must hold the experimenter's token, got none; remove it"):
+        admin_token(tmp_path)
 
 
 def test_refusals_are_logged_without_path_or_token(here, caplog):

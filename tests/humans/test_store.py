@@ -18,6 +18,7 @@ from cosight.humans.database.progress import progress
 from cosight.humans.database.store import Store
 from cosight.humans.database.tables import participants, showings
 from cosight.humans.refusals import Refused
+from cosight.humans.study.assignment import overlap_of
 from cosight.humans.study.design import read_study
 from cosight.humans.study.pool import pool_of
 
@@ -353,6 +354,8 @@ def test_a_design_that_shows_something_else_is_refused_once_there_are_answers(tm
         ("sqlite://", "kept in a file"),
         ("postgresql+psycopg://somebody:secret@127.0.0.1:1/name", "cannot be opened: .*refused"),
         ("sqlite:////nowhere/at/all.sqlite", "cannot be opened: unable to open"),
+        ("postgresql+asyncpg://somebody:secret@host/name", "SQLite or PostgreSQL, got postgresql.asyncpg"),
+        ("postgresql://somebody:secret@host:port/name", "a database is named by a URL"),
     ],
 )
 def test_databases_that_cannot_be(tmp_path, url, message):
@@ -361,6 +364,35 @@ def test_databases_that_cannot_be(tmp_path, url, message):
         Store.open(study, url)
     assert "secret" not in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_tables_of_something_else_are_told_in_one_line(tmp_path):
+    study = read_study(make_study(tmp_path, "classify"))
+    with sa.create_engine(f"sqlite:///{study.root / 'answers.sqlite'}").begin() as connection:
+        connection.exec_driver_sql("create table cosight_studies (something integer)")
+    with pytest.raises(InvalidInput, match=r"cannot be opened: no such column: [^\n]* mend it or name another$"):
+        Store.open(study)
+
+
+def test_images_that_everybody_sees_get_their_answers_though_people_leave(room):
+    """Those who answer all but the images that everybody sees leave these behind; others must make up for it."""
+    here = room("timed", images=4, answers=2, blocks=1, overlap=2)
+    fixed = overlap_of(here.study, here.pool)
+    for _ in range(10):  # all that ten images want, two a person
+        number = here.begin()
+        for one in here.draw(number):
+            if one.item not in fixed:
+                here.answer(number, one.trial)
+        here.clock.now += 2 * 3600
+    for _ in range(2):
+        number = here.begin()
+        shown = here.draw(number)
+        assert {one.item for one in shown if one.role == "test"} == fixed
+        for one in shown:
+            here.answer(number, one.trial)
+    assert set(here.loads().values()) == {2}
+    with pytest.raises(Refused, match="all the answers it needs"):
+        here.begin()
 
 
 def test_tokens_are_not_in_the_database(room):
@@ -415,6 +447,8 @@ NAME = "A" * 22  # of a trial
         {"trial": NAME},
         {"trial": 3, "response": "tiger"},
         {"trial": None, "response": "tiger"},
+        {"trial": NAME, "response": "tiger"},
+        {"trial": NAME, "response": "tiger", "rt": None},
         {"trial": NAME, "response": "tiger", "rt": "fast"},
         {"trial": NAME, "response": "tiger", "rt": -1},
         {"trial": NAME, "response": "tiger", "rt": True},

@@ -120,8 +120,10 @@ export async function request<T>(
   } catch (error) {
     throw new Unreachable(String(error));
   }
-  if (response.ok) return content as T;
-  if (response.status >= 500 || response.status === 429) throw new Unreachable(`status ${response.status}`);
+  if (response.ok && content !== null) return content as T;
+  // a success without JSON was broken off on its way, or is the log-in page of a network
+  const later = response.ok || response.status >= 500 || response.status === 429;
+  if (later) throw new Unreachable(`status ${response.status}`);
   throw new Refused(response.status, (content as { error?: string } | null)?.error ?? `status ${response.status}`);
 }
 

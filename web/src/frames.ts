@@ -40,6 +40,18 @@ export function exposureOf(asked: number, stamps: readonly number[], onset: numb
   return { asked, onset: onsetS!, offset: offsetS!, exposure: exposureS!, frame: frameS!, late };
 }
 
+/** Watches from now on; what it gives ends the watch, and says whether the page was out of sight at any time. No frame is
+ * painted then, so that nobody knows what was seen. */
+export function watchSight(): () => boolean {
+  let hidden = document.hidden;
+  const look = (): void => void (hidden ||= document.hidden);
+  document.addEventListener("visibilitychange", look);
+  return () => {
+    document.removeEventListener("visibilitychange", look);
+    return hidden;
+  };
+}
+
 /** The width in pixels of something that fills `degrees` of the visual field at `distance` cm. */
 export function pixelsOf(degrees: number, distance: number, pixelsPerCm: number): number {
   return 2 * distance * Math.tan((degrees / 2) * (Math.PI / 180)) * pixelsPerCm;

@@ -9,6 +9,7 @@ export class ImageFailed extends Error {}
 
 export class ImageStore {
   readonly #images = new Map<string, Promise<HTMLImageElement>>();
+  readonly #failing = new Set<string>();
 
   constructor(readonly lost: (lost: boolean) => void) {}
 
@@ -41,9 +42,16 @@ export class ImageStore {
         () => false,
         () => true,
       );
-      this.lost(failed);
+      this.#note(url, failed);
       if (!failed) return image;
     }
+    this.#note(url, false); // it is no longer tried
     throw new ImageFailed(url);
+  }
+
+  #note(url: string, failing: boolean): void {
+    if (failing) this.#failing.add(url);
+    else this.#failing.delete(url);
+    this.lost(this.#failing.size > 0);
   }
 }

@@ -17,10 +17,19 @@ export interface Chosen {
 /** The key of an event as the study names it ("a", "1", "space", "arrowleft"), or null for one that is no answer. */
 export function keyOf(event: KeyboardEvent): string | null {
   if (event.repeat || event.ctrlKey || event.altKey || event.metaKey) return null;
-  const name = event.key === " " ? "space" : event.key.toLowerCase();
+  const name = nameOf(event);
   // a button in focus is pressed by these two: its click is the answer
   const pressesButton = event.target instanceof HTMLButtonElement && (name === "space" || name === "enter");
   return pressesButton ? null : name;
+}
+
+/** What the key types; where that is no Latin letter or digit (a Greek keyboard, a French one without Shift), what is
+ * printed in its place on an English keyboard. */
+function nameOf({ key, code }: KeyboardEvent): string {
+  if (key === " ") return "space";
+  const typed = key.toLowerCase();
+  if (key.length > 1 || /[a-z0-9]/.test(typed)) return typed; // "ArrowLeft" has no other name
+  return /^(?:Key|Digit)(.)$/.exec(code)?.[1]?.toLowerCase() ?? typed;
 }
 
 /** How a click was made: a click without a pointer comes from the keyboard. */

@@ -2,7 +2,7 @@
 
 import { Refused, request, type Stored } from "./api";
 import { persist } from "./retry";
-import { keysFrom } from "./storage";
+import { forget, keep, keysFrom, recall } from "./storage";
 
 export interface Answer {
   readonly trial: string;
@@ -42,9 +42,7 @@ export class AnswerQueue {
   /** Keep an answer, and begin to send. The first answer to a trial stays. */
   add(token: string, answer: Answer): void {
     const key = this.#prefix + answer.trial;
-    if (localStorage.getItem(key) === null) {
-      localStorage.setItem(key, JSON.stringify({ token, made: Date.now(), answer } satisfies Waiting));
-    }
+    if (recall(key) === null) keep(key, JSON.stringify({ token, made: Date.now(), answer } satisfies Waiting));
     void this.flush().catch(this.events.refused);
   }
 
@@ -67,11 +65,11 @@ export class AnswerQueue {
   async #deliver(key: string, { token, answer }: Waiting): Promise<void> {
     try {
       const result = await persist(() => this.send(answer, token), this.events.lost);
-      localStorage.removeItem(key);
+      forget(key);
       this.events.stored(result);
     } catch (error) {
       // paused: the answer is wanted later; anything else: the server will never take it
-      if (!(error instanceof Refused && error.status === 423)) localStorage.removeItem(key);
+      if (!(error instanceof Refused && error.status === 423)) forget(key);
       throw error;
     }
   }
@@ -79,7 +77,7 @@ export class AnswerQueue {
   #oldest(): { key: string; waiting: Waiting } | null {
     const all = keysFrom(this.#prefix).map((key) => ({
       key,
-      waiting: JSON.parse(localStorage.getItem(key) ?? "null") as Waiting,
+      waiting: JSON.parse(recall(key) ?? "null") as Waiting,
     }));
     return all.sort((a, b) => a.waiting.made - b.waiting.made)[0] ?? null;
   }

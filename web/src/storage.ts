@@ -1,5 +1,41 @@
 /** What this browser remembers: who takes part in which study, and the answers not yet acknowledged. */
 
+/** What the local storage does not take (it is full, or cookies are off) lasts only as long as the page. */
+const unkept = new Map<string, string>();
+
+function storage(): Storage | null {
+  try {
+    return localStorage; // to look at it is an error where cookies are off
+  } catch {
+    return null;
+  }
+}
+
+export function recall(key: string): string | null {
+  return unkept.get(key) ?? storage()?.getItem(key) ?? null;
+}
+
+export function keep(key: string, value: string): void {
+  unkept.set(key, value);
+  try {
+    storage()?.setItem(key, value);
+    if (storage() !== null) unkept.delete(key);
+  } catch (error) {
+    if (!(error instanceof DOMException)) throw error; // it is full
+  }
+}
+
+export function forget(key: string): void {
+  unkept.delete(key);
+  storage()?.removeItem(key);
+}
+
+/** The keys that begin with `prefix`. */
+export function keysFrom(prefix: string): string[] {
+  const all = new Set([...Object.keys(storage() ?? {}), ...unkept.keys()]);
+  return [...all].filter((key) => key.startsWith(prefix));
+}
+
 /** `person` is the platform's id, so that two people at one computer are told apart. */
 export interface Ticket {
   readonly token: string;
@@ -13,7 +49,7 @@ export function tickets(study: string): Ticket[] {
   const own = TICKET + study;
   return keysFrom(own)
     .filter((key) => key === own || key.startsWith(`${own}:`))
-    .map((key) => JSON.parse(localStorage.getItem(key) ?? "null") as Ticket);
+    .map((key) => JSON.parse(recall(key) ?? "null") as Ticket);
 }
 
 /** A ticket that nobody has: the page chooses it, so that it can ask again when it heard no answer. */
@@ -24,20 +60,15 @@ export function newTicket(person: string | null): Ticket {
 }
 
 export function keepTicket(study: string, ticket: Ticket): void {
-  localStorage.setItem(keyOf(study, ticket), JSON.stringify(ticket));
+  keep(keyOf(study, ticket), JSON.stringify(ticket));
 }
 
 export function dropTicket(study: string, ticket: Ticket): void {
-  localStorage.removeItem(keyOf(study, ticket));
+  forget(keyOf(study, ticket));
 }
 
 function keyOf(study: string, { person }: Ticket): string {
   return TICKET + (person === null ? study : `${study}:${person}`);
-}
-
-/** The keys of the local storage that begin with `prefix`. */
-export function keysFrom(prefix: string): string[] {
-  return Object.keys(localStorage).filter((key) => key.startsWith(prefix));
 }
 
 /** The names that a platform puts into the link: Prolific's and Mechanical Turk's. */

@@ -12,6 +12,14 @@ export const BEFORE: Texts = {
   error_line: "Message: {error}",
 };
 
+/** Languages that are written from right to left: those of Unicode's CLDR that browsers have. */
+const LEFTWARDS = /^(ar|arc|ckb|dv|fa|he|ks|ps|sd|ug|ur|yi)(-|$)/i;
+
+/** How a language is written, as the page's `dir`. */
+export function directionOf(language: string): "ltr" | "rtl" {
+  return LEFTWARDS.test(language) ? "rtl" : "ltr";
+}
+
 /** The sentence called `key`, with the words in braces filled in. */
 export function say(texts: Texts, key: string, values: Readonly<Record<string, string | number>> = {}): string {
   const text = texts[key];

@@ -11,7 +11,7 @@ import { AnswerQueue } from "./queue";
 import { persist } from "./retry";
 import { dropTicket, keepTicket, newTicket, platformOf, tickets, type Ticket } from "./storage";
 import { claim } from "./tabs";
-import { BEFORE, say, type Texts } from "./texts";
+import { BEFORE, directionOf, say, type Texts } from "./texts";
 import { timeline, type Surroundings } from "./timeline";
 
 const IN_VAIN = 5; // times that trials may be asked for again without an answer stored in between
@@ -51,6 +51,7 @@ export class Visit {
     this.#texts = { ...BEFORE, ...about.texts };
     document.title = about.name;
     document.documentElement.lang = say(this.#texts, "language");
+    document.documentElement.dir = directionOf(document.documentElement.lang);
     const found = await this.#open(about.name);
     const queue = this.#queueOf(found.study.name);
     const opened = (await this.#sendLeft(queue)) ? await this.#call<Opened>("GET", "/api/session") : found;

@@ -2,7 +2,7 @@ import { beforeEach, expect, test, vi } from "vitest";
 
 import { dropTicket, keepTicket, newTicket, platformOf, tickets } from "../src/storage";
 import { claim } from "../src/tabs";
-import { say } from "../src/texts";
+import { directionOf, say } from "../src/texts";
 
 beforeEach(() => localStorage.clear());
 
@@ -50,6 +50,39 @@ test("of two tabs opened in the same instant one is active", async () => {
   taken.forEach(claim);
   await vi.waitFor(() => expect(taken.flatMap((one) => one.mock.calls)).toHaveLength(1));
 });
+
+test("a later tab is active though the clock was put back in between", async () => {
+  const taken = [vi.fn(), vi.fn()];
+  const clock = vi.spyOn(performance, "now").mockReturnValue(0);
+  claim(taken[0]!);
+  clock.mockReturnValue(60_000);
+  vi.spyOn(Date, "now").mockReturnValue(Date.now() - 3_600_000);
+  claim(taken[1]!);
+  await vi.waitFor(() => expect(taken.map((one) => one.mock.calls.length)).toEqual([1, 0]));
+});
+
+test.each([
+  ["off", () => vi.spyOn(window, "localStorage", "get").mockImplementation(denied)],
+  ["full", () => vi.spyOn(Storage.prototype, "setItem").mockImplementation(denied)],
+])("with the local storage %s a ticket lasts as long as the page", (_, breakIt) => {
+  breakIt();
+  const ticket = { token: "t", person: null };
+  keepTicket("study", ticket);
+  expect(tickets("study")).toEqual([ticket]);
+  dropTicket("study", ticket);
+  expect(tickets("study")).toEqual([]);
+});
+
+function denied(): never {
+  throw new DOMException("denied");
+}
+
+test.each([
+  ["ar", "rtl"],
+  ["he-IL", "rtl"],
+  ["en", "ltr"],
+  ["arn", "ltr"], // Mapudungun begins like Arabic
+])("%s is written %s", (language, direction) => expect(directionOf(language)).toBe(direction));
 
 test("sentences are filled in; one that lacks is named", () => {
   expect(say({ progress: "{number} of {total}" }, "progress", { number: 1, total: 4 })).toBe("1 of 4");

@@ -1,7 +1,6 @@
-// @vitest-environment node
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 
-import { exposureOf, frameDuration, missedAround, pixelsOf } from "../src/frames";
+import { exposureOf, frameDuration, missedAround, pixelsOf, watchSight } from "../src/frames";
 
 const FRAME = 1000 / 60;
 
@@ -47,6 +46,24 @@ test.each([
 
 test("nothing is missed around a regular frame", () => {
   expect(missedAround(frames(10), 5 * FRAME)).toBe(false);
+});
+
+test.each([240, 144, 120, 60])("at %i Hz no regular exposure is late, though stamps are whole ms", (rate) => {
+  const stamps = Array.from({ length: 2 * rate }, (_, index) => Math.round((index * 1000) / rate));
+  const [onset, offset] = [stamps[rate / 2]!, stamps[rate]!];
+  expect(exposureOf(0.5, stamps, onset, offset).late).toBe(false);
+});
+
+test("a page that was out of sight for a moment is remembered, until the watch ends", () => {
+  const hide = (hidden: boolean): void => {
+    vi.spyOn(document, "hidden", "get").mockReturnValue(hidden);
+    document.dispatchEvent(new Event("visibilitychange"));
+  };
+  const [during, before] = [watchSight(), watchSight()];
+  expect(before()).toBe(false);
+  hide(true);
+  hide(false);
+  expect([during(), before()]).toEqual([true, false]);
 });
 
 test("visual angle", () => {

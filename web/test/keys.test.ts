@@ -28,6 +28,10 @@ test.each([
   [{ key: "A" }, "a"],
   [{ key: " " }, "space"],
   [{ key: "ArrowLeft" }, "arrowleft"],
+  [{ key: "&", code: "Digit1" }, "1"], // French, without Shift
+  [{ key: "a", code: "KeyQ" }, "a"], // French: what is printed on the key counts
+  [{ key: "\u03b1", code: "KeyA" }, "a"], // Greek
+  [{ key: "Enter", code: "NumpadEnter" }, "enter"],
   [{ key: "a", repeat: true }, null], // held down
   [{ key: "r", ctrlKey: true }, null], // the browser's own
 ])("%o is %s", (init, name) => {

@@ -35,7 +35,7 @@ def demo(
     from cosight.demo import demo as run
 
     if me:
-        page = _ask_me(out)
+        page = _ask_me(out, seed)
     else:
         with progress_bar() as progress:
             done = run(out, seed=seed, progress=progress)
@@ -47,7 +47,7 @@ def demo(
         webbrowser.open(page.resolve().as_uri())
 
 
-def _ask_me(out: Path) -> Path:
+def _ask_me(out: Path, seed: int) -> Path:
     from cosight.cli.tables import print_scores
     from cosight.demo.me import me
 
@@ -55,7 +55,7 @@ def _ask_me(out: Path) -> Path:
         typer.echo(f"your digits: {address} (Ctrl-C ends it)", err=True)
 
     with progress_bar() as progress:
-        found = me(out, progress=progress, announce=announce)
+        found = me(out, seed=seed, progress=progress, announce=announce)
     print_scores(found.scores, more=str(found.page.with_name("scores.json")))
     typer.echo(f"your answers are in {found.trials}, the page is {found.page}")
     return found.page

@@ -72,6 +72,7 @@ class MeResult:
 def me(
     folder: str | Path,
     *,
+    seed: int = 0,
     port: int = 0,
     open_browser: bool = True,
     progress: Progress | None = None,
@@ -81,26 +82,26 @@ def me(
 
     A demo that is not there or not finished is run first. The digits are shown in a browser, at an address of this
     machine that `announce` is told. It ends when somebody has answered them all; Ctrl-C ends it before, without a
-    result.
+    result. `seed` is that of the demo; whoever comes later is asked about the digits that were drawn first.
     """
     folder = Path(folder)
     if not (folder / "benchmark.json").is_file():
-        demo(folder, progress=progress)
-    study = _study(folder)
+        demo(folder, seed=seed, progress=progress)
+    study = _study(folder, seed=seed)
     with hosted(study.root, port=port) as address:
         announce(address)
         if open_browser:
             webbrowser.open(address)
         given = _waited_for(study, progress)
     write(given, study.root / "trials.parquet")
-    scores = _scores(folder, first_showings(given))
+    scores = _scores(folder, first_showings(given), seed=seed)
     with new_file(study.root / "scores.json") as draft:
         draft.write_text(scores.to_json(), encoding="utf-8")
     page = write_page(_page(scores, given), study.root)
     return MeResult(scores, study.root / "trials.parquet", page)
 
 
-def _study(folder: Path, *, seed: int = 0) -> Study:
+def _study(folder: Path, *, seed: int) -> Study:
     """The study in FOLDER/me, written where there is none; who comes later is asked about the same digits."""
     root = folder / "me"
     if not (root / STUDY).is_file():
@@ -160,7 +161,7 @@ def _furthest(trials: Trials, before: set[str]) -> int:
     return max(at_it["observer"].value_counts()["count"], default=0)
 
 
-def _scores(folder: Path, given: Trials, *, resamples: int = 1000, seed: int = 0) -> Scores:
+def _scores(folder: Path, given: Trials, *, seed: int, resamples: int = 1000) -> Scores:
     """Distance and agreement of each architecture, with the abstention function that was nearest to the gold labels.
 
     The functions were chosen before this person was asked: choosing them by their answers would flatter the networks.

@@ -38,7 +38,7 @@ def dots(path: Path, rows: Mapping[str, Mapping[str, Row]], *, axis: str) -> Non
             for name, row in line.items():
                 _interval(axes, row, place + 0.12 * (series.index(name) - (len(series) - 1) / 2), series.index(name))
         for index, name in enumerate(series):
-            axes.plot([], [], _MARKERS[index], color=COLOURS[index], label=name)
+            axes.plot([], [], _MARKERS[index % len(_MARKERS)], color=COLOURS[index % len(COLOURS)], label=name)
         axes.set_yticks(range(len(rows)), list(rows))
         axes.invert_yaxis()
         axes.set_xlabel(axis)
@@ -49,9 +49,9 @@ def dots(path: Path, rows: Mapping[str, Mapping[str, Row]], *, axis: str) -> Non
 def _interval(axes: Axes, row: Row, place: float, index: int) -> None:
     if row.value is None:
         return
-    if row.low is not None and row.high is not None:
-        axes.plot([row.low, row.high], [place, place], "-", color=COLOURS[index], linewidth=1.2)
-    axes.plot([row.value], [place], _MARKERS[index], color=COLOURS[index], markersize=4)
+    colour, marker = COLOURS[index % len(COLOURS)], _MARKERS[index % len(_MARKERS)]
+    axes.plot(_ends(row), [place, place], "-", color=colour, linewidth=1.2)
+    axes.plot([row.value], [place], marker, color=colour, markersize=4)
 
 
 def scatter(path: Path, points: Sequence[Point], *, x: str, y: str) -> None:

@@ -4,7 +4,7 @@ import { ParameterType, type JsPsych, type JsPsychPlugin, type TrialType } from 
 
 import type { Label, Timing } from "../api";
 import { el } from "../dom";
-import { exposureOf, FrameClock, pixelsOf, type Shown } from "../frames";
+import { exposureOf, FrameClock, pixelsOf, watchSight, type Shown } from "../frames";
 import { firstOf, type Choice, type Chosen } from "../keys";
 import { say, type Texts } from "../texts";
 import { labelChoices, press } from "./labels";
@@ -119,6 +119,7 @@ class Stage {
 
   async run(timing: Timing): Promise<Given & { shown: Shown }> {
     const start = await this.#clock.next();
+    const wasHidden = watchSight();
     const onset = await this.#clock.until(start, timing.fixation);
     this.root.dataset["state"] = "exposure";
     const offset = await this.#clock.until(onset, timing.exposure);
@@ -126,7 +127,8 @@ class Stage {
     const answer = this.#answer(offset, timing); // from this frame on
     await this.#clock.next();
     const shown = exposureOf(timing.exposure, [...this.#clock.stamps], onset, offset);
-    return { ...(await answer), shown };
+    const given = await answer;
+    return { ...given, shown: { ...shown, late: wasHidden() || shown.late } };
   }
 
   async #answer(offset: number, timing: Timing): Promise<Given> {

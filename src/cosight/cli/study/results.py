@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cosight.cli.options import AsCsv, AsJson, notify
+from cosight.cli.study.running import Database, StudyFolder
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -22,11 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["export", "quality"]
 
-Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="A study's folder.", show_default=False)]
-Database = Annotated[str | None, typer.Option("--db", help="The database, where it is not in the folder.")]
 
-
-def quality(study: Folder, db: Database = None, as_json: AsJson = False, as_csv: AsCsv = False) -> None:
+def quality(study: StudyFolder, db: Database = None, as_json: AsJson = False, as_csv: AsCsv = False) -> None:
     """Who did the task and who is left out, with every reason; how far the others agree, with intervals.
 
     --csv has the participants, --json everything. In a curate study, the images that curators disagree about.
@@ -47,7 +45,7 @@ def quality(study: Folder, db: Database = None, as_json: AsJson = False, as_csv:
 
 
 def export(
-    study: Folder,
+    study: StudyFolder,
     out: Annotated[Path, typer.Argument(help="The file or folder to write.", show_default=False)],
     to: Annotated[str, typer.Option("--format", help="parquet, model-vs-human or psych-ds.")] = "parquet",
     everyone: Annotated[bool, typer.Option("--all", help="Also those who are left out.")] = False,
@@ -70,8 +68,8 @@ def export(
     trials, read, pool, people = _answers(study, db)
     found = assess(trials)
     chosen = trials if everyone else found.kept
-    told = _attached(chosen, read.set) if gold and read.space is not None else ()
     written = exports.write_trials(chosen, out, to=to)
+    told = _attached(chosen, read.set) if gold and read.space is not None else ()
     paths = [exports.write_excluded(found, out, everyone=everyone)]
     if gold:
         paths.append(exports.write_gold(chosen, out))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -67,9 +68,9 @@ def status(study: StudyFolder, db: Database = None, as_json: AsJson = False) -> 
     from cosight.humans.study.pool import pool_of
 
     design = read_study(study)
-    pool, store = pool_of(design), Store.open(design, db)
-    found = store.read(lambda connection: progress(connection, design, pool))
-    store.close()
+    pool = pool_of(design)
+    with closing(Store.open(design, db)) as store:
+        found = store.read(lambda connection: progress(connection, design, pool))
     if as_json:
         typer.echo(json.dumps({"study": design.name, **asdict(found), "given": found.given, "wanted": found.wanted}))
     else:
@@ -77,7 +78,8 @@ def status(study: StudyFolder, db: Database = None, as_json: AsJson = False) -> 
 
 
 def _say(name: str, found: Progress) -> None:
-    who, state = "simulated people" if found.simulated else "people", "paused" if found.paused else "open"
+    who = "simulated people" if found.simulated else "people"
+    state = "paused" if found.paused else "complete" if found.given >= found.wanted else "open"
     people, least = found.participants, min(image.answers for image in found.images)
     typer.echo(f"{name}: {state}, {found.given} of {found.wanted} answers by {who}")
     typer.echo(f"{people.started} began, {people.active} at it, {people.finished} finished, {people.released} left")

@@ -64,6 +64,8 @@ def answer_of(number: int, body: Mapping[str, Any]) -> Answer:
     if given is not None and given not in _INPUTS:
         raise InvalidInput(f"input is one of {', '.join(_INPUTS)} or null")
     rt = None if body.get("rt") is None else _seconds(body["rt"], "rt")
+    if rt is None and body["response"] is not None:  # or the rule about implausible times could be got round
+        raise InvalidInput("a response has its time, rt; only a missed answer has none")
     return Answer(number, body["trial"], body["response"], rt, _shown(body.get("shown")), given)
 
 

@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
@@ -93,11 +93,17 @@ def begin(
         "simulated": simulated,
         "platform_id": identity,
         "platform": json.dumps(dict(platform)) if platform else None,
-        "code": study.participants.completion_code or secrets.token_hex(4).upper(),
+        "code": _code(study, simulated),
         "seen": now,
     }
     connection.execute(sa.insert(participants), row)
     return token
+
+
+def _code(study: Study, simulated: str | None) -> str:
+    """The platform's completion code; who says to be simulated gets one of their own, which nobody pays for."""
+    own = secrets.token_hex(4).upper()
+    return own if simulated is not None else study.participants.completion_code or own
 
 
 def _check_words(simulated: str | None, token: str | None) -> None:
@@ -166,17 +172,17 @@ def participant(connection: sa.Connection, study: Study, number: int) -> Partici
     )
 
 
-def finish(connection: sa.Connection, study: Study, number: int, *, now: float) -> str:
-    """The completion code, once everything is answered; asked again, the same."""
+def finish(connection: sa.Connection, study: Study, number: int, *, now: float) -> Participant:
+    """End, once everything is answered; asked again, nothing changes."""
     who = participant(connection, study, number)
     if who.finished:
-        return who.code
+        return who
     shown = open_showings(connection, study, number)
     left = sum(one.received is None for one in shown)
     if left or not shown:
         raise Refused(409, f"the study ends when everything is answered, {left or 'all'} trials are left")
     update_participant(connection, study, number, finished=now, seen=now)
-    return who.code
+    return replace(who, finished=True)
 
 
 def set_paused(connection: sa.Connection, study: Study, paused: bool) -> None:

@@ -41,9 +41,11 @@ def _everyone(connection: sa.Connection, study: Study) -> list[Any]:
 
 def _row(connection: sa.Connection, study: Study, pool: Pool, who: Any) -> dict[str, Any]:
     s = showings.c
-    mine = (s.study == study.name, s.number == who.number, s.received.is_not(None))
-    given = connection.execute(sa.select(s.block, s.role).where(*mine)).all()
-    blocks = sorted({row.block for row in given if row.role != "warmup"})
+    mine = (s.study == study.name, s.number == who.number)
+    handed = connection.execute(sa.select(s.block, s.role, s.received).where(*mine)).all()
+    given = [row for row in handed if row.received is not None]
+    broken_off = set() if who.finished else {row.block for row in handed if row.received is None}
+    blocks = sorted({row.block for row in given if row.role != "warmup"} - broken_off)
     told = json.loads(who.demographics or "{}")
     return {
         "participant": observer_name(who.number, who.simulated),

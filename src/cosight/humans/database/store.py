@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import sqlalchemy as sa
 
 from cosight.errors import InvalidInput
-from cosight.humans.database.tables import engine_at, showings, studies, writing
+from cosight.humans.database.tables import engine_at, opening, showings, studies, writing
 from cosight.humans.study.design import Study
 
 __all__ = ["Clock", "Store"]
@@ -62,7 +62,7 @@ class Store:
         """The database of a study, made where there is none; refused where it holds answers to another design."""
         engine = engine_at(study.root, url)
         try:
-            with writing(engine).begin() as connection:
+            with opening(study.root), writing(engine).begin() as connection:
                 _register(connection, study, clock())
         except BaseException:
             engine.dispose()

@@ -10,6 +10,8 @@ Several studies may share one PostgreSQL database: every key begins with the stu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,11 @@ import sqlalchemy as sa
 
 from cosight.errors import InvalidInput
 
-__all__ = ["METADATA", "engine_at", "participants", "showings", "studies", "writing"]
+__all__ = ["METADATA", "engine_at", "opening", "participants", "showings", "studies", "writing"]
 
 METADATA = sa.MetaData()
+_PSYCOPG = "postgresql+psycopg"  # the driver that the extra `postgres` installs
+_DRIVERS = {"sqlite": "sqlite", "postgresql": _PSYCOPG, _PSYCOPG: _PSYCOPG}
 _POOL = 12  # connections a process: one writes, the threads of the server read
 _PATIENCE = 30_000  # ms that SQLite waits for another process, say `cosight study status`
 
@@ -75,32 +79,39 @@ showings = sa.Table(
 
 def engine_at(folder: Path, url: str | None) -> sa.Engine:
     """The database of a study: `answers.sqlite` in its folder, or what `url` names; tables are made where they lack."""
-    try:
-        target = sa.make_url(url) if url else sa.URL.create("sqlite", database=str(folder / "answers.sqlite"))
-        _check_kind(target)
-        if target.drivername == "postgresql":
-            target = target.set(drivername="postgresql+psycopg")  # the driver that the extra `postgres` installs
-        engine = sa.create_engine(target, pool_size=_POOL, max_overflow=0, **_options(target))
-        _prepare(engine)
+    target = _target(url) if url else sa.URL.create("sqlite", database=str(folder / "answers.sqlite"))
+    engine = sa.create_engine(target, pool_size=_POOL, max_overflow=0, **_options(target))
+    _prepare(engine)
+    with opening(folder):
         METADATA.create_all(engine)
-    except sa.exc.ArgumentError as error:
-        raise InvalidInput("a database is named by a URL such as postgresql://USER:PASSWORD@HOST/NAME") from error
+    return engine
+
+
+@contextmanager
+def opening(folder: Path) -> Iterator[None]:
+    """Whatever the database refuses meanwhile is told in one line."""
+    try:
+        yield
     except sa.exc.DBAPIError as error:  # its text may hold the statement, never the password
         reason = " ".join(str(error.orig).split())
         raise InvalidInput(f"the database of {folder} cannot be opened: {reason}; mend it or name another") from error
-    return engine
+
+
+def _target(url: str) -> sa.URL:
+    try:
+        target = sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError) as error:
+        raise InvalidInput("a database is named by a URL such as postgresql://USER:PASSWORD@HOST/NAME") from error
+    if target.drivername not in _DRIVERS:
+        raise InvalidInput(f"answers are kept in SQLite or PostgreSQL, got {target.drivername}; name one of them")
+    if target.drivername == "sqlite" and target.database in (None, "", ":memory:"):
+        raise InvalidInput("answers are kept in a file, got SQLite in memory; name a file or leave --db out")
+    return target.set(drivername=_DRIVERS[target.drivername])
 
 
 def writing(engine: sa.Engine) -> sa.Engine:
     """The same engine for transactions that write: on SQLite they hold the lock from their first statement."""
     return engine.execution_options(cosight_writes=True)
-
-
-def _check_kind(target: sa.URL) -> None:
-    if target.get_backend_name() not in ("sqlite", "postgresql"):
-        raise InvalidInput(f"answers are kept in SQLite or PostgreSQL, got {target.drivername}; name one of them")
-    if target.get_backend_name() == "sqlite" and target.database in (None, "", ":memory:"):
-        raise InvalidInput("answers are kept in a file, got SQLite in memory; name a file or leave --db out")
 
 
 def _options(target: sa.URL) -> dict[str, Any]:

@@ -96,12 +96,20 @@ def _people(table: pl.DataFrame) -> str:
     return f"{table['participant'].n_unique()} participants"
 
 
+def _undefined(value: float, n: int) -> str:
+    """Why a coefficient has no value; empty where it has one."""
+    if not math.isnan(value):
+        return ""
+    return "undefined: all answers are the same" if n else "undefined: no image has two answers"
+
+
 def _fleiss(table: pl.DataFrame, resamples: int, rng: np.random.Generator) -> _Found:
     counts = _counts(table)
     found, shared = fleiss_kappa(counts), _shared(counts)
     left = f", {found.left_out} with fewer than two answers left out" if found.left_out else ""
     samples = fleiss_kappa_resampled(shared, draw_stimuli(np.ones(len(shared)), resamples, rng))
-    return _Found(found.value, samples, found.n, f"{_people(table)}; interval over images{left}")
+    note = _undefined(found.value, found.n) or f"{_people(table)}; interval over images{left}"
+    return _Found(found.value, samples, found.n, note)
 
 
 def _krippendorff(table: pl.DataFrame, resamples: int, rng: np.random.Generator) -> _Found:
@@ -112,7 +120,8 @@ def _krippendorff(table: pl.DataFrame, resamples: int, rng: np.random.Generator)
     found = krippendorff_alpha(ratings)
     shared = ratings[:, (~np.isnan(ratings)).sum(axis=0) >= 2]
     samples = krippendorff_alpha_resampled(shared, draw_stimuli(np.ones(shared.shape[1]), resamples, rng))
-    return _Found(found.value, samples, found.n, f"nominal; {_people(table)}; interval over images")
+    note = _undefined(found.value, found.n) or f"nominal; {_people(table)}; interval over images"
+    return _Found(found.value, samples, found.n, note)
 
 
 def _intra(records: pl.DataFrame, resamples: int, rng: np.random.Generator) -> _Found:
@@ -129,7 +138,7 @@ def _intra(records: pl.DataFrame, resamples: int, rng: np.random.Generator) -> _
     twice = counts.sum(axis=1) >= 2
     weights = draw_stimuli(np.ones(twice.sum()), resamples, rng, clusters=owners[twice])
     people = len(set(owners[twice]))
-    note = f"{found.n} pairs of {people} participants; interval over participants"
+    note = _undefined(found.value, found.n) or f"{found.n} pairs of {people} participants; interval over participants"
     return _Found(found.value, fleiss_kappa_resampled(counts[twice], weights), found.n, note, resampled=people)
 
 

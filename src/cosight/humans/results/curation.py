@@ -10,11 +10,11 @@ import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.humans.results.records import asked_once, groups_of
+from cosight.humans.study.trial_types import KEEP, REJECT
 from cosight.trials.table import Trials
 
-__all__ = ["KEEP", "REJECT", "curated_list", "is_curation"]
+__all__ = ["curated_list", "is_curation"]
 
-KEEP, REJECT = "keep", "reject"
 _SCHEMA: dict[str, pl.DataType] = {
     "stimulus": pl.String(),
     "file": pl.String(),

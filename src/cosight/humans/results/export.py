@@ -33,8 +33,9 @@ __all__ = [
     "write_trials",
 ]
 
-FORMATS = ("parquet", "model-vs-human", "psych-ds")
+_ONE_FILE = "parquet"
 _WITHOUT_ROLES = "model-vs-human"  # its columns do not tell a check from a question
+FORMATS = (_ONE_FILE, _WITHOUT_ROLES, "psych-ds")
 
 
 def beside(out: Path, what: str) -> Path:
@@ -50,6 +51,10 @@ def write_trials(trials: Trials, out: Path, *, to: str) -> Trials:
     """Write the trials; what was written. model-vs-human files hold first showings of what was asked about only."""
     if to not in FORMATS:
         raise InvalidInput(f"a study is exported as {', '.join(FORMATS)}, got {to!r}")
+    if not out.name or (to == _ONE_FILE and out.is_dir()):
+        raise InvalidInput(f"trials are written to a file or folder of their own, got {out}; name a new one")
+    if to == _WITHOUT_ROLES and trials.space is None:
+        raise InvalidInput("model-vs-human files hold classes, got other answers; export parquet or psych-ds")
     chosen = first_showings(trials) if to == _WITHOUT_ROLES else trials
     if not len(chosen):
         raise InvalidInput("there must be answers to export, got none; let somebody take part, or export --all")
@@ -62,7 +67,7 @@ def write_excluded(quality: Quality, out: Path, *, everyone: bool) -> Path:
     path = beside(out, "excluded.json")
     told: dict[str, Any] = {"participants": quality.participants.height, "written_all_the_same": everyone}
     told |= {"excluded": [asdict(one) for one in quality.flagged], "rules": asdict(quality.rules)}
-    return _text(json.dumps(told, indent=1, ensure_ascii=False), path)
+    return _text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", path)
 
 
 def write_gold(trials: Trials, out: Path) -> Path:

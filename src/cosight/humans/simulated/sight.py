@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cosight.errors import InvalidInput
 from cosight.humans.study.design import Study
@@ -17,9 +17,6 @@ from cosight.humans.study.sources import Row, sources_of
 from cosight.humans.study.trial_types import Asked
 from cosight.stimuli.images import decode, digest
 from cosight.stimuli.sets import read_set
-
-if TYPE_CHECKING:
-    from cosight.humans.study.sources import Row
 
 __all__ = ["Seen", "Sight", "sight_of"]
 
@@ -48,7 +45,6 @@ class Sight:
         return [self._slot(f"{place.removesuffix('s')}-{n}", data) for n, data in enumerate(found, start=1)]
 
     def _slot(self, name: str, data: bytes) -> Slot:
-
         stimulus = digest(decode(data, name="a picture of the study"))
         if stimulus not in self.files:
             raise InvalidInput(
@@ -60,7 +56,6 @@ class Sight:
 
 def sight_of(study: Study) -> Sight:
     """What there is to see in `study`."""
-
     files = {slot.stimulus: slot.file for item in pool_of(study).items.values() for slot in item.slots}
     rows = {row["path"]: row for row in sources_of(study).rows}
     known = {stimulus: rows[file] for stimulus, file in files.items()}

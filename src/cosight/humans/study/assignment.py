@@ -139,7 +139,7 @@ def _drawn_blocks(draw: _Draw) -> list[list[Item]]:
     """Test images of each block."""
     design, fixed = draw.study.design, overlap_of(draw.study, draw.pool)
     tests = draw.unseen("test")
-    wanting = [item for item in tests if item.item not in fixed and _is_open(draw, item.item)]
+    wanting = [item for item in tests if _is_open(draw, item.item)]  # everybody's too: who left may owe them answers
     if not wanting:
         return []
     sizes = shares(draw.left("test", design.images), design.blocks)
@@ -169,7 +169,8 @@ def _group_blocks(
     """Blocks of these sizes: everybody's images shared out, then what wants answers; the last may be short."""
     factors = _EVEN if "conditions" in draw.study.kind.options else _SOURCE
     dealt = [fixed[place] for place in draw.rng.permutation(len(fixed))]
-    blocks, rest = [], list(wanting)
+    names = {item.item for item in fixed}
+    blocks, rest = [], [item for item in wanting if item.item not in names]
     for place, size in enumerate(sizes):
         draw.tally.next_block()
         block = dealt[place :: len(sizes)][:size]
@@ -214,8 +215,9 @@ def _warmup(draw: _Draw) -> list[list[Item]]:
 
 
 def _showings(draw: _Draw, blocks: Sequence[Sequence[Item]], form: int | None) -> Iterator[Assigned]:
-    """Blocks one after the other, with second showings for those who begin."""
-    listed = [(item, block) for block, items in enumerate(blocks) for item in items]
+    """Blocks one after the other, with second showings for those who begin; who comes back has had the warm-up."""
+    first = len(draw.study.warmup) if draw.seen else 0
+    listed = [(item, block) for block, items in enumerate(blocks, start=first) for item in items]
     tests = [place for place, (item, _) in enumerate(listed) if item.role == "test"]
     count = 0 if draw.seen else min(draw.study.design.repeats, len(tests))
     firsts: dict[int, int] = {}

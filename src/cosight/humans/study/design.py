@@ -95,7 +95,6 @@ def read_study(folder: Path) -> Study:
 
 def _fitted(study: Study) -> Study:
     """The study with its digest, if its sets hold what it asks for."""
-
     sources = sources_of(study)
     check_sources(study, sources)
     return replace(study, digest=shown_digest(study, sources))

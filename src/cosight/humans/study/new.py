@@ -76,6 +76,7 @@ def new_study(
 
 
 def _written(folder: Path, study: str, texts: str) -> Study:
+    made = not folder.exists()
     for name, text in ((STUDY, study), (TEXTS, texts)):
         with new_file(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")
@@ -84,6 +85,8 @@ def _written(folder: Path, study: str, texts: str) -> Study:
     except CosightError:
         for name in (STUDY, TEXTS):
             (folder / name).unlink()
+        if made:
+            folder.rmdir()
         raise
 
 
@@ -145,6 +148,7 @@ def _design(
     for what, has, needs in (
         ("images to ask about", there, begin.images or 0),
         ("distractors", distractors, begin.design.get("distractors", 0)),
+        ("attention checks, each made of another task", there, begin.design.get("checks", 0)),
     ):
         if begin.name and needs > has:
             raise InvalidInput(

@@ -10,6 +10,7 @@ from cosight.measures.survey import minimum_raters
 __all__ = ["Design", "Example", "Participants", "Timing", "Warmup"]
 
 _PLATFORMS = ("none", "prolific", "mturk")
+_NARROWEST = 0.001  # half a width that takes up to a million answers an image
 _COUNTS = ("distractors", "gold", "repeats", "checks", "overlap", "conditions")
 
 
@@ -141,10 +142,10 @@ def _check_stop_rule(design: Design) -> None:
         _at_least(1, "answers", design.answers)
     if (design.width is None) != (design.share is None):
         raise InvalidInput("width and share go together (share 0.5 is the safe one), got one of them")
-    for name in ("width", "share"):
+    for name, low in (("width", _NARROWEST), ("share", 0.0)):
         value = getattr(design, name)
-        if value is not None and not 0 < value < 1:
-            raise InvalidInput(f"{name} must lie between 0 and 1, got {value:g}; 5 % is 0.05")
+        if value is not None and not low < value < 1:
+            raise InvalidInput(f"{name} must lie between {low:g} and 1, got {value:g}; 5 % is 0.05")
 
 
 def _check_within(design: Design) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cosight.errors import InvalidInput
-from cosight.humans.study.sources import Row, Sources, sources_of
+from cosight.humans.study.sources import Row, Sources, is_clear, sources_of
 from cosight.stimuli.images import digest, read_image
 from cosight.stimuli.tasks import Task
 from cosight.trials.spaces import ABSTAIN
@@ -64,7 +63,6 @@ class Pool:
 
 def pool_of(study: Study) -> Pool:
     """Everything `study` can show. Images of sets without a manifest are read once, for their digests."""
-
     sources = sources_of(study)
     return _pooled(_of_tasks(sources) if sources.tasks else _of_images(sources))
 
@@ -87,7 +85,7 @@ def _of_images(sources: Sources) -> Iterator[Item]:
     for row in sources.test:
         yield _of_row(row, "test", names)
     for row in sources.distractor:
-        clear = bool(json.loads(row["parameters"] or "{}").get("clear", False))
+        clear = is_clear(row)
         yield _of_row(row, "distractor", names, expected=ABSTAIN if clear else None, clear=clear)
     for row in sources.gold:
         yield _of_row(row, "gold", names, expected=row["truth"])
@@ -98,7 +96,6 @@ def _of_images(sources: Sources) -> Iterator[Item]:
 
 def _digests(rows: Sequence[Row]) -> dict[Path, str]:
     """Each image's digest: the manifest's, or of its pixels."""
-
     unread = [row["path"] for row in rows if row["stimulus"] is None]
     with ThreadPoolExecutor(os.cpu_count()) as workers:  # decoding and hashing leave the interpreter free
         read = dict(zip(unread, workers.map(lambda path: digest(read_image(path)), unread), strict=True))

@@ -18,7 +18,7 @@ from cosight.trials.spaces import ABSTAIN
 if TYPE_CHECKING:
     from cosight.humans.study.design import Study
 
-__all__ = ["Row", "Sources", "check_sources", "shown_digest", "sources_of"]
+__all__ = ["Row", "Sources", "check_sources", "is_clear", "shown_digest", "sources_of"]
 
 Row = Mapping[str, Any]
 """A row of a manifest, and `path`, where its image is."""
@@ -95,6 +95,11 @@ def _distractor_rows(study: Study) -> tuple[Row, ...]:
     return _rows(folder, study)
 
 
+def is_clear(row: Row) -> bool:
+    """Whether whoever does not refuse this distractor has not looked: so it is unless its manifest says otherwise."""
+    return bool(json.loads(row["parameters"] or "{}").get("clear", True))
+
+
 def _of_tasks(study: Study, every: Sequence[Row], shown: Sequence[Row]) -> Sources:
     """The tasks whose queries are all shown."""
     asked = {row["stimulus"] for row in shown}
@@ -109,7 +114,12 @@ def check_sources(study: Study, sources: Sources) -> None:
     design, what = study.design, "tasks" if study.type in _TASK_KINDS else "images"
     there = len(sources.tasks) if study.type in _TASK_KINDS else len(sources.test)
     _enough(design.images, there, f"{what} to ask about in {study.set}", "images")
-    _enough(design.distractors, len(sources.distractor), "distractors", "distractors")
+    _enough(design.distractors, len(sources.distractor), "distractors there are", "distractors")
+    if design.distractors and not any(is_clear(row) for row in sources.distractor):
+        raise InvalidInput(
+            "some distractors must be clear, or they check nobody: the manifest says of all that they are not; mark "
+            'those that everybody must refuse, {"clear": true} in `parameters`'
+        )
     _enough(design.checks, len(sources.tasks), "tasks that a check can be made of", "checks")
     words = "images of category 1 with a known truth that are not asked about"
     _enough(design.gold, len(sources.gold), words, "gold")
@@ -158,7 +168,12 @@ def shown_digest(study: Study, sources: Sources) -> str:
         "design": design,
         "timing": asdict(study.timing) if study.timing else None,
         "warmup": [block.images for block in study.warmup],
-        "rows": [[row["stimulus"], row["file"], row["truth"]] for row in sources.rows],
+        "rows": [[row["stimulus"] or _content(row["path"]), row["file"], row["truth"]] for row in sources.rows],
         "tasks": [asdict(task) for task in sources.tasks],
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=dict).encode()).hexdigest()
+
+
+def _content(file: Path) -> str:
+    """What stands for an image that no manifest names: its name alone would not tell that another took its place."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()

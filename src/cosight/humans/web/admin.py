@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from cosight.errors import InvalidInput
 from cosight.humans.database.answers import study_trials
 from cosight.humans.database.participants import set_paused
 from cosight.humans.database.progress import progress
@@ -39,11 +40,18 @@ def admin_token(folder: Path) -> str:
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        return file.read_text(encoding="ascii").strip()
+        return _kept_token(file)
     with os.fdopen(handle, "w", encoding="ascii") as new:
         token = secrets.token_urlsafe(24)
         new.write(token + "\n")
     return token
+
+
+def _kept_token(file: Path) -> str:
+    token = file.read_bytes().strip()
+    if not token.isascii() or not token:  # nobody could show it
+        raise InvalidInput(f"{file} must hold the experimenter's token, got none; remove it, and a new one is made")
+    return token.decode("ascii")
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ async def body_of(request: Request) -> dict[str, Any]:
             raise Refused(413, f"a body has at most {LARGEST} bytes")
     try:
         found = json.loads(body, parse_constant=_refuse_constant)
+        json.dumps(found, ensure_ascii=False).encode()  # half a character, which JSON can spell, no table can hold
     except (ValueError, RecursionError) as error:
         raise InvalidInput("the body is not JSON that can be read") from error
     if not isinstance(found, dict) or _depth(found) > _DEEPEST:

@@ -81,13 +81,14 @@ async def _session(request: Request) -> Response:
         "answered": sum(one.received is not None for one in shown),
         "total": len(shown),
         "done": who.finished,
-        "completion": _completion(desk, who.code) if who.finished else None,
+        "completion": _completion(desk, who) if who.finished else None,
     }
     return _json({"study": _study(desk), "session": session})
 
 
-def _completion(desk: Desk, code: str) -> dict[str, str]:
-    return {"code": code, "url": desk.study.participants.completion_url}
+def _completion(desk: Desk, who: participants.Participant) -> dict[str, str]:
+    """The code and the way back to the platform, which may hold its code: only for those whom it sent."""
+    return {"code": who.code, "url": desk.study.participants.completion_url if who.simulated is None else ""}
 
 
 def _study(desk: Desk) -> dict[str, Any]:
@@ -111,8 +112,14 @@ def _study(desk: Desk) -> dict[str, Any]:
 
 
 def _keys(classes: Sequence[str]) -> dict[str, str]:
-    """Keys in their order, as far as they go; classes that are keys themselves, such as digits, are their own."""
-    return dict(zip(classes, classes if {*classes} <= {*_KEYS} else _KEYS, strict=False))
+    """Classes that are keys themselves, such as digits, are their own; the others get what is left, as far as it goes.
+
+    >>> _keys(["0", "1", "ten"])
+    {'0': '0', '1': '1', 'ten': '2'}
+    """
+    own = {name: name for name in classes if name in {*_KEYS}}
+    others, free = [name for name in classes if name not in own], [key for key in _KEYS if key not in own]
+    return own | dict(zip(others, free, strict=False))
 
 
 def _labels(desk: Desk) -> list[dict[str, Any]]:
