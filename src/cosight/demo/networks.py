@@ -16,6 +16,7 @@ from typing import Any
 from cosight.models.abstention import abstentions
 from cosight.models.grammar import ensemble_of
 from cosight.runs.evaluate import evaluate
+from cosight.stimuli.workers import leave_with_parent
 from cosight.training import Recipe, train
 
 __all__ = ["ARCHITECTURES", "Networks", "cores", "trained_and_asked"]
@@ -95,15 +96,7 @@ def _start() -> None:
 
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it at once, and the parent says so
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A process whose parent was killed would wait for work for ever."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)  # nothing half done is left behind: every file is written whole or not at all
+    Thread(target=leave_with_parent, daemon=True).start()
 
 
 def _done(pool: ProcessPoolExecutor, networks: Networks) -> Iterator[str]:

@@ -111,13 +111,12 @@ def _facts(scores: Scores) -> tuple[tuple[str, str], ...]:
 
 def _told_apart(scores: Scores) -> Mapping[tuple[str, str], dict[str, Row]]:
     """For each model and function the rows of clean digits and of letters: means over seeds where there are several."""
-    means = {row.observer for row in scores.rows if observer_name(row.observer).seed is None}
+    lines = _lines(scores)
     found: dict[tuple[str, str], dict[str, Row]] = {}
     for row in scores.rows:
         name = observer_name(row.observer)
         condition = row.group.removeprefix("condition=")
-        is_line = row.measure == ABSTENTION and (row.observer in means or name.line not in means)
-        if is_line and condition in _SHOWN and name.function:
+        if row.measure == ABSTENTION and row.observer in lines and condition in _SHOWN and name.function:
             found.setdefault((name.title, name.function), {})[condition] = row
     return dict(sorted(found.items(), key=lambda item: (item[0][0].rpartition(" x ")[2], FUNCTIONS.index(item[0][1]))))
 
@@ -147,6 +146,11 @@ def _points(scores: Scores) -> list[Point]:
     """Distance and reliability of each line of the table, coloured by abstention function."""
     near = {row.observer: row for row in scores.rows if row.measure == HELLINGER and row.group == "category=*"}
     safe = {row.observer: row for row in scores.rows if row.measure == _RELIABLE and not row.group}
-    means = {name for name in near if observer_name(name).seed is None}
-    kept = [name for name in near if name in safe and (name in means or observer_name(name).line not in means)]
-    return [Point(near[name], safe[name], observer_name(name).function or "") for name in kept]
+    lines = [name for name in near if name in safe and name in _lines(scores)]
+    return [Point(near[name], safe[name], observer_name(name).function or "") for name in lines]
+
+
+def _lines(scores: Scores) -> set[str]:
+    """Means over seeds, and observers that have no such mean."""
+    names = {row.observer for row in scores.rows}
+    return {name for name in names if observer_name(name).seed is None or observer_name(name).line not in names}

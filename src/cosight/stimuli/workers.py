@@ -21,7 +21,7 @@ from cosight.stimuli.images import FileFormat, decode, digest, encode
 from cosight.stimuli.recipes import Job, Outcome, Recipe, Unit
 from cosight.trials.files import new_file
 
-__all__ = ["OnError", "Task", "results"]
+__all__ = ["OnError", "Task", "leave_with_parent", "results"]
 
 OnError = Literal["stop", "skip"]
 Pending = Sequence[tuple[Unit, tuple[Job, ...]]]
@@ -146,10 +146,10 @@ def _start_worker(task: Task) -> None:
     global _task
     _task = task
     cv2.setNumThreads(1)  # the processes share the cores among themselves
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    threading.Thread(target=leave_with_parent, daemon=True).start()
 
 
-def _leave_with_parent() -> None:
+def leave_with_parent() -> None:
     """A worker whose parent was killed would wait for work for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:

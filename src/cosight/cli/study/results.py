@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,7 @@ from cosight.errors import InvalidInput
 if TYPE_CHECKING:
     import polars as pl
 
+    from cosight.humans.database.store import Store
     from cosight.humans.results.quality import Quality
     from cosight.humans.study.design import Study
     from cosight.humans.study.pool import Pool
@@ -29,11 +30,13 @@ def quality(study: StudyFolder, db: Database = None, as_json: AsJson = False, as
 
     --csv has the participants, --json everything. In a curate study, the images that curators disagree about.
     """
+    from cosight.humans.database.answers import study_trials
     from cosight.humans.results.quality import assess
 
     if as_json and as_csv:
         raise InvalidInput("choose one of --json and --csv, got both")
-    trials = _answers(study, db)[0]
+    with _opened(study, db) as (design, pool, store):
+        trials = study_trials(design, pool, store)
     found = assess(trials)
     notify(found.notices)
     if as_json:
@@ -62,20 +65,24 @@ def export(
     db: Database = None,
 ) -> None:
     """Write a study's answers without those of the participants who are left out; beside them who that is and why."""
+    from cosight.humans.database.answers import study_trials
+    from cosight.humans.database.roster import roster
     from cosight.humans.results import export as exports
     from cosight.humans.results.quality import assess
 
-    trials, read, pool, people = _answers(study, db)
+    with _opened(study, db) as (design, pool, store):
+        trials = study_trials(design, pool, store)
+        people = roster(design, pool, store) if participants else None
     found = assess(trials)
     chosen = trials if everyone else found.kept
     written = exports.write_trials(chosen, out, to=to)
-    told = _attached(chosen, read.set) if gold and read.space is not None else ()
+    told = _attached(chosen, design.set) if gold and design.space is not None else ()
     paths = [exports.write_excluded(found, out, everyone=everyone)]
     if gold:
         paths.append(exports.write_gold(chosen, out))
     if curated:
-        paths.append(exports.write_curated(chosen, out, files=_files(pool, read.set)))
-    if participants:
+        paths.append(exports.write_curated(chosen, out, files=_files(pool, design.set)))
+    if people is not None:
         paths.append(exports.write_roster(people, out))
     notify((*found.notices, *told))
     typer.echo(f"{len(written)} trials of {written.frame['observer'].n_unique()} participants: {out}")
@@ -83,10 +90,9 @@ def export(
         typer.echo(f"beside it: {path}")
 
 
-def _answers(folder: Path, db: str | None) -> tuple[Trials, Study, Pool, pl.DataFrame]:
-    """The trials, what was asked, and who took part."""
-    from cosight.humans.database.answers import study_trials
-    from cosight.humans.database.roster import roster
+@contextmanager
+def _opened(folder: Path, db: str | None) -> Iterator[tuple[Study, Pool, Store]]:
+    """The study, what it shows and its database."""
     from cosight.humans.database.store import Store
     from cosight.humans.study.design import read_study
     from cosight.humans.study.pool import pool_of
@@ -94,7 +100,7 @@ def _answers(folder: Path, db: str | None) -> tuple[Trials, Study, Pool, pl.Data
     study = read_study(folder)
     pool = pool_of(study)
     with closing(Store.open(study, db)) as store:
-        return study_trials(study, pool, store), study, pool, roster(study, pool, store)
+        yield study, pool, store
 
 
 def _files(pool: Pool, root: Path) -> dict[str, str]:

@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 import sqlalchemy as sa
 
-from cosight.humans.database.participants import PANEL, name_of
+from cosight.humans.database.participants import name_of
 from cosight.humans.database.store import Store
 from cosight.humans.database.tables import participants, showings
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Item, Pool
-from cosight.humans.study.trial_types import Asked, Given
+from cosight.humans.study.trial_types import PANEL, Asked, Given
 from cosight.trials.table import SCHEMA, Trials, make
 
 __all__ = ["observer_name", "study_trials"]

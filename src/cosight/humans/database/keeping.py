@@ -16,12 +16,11 @@ from cosight.humans.database.tables import showings
 from cosight.humans.refusals import Refused
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Pool
-from cosight.humans.study.trial_types import Asked
+from cosight.humans.study.trial_types import TIMES, Asked
 
 __all__ = ["Answer", "BlockEnd", "Kept", "answer_of", "block_end", "keep"]
 
 _INPUTS = ("mouse", "key", "touch")
-_TIMES = ("asked", "onset", "offset", "exposure", "frame")
 _NO_TRIAL = "there is no such trial"
 _LONGEST = 1e6  # seconds: eleven days, longer than any tab is open
 
@@ -72,9 +71,9 @@ def answer_of(number: int, body: Mapping[str, Any]) -> Answer:
 def _shown(given: Any) -> Mapping[str, Any] | None:
     if given is None:
         return None
-    if not isinstance(given, dict) or not given.keys() <= {*_TIMES, "late"}:
-        raise InvalidInput(f"shown has only {', '.join(_TIMES)} and late")
-    times = {name: _seconds(given[name], name) for name in _TIMES if given.get(name) is not None}
+    if not isinstance(given, dict) or not given.keys() <= {*TIMES, "late"}:
+        raise InvalidInput(f"shown has only {', '.join(TIMES)} and late")
+    times = {name: _seconds(given[name], name) for name in TIMES if given.get(name) is not None}
     if "late" in given and not isinstance(given["late"], bool):
         raise InvalidInput("late is true or false")
     return times | ({"late": given["late"]} if "late" in given else {})

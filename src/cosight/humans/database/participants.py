@@ -17,9 +17,9 @@ from cosight.humans.database.tables import participants, studies
 from cosight.humans.refusals import Refused
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Pool
+from cosight.humans.study.trial_types import PANEL
 
 __all__ = [
-    "PANEL",
     "Participant",
     "begin",
     "by_token",
@@ -30,7 +30,6 @@ __all__ = [
     "token_hash",
 ]
 
-PANEL = "panel"  # a simulated person; others are models that sit a study
 _IDENTITY = {"prolific": "PROLIFIC_PID", "mturk": "workerId"}  # the parameter of the platform's link
 _PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"  # MTurk's assignmentId while a worker only looks
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")  # 192 bits

@@ -24,7 +24,7 @@ from cosight.arrays import FloatArray
 from cosight.errors import InvalidInput
 from cosight.humans.simulated.sight import Sight
 from cosight.humans.study.pool import Item, Slot
-from cosight.humans.study.trial_types import Respondent
+from cosight.humans.study.trial_types import PANEL, Respondent
 from cosight.stimuli.build.panel import Panel
 from cosight.stimuli.kinds import stimulus_rng
 from cosight.trials.spaces import LabelSpace
@@ -38,7 +38,6 @@ __all__ = [
     "panel_observer",
 ]
 
-_PANEL = "panel"  # what the server calls simulated people
 _KEPT = 0.9  # of the images, by a simulated curator
 _SIDE = 16  # pixels of the picture that distances are taken in
 _LOOK = 0.1  # standard deviation of the logarithm of a distance, from look to look
@@ -111,12 +110,12 @@ def panel_observer(sight: Sight) -> Observer:
     """Simulated people for a study of any type."""
     options = sight.study.kind.options
     if "labels" in options:
-        return Observer(_PANEL, partial(_panelist, panel_chances(sight)))
+        return Observer(PANEL, partial(_panelist, panel_chances(sight)))
     if "curate" in options:
         reasons = len(sight.study.reasons)
         chances = [_KEPT, *[(1 - _KEPT) / reasons] * reasons]
-        return Observer(_PANEL, lambda rng: Respondent(probabilities=lambda item: chances))
-    return Observer(_PANEL, partial(_looking, _Pictures({})))
+        return Observer(PANEL, lambda rng: Respondent(probabilities=lambda item: chances))
+    return Observer(PANEL, partial(_looking, _Pictures({})))
 
 
 def _panelist(chances: PanelChances, rng: np.random.Generator) -> Respondent:

@@ -23,11 +23,12 @@ from cosight.humans.study.pool import Item, Slot, shown_slots
 from cosight.registry import Registry
 from cosight.trials.spaces import LabelSpace
 
-__all__ = ["KEEP", "REJECT", "Asked", "Given", "Respondent", "TrialType", "as_images", "trial_types"]
+__all__ = ["KEEP", "PANEL", "REJECT", "TIMES", "Asked", "Given", "Respondent", "TrialType", "as_images", "trial_types"]
 
 KEEP, REJECT = "keep", "reject"
 _ALWAYS = ("response", "rt", "input")
-_TIMES = ("asked", "onset", "offset", "exposure", "frame", "late")  # seconds, but for `late`
+PANEL = "panel"  # what simulated people call themselves; others are models that sit a study
+TIMES = ("asked", "onset", "offset", "exposure", "frame")  # seconds, of what was on the screen
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +233,7 @@ for _type in (
     TrialType(
         "timed",
         "one image for a moment, then the classes for a moment",
-        (*_ALWAYS, *_TIMES),
+        (*_ALWAYS, *TIMES, "late"),
         ("image",),
         _CLASSES | {"timing", "warmup", "overlap", "conditions", "calibration"},
         _parse_timed,
