@@ -12,6 +12,7 @@ FLOORS = [
     {"errors", "registry", "arrays", "torchvision_ops", "data"},
     {"measures"},
     {"trials"},
+    {"statistics"},
     {"stimuli"},
     {"models", "humans"},
     {"training"},

@@ -133,8 +133,8 @@ def study(stimuli: Path, kind: str, *, labels: str = "", more: str = "", **desig
 def write_shapes(folder: Path) -> None:
     """Shapes, and mixtures of them with noise that resemble them more or less; the tasks that ask about these."""
     from cosight.stimuli.images import digest
-    from cosight.stimuli.sets import as_frame, write_manifest
     from cosight.stimuli.tasks import Task, write_tasks
+    from cosight.trials.manifest import manifest_frame, write_manifest
 
     rng = np.random.default_rng(1)
     plain = {name: shape(name) for name in SHAPES}
@@ -150,7 +150,7 @@ def write_shapes(folder: Path) -> None:
             {"stimulus": names[name], "file": f"images/{name}.png", "image": name, "truth": re.split("-", name)[0]}
         )
     known = [row | {"truth": row["truth"] if row["truth"] in SHAPES else "ball"} for row in rows]
-    write_manifest(folder, as_frame(known), {"settings": {}})
+    write_manifest(folder, manifest_frame(known), {"settings": {}})
     columns = tuple(names[name] for name in list(SHAPES)[:3])
     targets = tuple(names[name.split("-")[0]] for name in mixed)
     write_tasks(

@@ -10,7 +10,7 @@ import pytest
 import cosight as package
 from cosight.cli.tables import console, print_comparison, print_scores
 from cosight.reports.grids import _group_name, number_text, short_name
-from cosight.scoring.rows import Row
+from cosight.statistics.rows import Row
 from tests.scoring.made import answered, row_of, trials
 
 MEASURES = ("accuracy", "error_consistency", "misclassification_agreement", "class_level_error_similarity")

@@ -45,7 +45,7 @@ def draw_image(seed, shape=(32, 40)):
 def write_set(folder, images, *, first=0, condition=("clear", "dark"), **facts):
     """A stimulus set of `images` drawn images with a manifest; `facts` are columns that all rows share."""
     from cosight.stimuli.images import digest
-    from cosight.stimuli.sets import as_frame, write_manifest
+    from cosight.trials.manifest import manifest_frame, write_manifest
 
     rows = []
     for place in range(images):
@@ -57,7 +57,7 @@ def write_set(folder, images, *, first=0, condition=("clear", "dark"), **facts):
         row = {"stimulus": digest(pixels), "file": f"images/{file.name}", "image": file.name, "experiment": "drawn"}
         row |= {"truth": truth, "original": truth, "condition": condition[place % len(condition)], "level": 1}
         rows.append({**row, "split": "test", **facts})
-    write_manifest(folder, as_frame(rows), {"settings": {}})
+    write_manifest(folder, manifest_frame(rows), {"settings": {}})
     return rows
 
 

@@ -12,9 +12,9 @@ from cosight.trials.spaces import label_spaces
 from tests.humans.answered import Crowd, row, sheet, trials_of
 
 
-def found(trials, measure, group="people", resamples=20):
+def found(trials, measure, who="people", resamples=20):
     rows = assess(trials, resamples=resamples).agreement
-    return next(one for one in rows if (one.measure, one.group) == (measure, group))
+    return next(one for one in rows if (one.measure, one.observer) == (measure, who))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_real_people_on_real_images(colour):
     assert values["krippendorff_alpha"].value == pytest.approx(krippendorff_alpha(ratings).value, abs=1e-12)
     assert values["krippendorff_alpha"].low < values["krippendorff_alpha"].value < values["krippendorff_alpha"].high
     assert values["intra_annotator_kappa"].value is None
-    assert values["intra_annotator_kappa"].note == "undefined: nobody answered an image twice"
+    assert values["intra_annotator_kappa"].note == "undefined: nobody answered a stimulus twice"
 
 
 def test_cronbachs_alpha_of_real_complete_forms(colour):
@@ -94,7 +94,7 @@ def test_the_interval_within_people_draws_people_with_all_their_pairs():
             counts.append(np.bincount([int(first), int(again)], minlength=5))
     one = found(trials_of(rows), "intra_annotator_kappa", resamples=400)
     assert one.value == pytest.approx(fleiss_kappa(counts).value)
-    assert one.note.startswith("240 pairs of 6 participants")
+    assert one.note.startswith("240 pairs of 6 people")
     rng = np.random.default_rng(0)
     naive = [fleiss_kappa(np.array(counts)[rng.integers(0, 240, 240)]).value for _ in range(400)]
     assert one.high - one.low > 2 * np.ptp(np.percentile(naive, [2.5, 97.5]))
@@ -114,12 +114,14 @@ def formed(forms):
 
 def test_forms_have_an_alpha_each_and_a_mean():
     """Truth is 0 throughout; where no more than half see it, gold is abstain and nobody is right (Lee et al., D.1)."""
-    rows = {one.group: one for one in assess(formed(FORMS), resamples=50).agreement if one.measure == "cronbach_alpha"}
+    one = found(formed(FORMS), "cronbach_alpha", resamples=50)
     first = np.array([[1, 1, 0], [1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 1, 0]], float)  # 4, 3 and 2 of 5 see the 0
-    assert rows["people;form=0"].value == pytest.approx(cronbach_alpha(first).value)
-    assert rows["people;form=1"].value is None  # 2 of 4 is not more than half: nobody is right about either
-    assert rows["people"].value == rows["people;form=0"].value
-    assert rows["people"].note.startswith("mean of 1 forms")
+    value = cronbach_alpha(first).value
+    assert one.value == pytest.approx(value)  # 2 of 4 is not more than half: nobody is right about the second form
+    assert one.note.startswith(f"mean of 1 forms ({value:.3f}), right and wrong of 9 people")
+    both = found(formed({0: FORMS[0], 1: ["01", "00", "00", "10", "00"]}), "cronbach_alpha", resamples=50)
+    second = cronbach_alpha(np.array([[1, 0], [1, 1], [1, 1], [0, 1], [1, 1]], float)).value
+    assert both.value == pytest.approx((value + second) / 2)
 
 
 def test_those_who_left_a_form_are_left_out_and_counted():
@@ -130,7 +132,7 @@ def test_those_who_left_a_form_are_left_out_and_counted():
     # the one who left is counted in the gold of the two images they did answer, as their answers are
     first = np.array([[1, 1, 0], [1, 1, 0], [1, 0, 0], [0, 0, 0]], float)
     assert one.value == pytest.approx(cronbach_alpha(first).value)
-    assert "1 who did not finish it left out" in one.note
+    assert "1 without a complete form left out" in one.note
 
 
 def test_without_complete_forms_alpha_is_null_with_a_note():
@@ -184,7 +186,7 @@ def test_the_interval_over_images_covers():
 
 @pytest.mark.parametrize(
     ("answers", "why"),
-    [(["012"], "undefined: no image has two answers"), (["111", "111"], "undefined: all answers are the same")],
+    [(["012"], "undefined: no stimulus has two answers"), (["111", "111"], "undefined: all answers are the same")],
 )
 def test_what_is_undefined_says_why(answers, why):
     found = {one.measure: one for one in assess(trials_of(sheet(answers)), resamples=10).agreement}

@@ -11,7 +11,8 @@ from cosight.errors import InvalidInput
 from cosight.humans.results.export import attach_gold
 from cosight.humans.results.gold import gold_table
 from cosight.stimuli.build.gold import put_gold
-from cosight.stimuli.sets import as_frame, read_set, write_manifest
+from cosight.stimuli.sets import read_set
+from cosight.trials.manifest import manifest_frame, write_manifest
 from cosight.trials.spaces import label_space
 from tests.humans.answered import DIGITS, row, sheet, trials_of
 
@@ -83,7 +84,7 @@ def test_votes_are_no_gold_labels():
 def plain(tmp_path):
     """A set without groups and without a label space of its own."""
     rows = [{"stimulus": f"i{i}", "file": f"images/{i}.png", "parameters": '{"angle": 3}'} for i in range(3)]
-    write_manifest(tmp_path, as_frame(rows), {"settings": {"verb": "corrupt"}})
+    write_manifest(tmp_path, manifest_frame(rows), {"settings": {"verb": "corrupt"}})
     return tmp_path
 
 

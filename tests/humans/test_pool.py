@@ -13,7 +13,8 @@ from cosight.humans.study.design import read_study
 from cosight.humans.study.pool import pool_of
 from cosight.humans.study.trial_types import Asked
 from cosight.stimuli.images import digest, read_image
-from cosight.stimuli.sets import as_frame, read_set, write_manifest
+from cosight.stimuli.sets import read_set
+from cosight.trials.manifest import manifest_frame, write_manifest
 from tests.humans.conftest import CLASSES, draw_image, make_stimuli, make_study, write_set
 
 
@@ -42,12 +43,12 @@ def test_distractors_expect_a_refusal_where_they_are_clear(tmp_path):
     flags = [True, False, None, True]
     told = [json.dumps({} if flag is None else {"clear": flag}) for flag in flags]
     rows = [{**row, "parameters": text} for row, text in zip(frame, told, strict=True)]
-    write_manifest(tmp_path / "set" / "distractors", as_frame(rows), {"settings": {}})
+    write_manifest(tmp_path / "set" / "distractors", manifest_frame(rows), {"settings": {}})
     _, pool = pooled(tmp_path, "classify")
     found = [(one.clear, one.expected) for one in pool.by_role("distractor")]
     assert found == [(True, "abstain"), (False, None), (True, "abstain"), (True, "abstain")]
     rows = [{**row, "parameters": '{"clear": false}'} for row in rows]
-    write_manifest(tmp_path / "set" / "distractors", as_frame(rows), {"settings": {}})
+    write_manifest(tmp_path / "set" / "distractors", manifest_frame(rows), {"settings": {}})
     with pytest.raises(InvalidInput, match="some distractors must be clear, or they check nobody"):
         pooled(tmp_path, "classify")
 
@@ -64,7 +65,7 @@ def test_gold_images_are_of_category_1_and_not_asked_about(tmp_path):
     for place, row in enumerate(rows):
         row |= {"category": 8 if place < 6 else 1, "group": "uncertain" if place < 6 else "must-act"}
     rows[-1]["truth"] = None  # of this one nobody can say what is right
-    write_manifest(tmp_path / "set", as_frame(rows), {"settings": {}})
+    write_manifest(tmp_path / "set", manifest_frame(rows), {"settings": {}})
     show = "[show]\ngroup = 'uncertain'\n"
     _, pool = pooled(tmp_path, "classify", more=show, gold=5)
     gold = pool.by_role("gold")
@@ -91,7 +92,7 @@ def test_folders_without_a_manifest_are_read_once_for_their_digests(tmp_path):
 
 def test_an_image_that_is_there_twice_is_one_item(tmp_path):
     rows = write_set(tmp_path / "set", 6)
-    write_manifest(tmp_path / "set", as_frame([*rows, {**rows[0], "image": "again"}]), {"settings": {}})
+    write_manifest(tmp_path / "set", manifest_frame([*rows, {**rows[0], "image": "again"}]), {"settings": {}})
     _, pool = pooled(tmp_path, "classify", distractors=0)
     assert len(pool.items) == 6
 

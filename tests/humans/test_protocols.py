@@ -12,8 +12,8 @@ from cosight.humans.study.new import new_study
 from cosight.humans.study.pool import pool_of
 from cosight.humans.study.protocols import protocols
 from cosight.humans.study.trial_types import trial_types
-from cosight.stimuli.sets import as_frame, write_manifest
 from cosight.stimuli.tasks import clustering_tasks, read_set, two_alternative_tasks, write_tasks
+from cosight.trials.manifest import manifest_frame, write_manifest
 from tests.humans.conftest import LABELS, make_stimuli
 
 
@@ -28,7 +28,7 @@ def named_set(root, rows):
     full = [{"stimulus": f"s{i}", "file": f"images/{i}.png", "image": f"{i}.png", **row} for i, row in enumerate(rows)]
     for row in full:
         (root / row["file"]).touch()
-    write_manifest(root, as_frame(full), {"settings": {"labels": "digits-11"}})
+    write_manifest(root, manifest_frame(full), {"settings": {"labels": "digits-11"}})
     return root
 
 

@@ -225,10 +225,10 @@ def test_simulated_people_are_judged_apart():
     quality = assess(trials_of(people + sheet(["3" * 40] * 2, kind="simulated")), resamples=10)
     assert quality.flagged == ()
     assert quality.participants["group"].to_list() == ["people"] * 30 + ["simulated people"] * 2
-    assert {one.group for one in quality.agreement} == {"people", "simulated people"}
+    assert {one.observer for one in quality.agreement} == {"people", "simulated people"}
     assert "apart" in quality.notices[-1]
     alone = assess(trials_of(people), resamples=10)
-    assert [one for one in quality.agreement if one.group == "people"] == list(alone.agreement)
+    assert [one for one in quality.agreement if one.observer == "people"] == list(alone.agreement)
     pressers = [{**r, "observer": f"human:x{r['session']}"} for r in sheet(["3" * 40] * 2)]
     assert len(assess(trials_of(people + pressers), resamples=10).flagged) == 2
 
@@ -256,7 +256,7 @@ def test_without_people_there_is_nothing_to_judge(kind):
 
 
 def test_what_is_said_besides_must_be_json():
-    with pytest.raises(InvalidInput, match="must be JSON as a study writes it"):
+    with pytest.raises(InvalidInput, match="must hold JSON objects"):
         assess(trials_of([{**row("a", "i", "3"), "extra": "{role: test"}]))
 
 

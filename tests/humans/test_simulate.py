@@ -42,8 +42,9 @@ from cosight.measures import cronbach_alpha, fleiss_kappa, krippendorff_alpha
 from cosight.stimuli.build.categories import Counts
 from cosight.stimuli.build.digits import build_digits
 from cosight.stimuli.images import read_image
-from cosight.stimuli.sets import read_set, write_manifest
+from cosight.stimuli.sets import read_set
 from cosight.trials import label_spaces, make, write
+from cosight.trials.manifest import write_manifest
 
 from .conftest import ADMIN, CLASSES, STATIC, make_study
 

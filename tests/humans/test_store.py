@@ -417,15 +417,17 @@ def test_rows_say_what_the_contract_of_the_trial_table_asks(room):
     assert set(frame["experiment"]) == {"small"}
     assert frame["session"].unique().to_list() == ["p0001"]
     extras = [json.loads(text) for text in frame["extra"]]
-    roles = Counter(extra["role"] for extra in extras)
-    assert roles == {"test": 4, "distractor": 2, "repeat": 1}
+    assert Counter(frame["role"]) == {"test": 4, "distractor": 2, "repeat": 1}
+    assert frame["block"].null_count() == 0
+    assert not any({"role", "block"} & extra.keys() for extra in extras)  # said once, in their columns
     for row, extra in zip(frame.iter_rows(named=True), extras, strict=True):
         item = here.pool.items[row["stimulus"]]
         assert (row["image"], row["truth"], row["condition"]) == tuple(
             item.facts[name] for name in ("image", "truth", "condition")
         )
-        assert ("clear" in extra) == ("expected" in extra) == (extra["role"] == "distractor")
-        if extra["role"] == "repeat":
+        assert ("clear" in extra) == ("expected" in extra) == (row["role"] == "distractor")
+        assert row["repetition"] == (row["role"] == "repeat")
+        if row["role"] == "repeat":
             before = frame.row(extra["repeat_of"] - 1, named=True)
             assert before["stimulus"] == row["stimulus"]
 

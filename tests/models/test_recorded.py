@@ -138,7 +138,9 @@ def test_join_on_the_digest_else_on_experiment_condition_and_image(recorded, kno
 def test_a_missing_condition_is_the_only_one_of_its_experiment(recorded):
     (one,) = recorded(trial("a.png", condition=None))
     assert one.answers(shown({}, {"image": "b.png"}))["found"].to_list() == [True, False]
-    assert not one.answers(shown({}, {"image": "b.png", "condition": "1"}))["found"].any()
+    several = shown({}, {"image": "b.png", "condition": "1"})
+    assert one.answers(several)["found"].to_list() == [True, False]  # the set has this image in one condition only
+    assert not one.answers(shown({}, {"condition": "1"}))["found"].any()
     elsewhere = {"image": "b.png", "condition": "1", "experiment": "colour"}
     assert one.answers(shown({}, elsewhere))["found"].to_list() == [True, False]
 

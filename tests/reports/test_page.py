@@ -5,7 +5,7 @@ import re
 from cosight.reports.grids import Cell, Grid, Line
 from cosight.reports.page import Figure, Page, Section, Table, write_page
 from cosight.reports.plots import COLOURS, Point, dots, scatter
-from cosight.scoring.rows import Row
+from cosight.statistics.rows import Row
 
 NASTY = '<script>alert("x")</script>'
 

@@ -12,8 +12,9 @@ from cosight.models.model import Answers
 from cosight.runs.evaluate import evaluate
 from cosight.runs.folder import RunFolder
 from cosight.stimuli.images import digest, read_image
-from cosight.stimuli.sets import as_frame, read_set, write_manifest
+from cosight.stimuli.sets import read_set
 from cosight.trials import read
+from cosight.trials.manifest import manifest_frame, write_manifest
 
 from .conftest import CLASSES, OTHER, TINY, draw_images, kept
 
@@ -34,7 +35,7 @@ def split_set(tmp_path_factory):
          "experiment": "split", "truth": file.split("/")[1], "split": split}
         for file, split in zip(files, SPLITS, strict=True)
     ]  # fmt: skip
-    write_manifest(root, as_frame(rows), {"settings": {}})
+    write_manifest(root, manifest_frame(rows), {"settings": {}})
     return root
 
 

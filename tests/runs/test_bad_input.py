@@ -19,8 +19,9 @@ from cosight.errors import InvalidInput
 from cosight.models import Preprocessing, as_model
 from cosight.runs.evaluate import evaluate
 from cosight.runs.folder import RunFolder
-from cosight.stimuli.sets import as_frame, file_stamp, read_set, write_manifest
+from cosight.stimuli.sets import file_stamp, read_set
 from cosight.trials import read
+from cosight.trials.manifest import manifest_frame, write_manifest
 
 from .conftest import OTHER, TINY, drafts, draw_images, kept
 
@@ -151,7 +152,7 @@ def _listed(folder):
     from cosight.stimuli.images import digest
 
     names = pl.Series("stimulus", [digest(found.pixels(file)) for file in found.frame["file"]])
-    write_manifest(folder, as_frame(found.frame.with_columns(names).iter_rows(named=True)), {"settings": {}})
+    write_manifest(folder, manifest_frame(found.frame.with_columns(names).iter_rows(named=True)), {"settings": {}})
 
 
 @pytest.mark.parametrize("damage", [_broken, _missing, _transparent, _tiny], ids=lambda damage: damage.__name__)

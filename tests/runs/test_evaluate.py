@@ -26,8 +26,9 @@ from cosight.stimuli.images import digest, encode, read_image
 from cosight.stimuli.making import make_set
 from cosight.stimuli.prepare import preparation
 from cosight.stimuli.resources import tiles_beside
-from cosight.stimuli.sets import as_frame, read_set, write_manifest
+from cosight.stimuli.sets import read_set
 from cosight.trials import label_map, read
+from cosight.trials.manifest import manifest_frame, write_manifest
 from cosight.trials.mapping import answers_from
 
 from .conftest import CLASSES, OTHER, TINY, draw_images, kept
@@ -440,7 +441,7 @@ class TestProbesAreNotTrainedOnWhatIsShown:
             (tmp_path / "set" / file).parent.mkdir(parents=True, exist_ok=True)
             Pillow.fromarray(pixels).save(tmp_path / "set" / file)
             rows.append({**row, "file": file, "stimulus": digest(pixels)})
-        write_manifest(tmp_path / "set", as_frame(rows), {"settings": {}})
+        write_manifest(tmp_path / "set", manifest_frame(rows), {"settings": {}})
         return tmp_path / "set"
 
     def test_not_in_another_file_format_nor_with_a_manifest(self, as_set, images, in_workshop, tmp_path):
@@ -475,7 +476,7 @@ class TestOneAfterTheOther:
             {**row, "stimulus": digest(read_image(few_images / row["file"]))}
             for row in read_set(few_images).frame.iter_rows(named=True)
         ]
-        write_manifest(few_images, as_frame(rows), {"settings": {}})
+        write_manifest(few_images, manifest_frame(rows), {"settings": {}})
         whole = evaluate(TINY, on=few_images, out=tmp_path / "whole", features=True)
         broken.write_bytes(b"no picture")
         part = evaluate(TINY, on=few_images, out=tmp_path / "run", features=True, on_error="skip")

@@ -19,7 +19,7 @@ from cosight.errors import InvalidInput
 from cosight.runs.folder import RunFolder, _join, file_name
 from cosight.runs.plan import Plan, Shard
 from cosight.runs.work import Given
-from cosight.stimuli.sets import as_frame
+from cosight.trials.manifest import manifest_frame
 from cosight.trials.parquet import read_sources
 from cosight.trials.spaces import label_spaces
 
@@ -104,7 +104,7 @@ class Someone:
 def plan():
     """Three images in two shards, as if shards were small."""
     rows = [{"file": f"{n}.png", "image": f"{n}.png", "truth": "cat", "experiment": "e"} for n in range(3)]
-    made = Plan(Rows(as_frame(rows), ("a", "b", "c")), label_spaces["cifar-10"], features=True)
+    made = Plan(Rows(manifest_frame(rows), ("a", "b", "c")), label_spaces["cifar-10"], features=True)
     object.__setattr__(made, "shards", (Shard(0, range(2)), Shard(1, range(2, 3))))  # as a cached property would
     return made
 

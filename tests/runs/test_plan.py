@@ -20,7 +20,8 @@ from cosight.runs.participants import asked
 from cosight.runs.plan import Plan, digest_of
 from cosight.runs.planning import plan_for, training_plan
 from cosight.runs.shown import stored
-from cosight.stimuli.sets import as_frame, read_set
+from cosight.stimuli.sets import read_set
+from cosight.trials.manifest import manifest_frame
 from cosight.trials.spaces import LabelSpace, label_spaces
 
 from .conftest import draw_images
@@ -40,7 +41,7 @@ class Rows:
 
 def _rows(count, **changes):
     rows = [{"file": f"{n}.png", "image": f"{n}.png", "truth": "cat", "condition": "0"} for n in range(count)]
-    frame = as_frame({**row, **changes} if n == 0 else row for n, row in enumerate(rows))
+    frame = manifest_frame({**row, **changes} if n == 0 else row for n, row in enumerate(rows))
     return Rows(frame, tuple(f"stamp {n}" for n in range(count)))
 
 

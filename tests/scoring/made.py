@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from cosight.scoring.rows import Row, Scores
+from cosight.statistics.rows import Row, Scores
 from cosight.trials import LabelSpace, Trials, make
 from cosight.trials.table import SCHEMA
 

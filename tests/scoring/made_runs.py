@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cosight.stimuli.sets import as_frame, write_manifest
 from cosight.trials import LabelSpace, label_spaces, write
+from cosight.trials.manifest import manifest_frame, write_manifest
 from tests.scoring.made import REFUSING, trials
 
 VISALIGN = label_spaces["visalign-11"]
@@ -80,7 +80,7 @@ def random_answers(seed: int, space: LabelSpace = REFUSING) -> Callable[[dict[st
 def write_set(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
     """A stimulus set's manifest; scoring needs no images."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_manifest(folder, as_frame(rows), {"settings": {}})
+    write_manifest(folder, manifest_frame(rows), {"settings": {}})
     return folder
 
 

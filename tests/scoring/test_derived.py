@@ -5,11 +5,12 @@ import pytest
 from scipy import stats
 
 import cosight
-from cosight.scoring.blocks import Block, Key, finite_samples
 from cosight.scoring.derived import correlations, difference_rows, normalised, rank_rows
+from cosight.statistics.blocks import Block, Key, finite_samples
 from tests.scoring.made import answered, observers, row_of, trials
 
 EC = "error_consistency"
+CEILING = f"{EC}.ceiling_leave_one_out"
 MODELS = {"x", "y", "z"}
 
 
@@ -24,37 +25,39 @@ def block(entries, group=(), resamples=50, spread=0.01, seed=0):
 def test_a_share_of_the_ceiling_is_never_clipped():
     given = block(
         {
-            ("people", "people", EC): 0.4,
             ("x", "people", EC): 0.1,
+            ("x", "people", CEILING): 0.4,
             ("y", "people", EC): 0.6,
+            ("y", "people", CEILING): 0.5,  # on other stimuli
             ("models", "people", EC): 0.35,
+            ("models", "people", CEILING): 0.4,
         }
     )
     found = {b.keys[0]: b for b in normalised(given, MODELS)}
     assert {key: b.values[0] for key, b in found.items()} == pytest.approx(
         {
             Key("x", "people", f"{EC}.normalised"): 0.25,
-            Key("y", "people", f"{EC}.normalised"): 1.5,
+            Key("y", "people", f"{EC}.normalised"): 1.2,
             Key("models", "people", f"{EC}.normalised"): 0.875,
         }
     )
     share = found[Key("y", "people", f"{EC}.normalised")]
-    assert share.samples[0] == pytest.approx(given.samples[2] / given.samples[0])  # resample by resample
+    assert share.samples[0] == pytest.approx(given.samples[2] / given.samples[3])  # resample by resample
 
 
 def test_a_distance_is_turned_round_so_that_one_is_as_alike_as_people():
-    given = block({("people", "people", "hellinger"): 0.2, ("x", "people", "hellinger"): 0.8})
+    given = block({("x", "people", "hellinger.ceiling_leave_one_out"): 0.2, ("x", "people", "hellinger"): 0.8})
     assert normalised(given, MODELS)[0].values[0] == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(
     "entries",
     [
-        {("x", "people", EC): 0.1},  # no ceiling
+        {("x", "people", EC): 0.1, ("people", "people", EC): 0.4},  # no ceiling beside it
         {("people", "people", EC): 0.4, ("human:1", "people", EC): 0.3},  # people are the ceiling
         {("people", "people", EC): 0.4, ("simulated people", "people", EC): 0.3, ("simulated:1", "people", EC): 0.3},
         {("people", "people", EC): 0.4, ("x", "simulated people", EC): 0.3},  # another ceiling
-        {("people", "people", "accuracy_difference"): 0.4, ("x", "people", "accuracy_difference"): 0.3},  # no direction
+        {("x", "people", "accuracy_difference"): 0.3, ("x", "people", "accuracy_difference.ceiling_leave_one_out"): 1},
     ],
 )
 def test_nothing_to_take_a_share_of(entries):
@@ -62,10 +65,11 @@ def test_nothing_to_take_a_share_of(entries):
 
 
 def test_a_ceiling_of_zero_or_infinity_gives_no_share():
-    zero = normalised(block({("people", "people", EC): 0.0, ("x", "people", EC): 0.1}, spread=0), MODELS)[0]
+    zero = normalised(block({("x", "people", CEILING): 0.0, ("x", "people", EC): 0.1}, spread=0), MODELS)[0]
     assert np.isnan(zero.values[0])
     kl = "kullback_leibler"
-    endless = normalised(block({("people", "people", kl): np.inf, ("x", "people", kl): np.inf}, spread=0), MODELS)
+    both = {("x", "people", f"{kl}.ceiling_leave_one_out"): np.inf, ("x", "people", kl): np.inf}
+    endless = normalised(block(both, spread=0), MODELS)
     assert np.isnan(endless[0].values[0])
 
 

@@ -11,10 +11,10 @@ import cosight
 from cosight.errors import InvalidInput
 from cosight.measures import distance_items, draw_stimuli, hellinger, reliability_score, with_abstention
 from cosight.scoring import visalign_table
-from cosight.scoring.crowd import stream
-from cosight.scoring.gold import category_cells, gold_of, is_set, read_manifests, with_known
+from cosight.scoring.gold import category_cells, gold_of, is_set, read_manifests
+from cosight.statistics.crowd import stream
 from cosight.trials import write
-from cosight.trials.join import align
+from cosight.trials.join import align, with_manifest
 from tests.scoring.made import LETTERS, REFUSING, plain_interval, row_of, trials
 from tests.scoring.made_runs import (
     VISALIGN,
@@ -310,7 +310,7 @@ def test_a_name_that_stands_for_two_pictures_joins_neither(tmp_path):
     rows = [{**stimulus(c, 0), "image": "same.png", "condition": f"c{c}"} for c in (1, 2)]
     manifest = read_manifests([write_set(tmp_path, rows)])
     frame = trials([{**answers(rows, "model:a", random_answers(0))[0], "stimulus": None, "truth": None}], REFUSING)
-    assert with_known(frame, manifest).frame["stimulus"].to_list() == [None]
+    assert with_manifest(frame, manifest).frame["stimulus"].to_list() == [None]
 
 
 def test_one_picture_under_two_names_keeps_two_labels(tmp_path):
@@ -404,5 +404,5 @@ def test_options_that_do_not_go(tmp_path, options, message):
 
 def test_a_manifest_that_is_no_parquet_is_named(tmp_path):
     (tmp_path / "stimuli.parquet").write_bytes(b"nothing")
-    with pytest.raises(InvalidInput, match=r"stimuli\.parquet is not a manifest that can be read"):
+    with pytest.raises(InvalidInput, match=r"cannot read the manifest .*stimuli\.parquet"):
         read_manifests([tmp_path])

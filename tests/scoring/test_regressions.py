@@ -154,6 +154,7 @@ def test_a_person_who_saw_everything_twice_changes_no_number_of_a_model():
     twice = [{**r, "observer": "human:twice"} for r in single if r["observer"] == "human:0"]
     twice += [{**r, "trial": r["trial"] + 10_000, "response": "a"} for r in twice]
     options = {"measure": ["acc", "response_entropy", "aurc", "reliability_score"], "resamples": 20}
+    options["role"] = ["test", "repeat"]
     before = cosight.score(trials(single, REFUSING), **options)
     after = cosight.score(trials([*single, *twice], REFUSING), **options)
     mine = [row for row in before.rows if row.observer.startswith("model:")]

@@ -20,7 +20,7 @@ from cosight.measures import (
     risk_coverage,
     with_abstention,
 )
-from cosight.scoring.crowd import stream
+from cosight.statistics.crowd import stream
 from cosight.trials import write
 from tests.scoring.made import LETTERS, REFUSING, answered, observers, plain_interval, plain_mean, row_of, trials
 
@@ -291,7 +291,8 @@ def test_the_sweep_over_gamma():
 def test_presentations_of_a_stimulus_are_drawn_together():
     rows = [r for r in refusing_rows(stimuli=8) if r["observer"] == "model:0"]
     twice = [{**r, "trial": t} for t in (1, 2) for r in rows]
-    found = cosight.score(trials(twice, REFUSING), measure=["rs"], resamples=RESAMPLES, seed=SEED)
+    options = {"measure": ["rs"], "resamples": RESAMPLES, "seed": SEED}
+    found = cosight.score(trials(twice, REFUSING), **options, role=["test", "repeat"])
     items = reliability_score(*given(rows, "model:0")).items
     weights = draw_stimuli(np.ones(8), RESAMPLES, stream(SEED, "stimuli", "()"))
     row = row_of(found, "model:0", None, "reliability_score.cost_0")

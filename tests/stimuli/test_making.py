@@ -12,7 +12,8 @@ from cosight.errors import InvalidInput
 from cosight.stimuli.images import digest, read_image
 from cosight.stimuli.making import make_set
 from cosight.stimuli.recipes import Job, Outcome, Unit
-from cosight.stimuli.sets import as_frame, read_set, verify, write_manifest
+from cosight.stimuli.sets import read_set, verify
+from cosight.trials.manifest import manifest_frame, write_manifest
 
 
 @dataclass
@@ -252,7 +253,7 @@ def test_hidden_files_that_are_not_ours_stay(tmp_path):
 
 
 def test_a_set_of_another_making_is_not_overwritten(tmp_path):
-    frame = as_frame([{"stimulus": "0" * 64, "file": "images/x.png", "gold": [1.0]}])
+    frame = manifest_frame([{"stimulus": "0" * 64, "file": "images/x.png", "gold": [1.0]}])
     write_manifest(tmp_path / "out", frame, {})
     before = tree(tmp_path / "out")
     with pytest.raises(InvalidInput, match="cannot be gone on with"):

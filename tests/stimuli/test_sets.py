@@ -8,7 +8,8 @@ import pytest
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import digest, encode
-from cosight.stimuli.sets import SCHEMA, as_frame, read_set, sample, verify, write_manifest
+from cosight.stimuli.sets import read_set, sample, verify
+from cosight.trials.manifest import MANIFEST_SCHEMA, manifest_frame, write_manifest
 
 
 def put(path, value=7):
@@ -26,7 +27,7 @@ def test_class_folders(tmp_path):
     assert frame["truth"].to_list() == frame["original"].to_list() == ["bear", "tiger", "tiger"]
     assert frame["experiment"].unique().to_list() == [tmp_path.name]
     assert frame["stimulus"].null_count() == 3
-    assert dict(frame.schema) == {name: dtype() if isinstance(dtype, type) else dtype for name, dtype in SCHEMA.items()}
+    assert dict(frame.schema) == MANIFEST_SCHEMA
 
 
 def test_experiments_of_class_folders(tmp_path):
@@ -90,7 +91,7 @@ def made_set(folder):
     for name in ("a", "b", "c"):
         image = put(folder / f"images/{name}.png", ord(name))
         rows.append({"stimulus": digest(image), "file": f"images/{name}.png", "truth": "x", "gold": [0.5, 0.5]})
-    write_manifest(folder, as_frame(rows), {"settings": {"seed": 1}})
+    write_manifest(folder, manifest_frame(rows), {"settings": {"seed": 1}})
     return folder
 
 
@@ -139,7 +140,7 @@ def test_a_folder_without_a_manifest_cannot_be_verified(tmp_path):
 
 @pytest.mark.parametrize("file", ["/etc/passwd", "../x.png", "images/../../x.png"])
 def test_a_manifest_may_not_lead_out_of_its_folder(tmp_path, file):
-    write_manifest(tmp_path, as_frame([{"stimulus": "0", "file": file}]), {})
+    write_manifest(tmp_path, manifest_frame([{"stimulus": "0", "file": file}]), {})
     with pytest.raises(InvalidInput, match="inside the set"):
         read_set(tmp_path)
 

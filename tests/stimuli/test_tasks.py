@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.sets import as_frame, read_set, write_manifest
+from cosight.stimuli.sets import read_set
 from cosight.stimuli.tasks import TASKS, Task, clustering_tasks, read_tasks, two_alternative_tasks, write_tasks
+from cosight.trials.manifest import manifest_frame, write_manifest
 
 
 def inverted(root, targets=10, results=2):
@@ -22,7 +23,7 @@ def inverted(root, targets=10, results=2):
             rows.append({"stimulus": f"s{i}{j}", "file": f"s{i}{j}.png"})
             rows.append({"stimulus": f"r{i}{j}", "file": f"r{i}{j}.png", "parent": f"t{i}", "parameters": told})
     root.mkdir(exist_ok=True)
-    write_manifest(root, as_frame(rows), {"settings": {}})
+    write_manifest(root, manifest_frame(rows), {"settings": {}})
     return read_set(root)
 
 

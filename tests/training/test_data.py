@@ -6,9 +6,10 @@ import pytest
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import digest, read_image
-from cosight.stimuli.sets import as_frame, image_files, write_manifest
+from cosight.stimuli.sets import image_files
 from cosight.training import Recipe
 from cosight.training.data import material
+from cosight.trials.manifest import manifest_frame, write_manifest
 
 
 def recipe(folder, **changes):
@@ -25,7 +26,7 @@ def write_set(write_digits, tmp_path):
         for number, file in enumerate(image_files(root)):
             row = {"stimulus": digest(read_image(root / file)), "file": file, "truth": file.split("/")[0]}
             rows.append(change({**row, "split": "validation" if number % 4 == 0 else "train"}))
-        write_manifest(root, as_frame(rows), {"made": "here"})
+        write_manifest(root, manifest_frame(rows), {"made": "here"})
         return root
 
     return write
@@ -57,7 +58,7 @@ def test_the_manifests_split_decides(write_set):
     assert (len(found.training), len(found.validation)) == (9, 3)
     frame = pl.read_parquet(root / "stimuli.parquet")
     rows = [with_test(row) for row in frame.iter_rows(named=True)]
-    write_manifest(root, as_frame(rows), {"made": "here"})
+    write_manifest(root, manifest_frame(rows), {"made": "here"})
     with pytest.raises(InvalidInput, match="none of d2"):  # what is for testing is not learnt from
         material(recipe(root))
 

@@ -220,7 +220,8 @@ def test_targets_reach_the_network(content, settings, digits, tmp_path):
     import polars as pl
 
     from cosight.stimuli.images import digest, read_image
-    from cosight.stimuli.sets import as_frame, image_files, write_manifest
+    from cosight.stimuli.sets import image_files
+    from cosight.trials.manifest import manifest_frame, write_manifest
 
     root = tmp_path / "set"
     rows = []
@@ -229,7 +230,7 @@ def test_targets_reach_the_network(content, settings, digits, tmp_path):
         (root / file).write_bytes((digits / file).read_bytes())
         pixels = read_image(root / file)
         rows.append({"stimulus": digest(pixels), "file": file, "truth": file[:2], "gold_counts": [1, 97, 2]})
-    write_manifest(root, as_frame(rows), {"made": "here"})
+    write_manifest(root, manifest_frame(rows), {"made": "here"})
     assert pl.read_parquet(root / "stimuli.parquet").height == 36
     (done,) = train(Recipe(**{**settings, "data": str(root), "targets": content, "epochs": 8}), out=tmp_path)
     model = load_model(done.line)

@@ -30,9 +30,9 @@ def trial(observer="human:1", response="cat", **more):
     return {**plain, **more}
 
 
-def table_of(*rows, space=PETS, gamma=0.5):
+def table_of(*rows, space=PETS, gamma=0.5, roles=("test", "repeat")):
     schema = {name: kind for name, kind in SCHEMA.items() if any(name in row for row in rows)}
-    return align(make(pl.DataFrame(rows, schema=schema), space=space), gamma=gamma)
+    return align(make(pl.DataFrame(rows, schema=schema), space=space), gamma=gamma, roles=roles)
 
 
 def said(table):
@@ -362,7 +362,7 @@ ROWS = [
 def test_the_order_of_rows_and_files_changes_nothing(rows, cut):
     schema = {name: SCHEMA[name] for name in ROWS[0]}
     parts = [make(pl.DataFrame(part, schema=schema), space=PETS) for part in (rows[:cut], rows[cut:]) if part]
-    before, after = table_of(*ROWS), align(concat(parts))
+    before, after = table_of(*ROWS), align(concat(parts), roles=("test", "repeat"))
     assert after.columns.equals(before.columns)
     assert (after.answers.response == before.answers.response).all()
     assert (after.observers, after.labels, after.notices) == (before.observers, before.labels, before.notices)

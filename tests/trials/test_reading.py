@@ -7,6 +7,7 @@ import pytest
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.trials import label_space, label_spaces, make, read, write
+from cosight.trials.reading import output_format
 
 HEADER = "subj,session,trial,rt,object_response,category,condition,imagename"
 PERSON = "subject-01,1,1,0.8,knife,oven,0,0001_edg_s01_0_oven_00_oven10.png"
@@ -161,7 +162,8 @@ def test_a_folder_without_trials_is_named(tmp_path):
 )
 def test_the_ending_or_the_option_names_the_format(tmp_path, name, to, form):
     before = table("human:1")
-    assert write(before, tmp_path / name, to=to).name == form
+    assert output_format(name, to).name == form
+    write(before, tmp_path / name, to=to)
     assert (
         read(tmp_path / name).frame.select("observer", "response").equals(before.frame.select("observer", "response"))
     )

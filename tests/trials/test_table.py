@@ -19,7 +19,7 @@ def test_missing_columns_are_null_and_foreign_ones_left_out():
     trials = make(frame({"colour": "red"}))
     assert trials.frame.schema == pl.Schema(SCHEMA)
     assert len(trials) == 1
-    assert trials.frame.row(0, named=True) == {**dict.fromkeys(SCHEMA), **GOOD}
+    assert trials.frame.row(0, named=True) == {**dict.fromkeys(SCHEMA), "role": "test", **GOOD}
     assert (trials.space, trials.sources, trials.notices) == (None, (), ())
 
 

@@ -26,7 +26,7 @@ interface State {
 
 interface Agreement {
   readonly measure: string;
-  readonly group: string; // people or simulated people, perhaps of one form
+  readonly observer: string; // people or simulated people
   readonly value: number | null;
   readonly low: number | null;
   readonly high: number | null;
@@ -122,10 +122,15 @@ function header(token: string, { study, paused }: State): HTMLElement {
 
 async function download(token: string, name: string): Promise<void> {
   const response = await fetch("/api/admin/export", { headers: { Authorization: `Bearer ${token}` } });
-  if (!response.ok) throw new Error(`the export failed with status ${response.status}`);
+  if (!response.ok) throw new Error(await reason(response));
   const address = URL.createObjectURL(await response.blob());
   el("a", { href: address, download: `${name}.parquet` }).click();
   URL.revokeObjectURL(address);
+}
+
+async function reason(response: Response): Promise<string> {
+  const body = (await response.json().catch(() => ({}))) as { readonly error?: string };
+  return `cannot export: ${body.error ?? `status ${response.status}`}`;
 }
 
 function counts({ simulated, answers, participants }: State): HTMLElement {
@@ -149,9 +154,9 @@ function counts({ simulated, answers, participants }: State): HTMLElement {
 }
 
 function agreement(rows: readonly Agreement[]): HTMLElement {
-  const cells = rows.map(({ measure, group, value, low, high, n, note }) => [
+  const cells = rows.map(({ measure, observer, value, low, high, n, note }) => [
     measure,
-    group,
+    observer,
     number(value),
     low === null || high === null ? "" : `${number(low)} to ${number(high)}`,
     n === null ? "" : String(n),

@@ -15,6 +15,7 @@ from cosight.cli.options import (
     Level,
     MeasureNames,
     Resamples,
+    Role,
     Seed,
     Sources,
     names,
@@ -43,6 +44,7 @@ def compare(
         bool, typer.Option("--correlate", help="Also rank correlations between the measures, over pairs of observers.")
     ] = False,
     labels: Labels = None,
+    role: Role = None,
     gamma: Gamma = 0.5,
     resamples: Resamples = 1000,
     level: Level = 0.95,
@@ -68,6 +70,7 @@ def compare(
             missing=missing,
             correlate=correlate,
             labels=labels,
+            role=names(role) or ("test",),
             gamma=gamma,
             resamples=resamples,
             level=level,

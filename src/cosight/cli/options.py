@@ -13,7 +13,7 @@ import typer
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from cosight.scoring.rows import Scores
+    from cosight.statistics.rows import Scores
 
 __all__ = [
     "AsCsv",
@@ -24,6 +24,7 @@ __all__ = [
     "Level",
     "MeasureNames",
     "Resamples",
+    "Role",
     "Seed",
     "Sources",
     "names",
@@ -44,6 +45,15 @@ By = Annotated[
 Labels = Annotated[
     str | None,
     typer.Option(help="The label space: a name (`cosight list label-spaces`) or class names set apart by commas."),
+]
+Role = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--role",
+        help="Comma-separated roles of the trials to use: test, repeat, distractor, gold, check, warmup or all "
+        "(default: first showings of test stimuli).",
+        show_default=False,
+    ),
 ]
 Gamma = Annotated[float, typer.Option(min=0, max=1, help="An observer whose abstention exceeds this has abstained.")]
 Resamples = Annotated[int, typer.Option(help="Bootstrap resamples behind each interval.")]

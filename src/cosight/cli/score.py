@@ -16,6 +16,7 @@ from cosight.cli.options import (
     Level,
     MeasureNames,
     Resamples,
+    Role,
     Seed,
     Sources,
     names,
@@ -38,6 +39,7 @@ def score(
     measure: MeasureNames = None,
     by: By = None,
     labels: Labels = None,
+    role: Role = None,
     gamma: Gamma = 0.5,
     lam: Annotated[
         float,
@@ -71,6 +73,7 @@ def score(
             measure=names(measure),
             by=names(by) or (),
             labels=labels,
+            role=names(role) or ("test",),
             gamma=gamma,
             lam=lam,
             resamples=resamples,

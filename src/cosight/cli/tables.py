@@ -20,9 +20,10 @@ from cosight.reports.grids import (
     correlation_grid,
     made_how,
     score_grid,
+    undefined_remarks,
 )
-from cosight.scoring.rows import Scores
 from cosight.scoring.visalign import visalign_table
+from cosight.statistics.rows import Scores
 
 __all__ = ["console", "print_benchmark", "print_comparison", "print_scores"]
 
@@ -46,7 +47,7 @@ def print_comparison(scores: Scores, *, list_pairs: bool, more: str = "--json") 
     """Comparison scores, an observer a row; with `list_pairs` every pair; `more` has every number."""
     out = console()
     _print_fitting(out, lambda whole: comparison_grid(scores, list_pairs=list_pairs, whole=whole))
-    _print_lines(out, ceiling_remarks(scores))
+    _print_lines(out, [*undefined_remarks(scores, list_pairs=list_pairs), *ceiling_remarks(scores)])
     if (correlations := correlation_grid(scores)) is not None:
         out.print(_drawn(correlations))
     out.print(_caption(scores, more), style="dim")

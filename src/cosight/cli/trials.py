@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cosight.cli.options import AsJson, Labels, Sources, notify
+from cosight.cli.options import AsJson, Labels, Role, Sources, names, notify
 
 __all__ = ["app"]
 
@@ -16,12 +16,12 @@ app = typer.Typer(help="Look at trial files and convert them.", no_args_is_help=
 
 
 @app.command("show")
-def show(sources: Sources, labels: Labels = None, as_json: AsJson = False) -> None:
+def show(sources: Sources, labels: Labels = None, role: Role = None, as_json: AsJson = False) -> None:
     """Observers, experiments and conditions: counts, accuracy, missing answers, and what looks wrong."""
     from cosight.trials.reading import read
     from cosight.trials.summary import summarise
 
-    summary = summarise(read(*sources, labels=labels))
+    summary = summarise(read(*sources, labels=labels), roles=names(role) or ("test",))
     notify(summary.notices)
     if as_json:
         typer.echo(json.dumps(summary.to_dict(), indent=1, ensure_ascii=False))
@@ -53,12 +53,12 @@ def convert(
     labels: Labels = None,
 ) -> None:
     """Read trials in one format and write them in another, whole or not at all."""
-    from cosight.trials.reading import read, write
+    from cosight.trials.reading import output_format, read, write
     from cosight.trials.table import lost_columns
 
     trials = read(source, labels=labels)
     trials = trials if observer is None else trials.only(observer)
-    chosen = write(trials, target, to=to)
-    lost = lost_columns(trials, chosen.keeps)
-    notify((*trials.notices, *([f"{chosen.name} does not keep {', '.join(lost)}"] if lost else [])))
-    typer.echo(f"{len(trials)} trials of {trials.observers.height} observers written to {target} ({chosen.name})")
+    chosen, written = output_format(target, to), write(trials, target, to=to)
+    lost = lost_columns(written, chosen.keeps)
+    notify((*written.notices, *([f"{chosen.name} does not keep {', '.join(lost)}"] if lost else [])))
+    typer.echo(f"{len(written)} trials of {written.observers.height} observers written to {target} ({chosen.name})")

@@ -13,8 +13,8 @@ from cosight.demo.networks import ARCHITECTURES, Networks, cores, trained_and_as
 from cosight.demo.report import STRANGE, SURE, write_demo_page
 from cosight.errors import InvalidInput
 from cosight.scoring.compare import compare
-from cosight.scoring.rows import Scores
 from cosight.scoring.score import ABSTENTION, score
+from cosight.statistics.rows import Scores
 from cosight.stimuli.build.categories import Counts
 from cosight.stimuli.build.digits import build_digits
 from cosight.stimuli.build.panel import Panel, simulated_trials

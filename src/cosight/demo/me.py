@@ -18,7 +18,7 @@ from cosight.arrays import FloatArray
 from cosight.demo.job import STIMULI, demo
 from cosight.humans.database.answers import study_trials
 from cosight.humans.database.store import Store
-from cosight.humans.results.records import first_showings, records_of
+from cosight.humans.results.records import records_of
 from cosight.humans.study.design import STUDY, Study, read_study
 from cosight.humans.study.pool import pool_of
 from cosight.humans.study.texts import TEXTS, new_texts
@@ -27,14 +27,16 @@ from cosight.measures.distance import distance_items
 from cosight.measures.uncertainty import mean_with_interval
 from cosight.reports.grids import made_how, score_grid
 from cosight.reports.page import Page, Section, Table, write_page
-from cosight.scoring.groups import PEOPLE, SIMULATED
-from cosight.scoring.rows import Row, Scores, number, settings_of
 from cosight.scoring.seeds import observer_name
 from cosight.scoring.visalign import HELLINGER
-from cosight.stimuli.sets import read_set, write_manifest
+from cosight.statistics.groups import PEOPLE, SIMULATED
+from cosight.statistics.rows import Row, Scores, number, settings_of
+from cosight.stimuli.sets import read_set
 from cosight.trials import Trials, read, write
 from cosight.trials.files import new_file
+from cosight.trials.manifest import write_manifest
 from cosight.trials.spaces import ABSTAIN, label_spaces
+from cosight.trials.table import select_roles
 
 __all__ = ["AGREEMENT", "MeResult", "me"]
 
@@ -94,7 +96,7 @@ def me(
             webbrowser.open(address)
         given = _waited_for(study, progress)
     write(given, study.root / "trials.parquet")
-    scores = _scores(folder, first_showings(given), seed=seed)
+    scores = _scores(folder, select_roles(given), seed=seed)
     with new_file(study.root / "scores.json") as draft:
         draft.write_text(scores.to_json(), encoding="utf-8")
     page = write_page(_page(scores, given), study.root)

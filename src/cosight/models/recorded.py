@@ -1,8 +1,6 @@
 """`trials:FILE[,observer=NAME]`: answers computed elsewhere, looked up for the stimuli that a run shows.
 
-A trial is about a stimulus when the digests agree or, where either has none, when experiment, condition and image do,
-as in `cosight.trials.join`. Of several trials with one digest (a picture met in two conditions, or twice in a set), the
-one from the stimulus' own experiment and condition answers, then the one with its name.
+Which trial is about which stimulus is decided by `cosight.trials.join`. Only first showings of test stimuli are used.
 """
 
 from __future__ import annotations
@@ -18,8 +16,9 @@ import polars as pl
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models.grammar import ModelSpec
-from cosight.trials import SCHEMA, LabelSpace, Trials, read
-from cosight.trials.join import canonical_condition, canonical_experiment
+from cosight.trials import LabelSpace, Trials, read
+from cosight.trials.join import matches
+from cosight.trials.table import select_roles
 
 __all__ = ["RECORDED_KEYS", "Recorded", "check_recorded", "load_recorded"]
 
@@ -27,8 +26,6 @@ RECORDED_KEYS = ("observer",)
 
 _ABOUT = ("stimulus", "image", "experiment", "condition", "truth")  # what a trial and a manifest both say
 _ANSWER = ("response", "probabilities", "abstention", "rt", "session", "trial", "extra")
-_PLACE = ("experiment", "told")  # as both spell them; `told` is the condition
-_NAME = (*_PLACE, "image")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,16 +43,24 @@ class Recorded:
 
         `shown` is a whole set, not a part: a condition that is missing on one side is the only one of its experiment.
         """
-        asked, known = _comparable(_about(shown), _about(self.trials))
-        pairs = _nearest(_pairs(asked, known))
+        missing = [name for name in _ABOUT if name not in shown.columns]
+        if missing:
+            raise InvalidInput(
+                f"stimuli must have the columns {', '.join(_ABOUT)}, got none called {', '.join(missing)}"
+            )
+        pairs = matches(shown, self.trials)
+        pairs = pairs.filter(pl.col("near") == pl.col("near").max().over("row"))
         self._check(pairs)
-        given = self.trials.select(_ANSWER).with_row_index("at")
-        answered = pairs.select("row", "at").join(given, on="at", how="left")
-        looked_up = asked.select("row").join(answered, on="row", how="left", maintain_order="left")
-        return looked_up.select(*_ANSWER, found=pl.col("at").is_not_null())
+        given = self.trials.select(_ANSWER).with_row_index("trial_row")
+        answered = pairs.select("row", "trial_row").join(given, on="trial_row", how="left")
+        rows = shown.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"))
+        looked_up = rows.join(answered, on="row", how="left", maintain_order="left")
+        return looked_up.select(*_ANSWER, found=pl.col("trial_row").is_not_null())
 
     def _check(self, pairs: pl.DataFrame) -> None:
-        """One trial a stimulus, one picture a name, one truth a stimulus."""
+        """One trial per stimulus, one picture per name, one truth per stimulus."""
+        picture = pl.coalesce("stimulus", pl.col("row").cast(pl.String))
+        pairs = pairs.with_columns(trials=pl.len().over("row"), pictures=picture.n_unique().over("trial_row"))
         if row := _first(pairs, pl.col("trials") > 1):
             raise InvalidInput(
                 f"a recorded observer must have one trial a stimulus, got {row['trials']} of {self.name} for "
@@ -83,7 +88,7 @@ def check_recorded(spec: ModelSpec) -> None:
 def load_recorded(spec: ModelSpec) -> tuple[Recorded, ...]:
     """The observers in the trial file or folder of `trials:FILE`, in order of appearance, or the one named."""
     spec.allow(RECORDED_KEYS)
-    trials = read(Path(spec.name).expanduser())
+    trials = select_roles(read(Path(spec.name).expanduser()))
     names = trials.frame["observer"].unique(maintain_order=True).to_list()
     wanted = spec.get("observer")
     if wanted is None:
@@ -109,53 +114,6 @@ def _digest(trials: pl.DataFrame) -> str:
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
-def _about(frame: pl.DataFrame) -> pl.DataFrame:
-    """What the rows are about, numbered, spelled one way."""
-    missing = [name for name in _ABOUT if name not in frame.columns]
-    if missing:
-        raise InvalidInput(f"stimuli must have the columns {', '.join(_ABOUT)}, got none called {', '.join(missing)}")
-    return (
-        frame.select(pl.col(name).cast(SCHEMA[name]) for name in _ABOUT)
-        .with_columns(canonical_experiment(pl.col("experiment")), told=canonical_condition(pl.col("condition")))
-        .drop("condition")
-        .with_row_index("row")
-    )
-
-
-def _comparable(asked: pl.DataFrame, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Both with missing conditions filled in where their experiment has one only, empty otherwise."""
-    told = pl.concat([asked, known]).group_by("experiment").agg(pl.col("told").drop_nulls().unique())
-    only = told.filter(pl.col("told").list.len() == 1).select("experiment", only=pl.col("told").list.first())
-
-    def filled(frame: pl.DataFrame) -> pl.DataFrame:
-        joined = frame.join(only, on="experiment", how="left", maintain_order="left")
-        return joined.with_columns(told=pl.coalesce("told", "only", pl.lit(""))).drop("only")
-
-    return filled(asked), filled(known)
-
-
-def _pairs(asked: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Every stimulus (`row`) with every trial (`at`) that may be about it."""
-    trials = known.rename({"row": "at"})
-    by_digest = asked.join(trials, on="stimulus", coalesce=False)  # nulls are never equal
-    by_name = asked.join(trials, on=_NAME, coalesce=False)
-    unsure = by_name.filter(pl.col("stimulus").is_null() | pl.col("stimulus_right").is_null())
-    return pl.concat([by_digest, unsure])
-
-
-def _nearest(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Of a stimulus' trials those from its own experiment and condition, if any; of these those with its name.
-
-    `trials` counts those that are left of a stimulus, `pictures` the stimuli that a trial is left for.
-    """
-    here = pl.all_horizontal(pl.col(name) == pl.col(f"{name}_right") for name in _PLACE)
-    named = here & (pl.col("image") == pl.col("image_right")).fill_null(False)
-    near = here.cast(pl.Int8) + named.cast(pl.Int8)
-    picture = pl.coalesce("stimulus", pl.col("row").cast(pl.String))
-    left = pairs.filter(near == near.max().over("row"))
-    return left.with_columns(trials=pl.len().over("row"), pictures=picture.n_unique().over("at"))
-
-
 def _first(pairs: pl.DataFrame, broken: pl.Expr) -> dict[str, Any] | None:
     """The first stimulus for which a rule is broken."""
     found = pairs.filter(broken).sort("row").head(1)
@@ -163,4 +121,4 @@ def _first(pairs: pl.DataFrame, broken: pl.Expr) -> dict[str, Any] | None:
 
 
 def _words(row: dict[str, Any]) -> str:
-    return " / ".join(filter(None, (row["experiment"], row["told"], row["image"] or row["stimulus"])))
+    return " / ".join(filter(None, (row["experiment"], row["spelled"], row["image"] or row["stimulus"])))

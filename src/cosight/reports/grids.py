@@ -6,15 +6,15 @@ A grid holds texts and how they stand out; the terminal and pages draw it each t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from cosight.measures import measures
 from cosight.scoring.derived import CORRELATION
-from cosight.scoring.groups import GOLD, MODELS, PEOPLE, SIMULATED, SIMULATED_GOLD
-from cosight.scoring.rows import Row, Scores
 from cosight.scoring.visalign import PEARSON, BenchmarkTable, TableCell, visalign_table
+from cosight.statistics.groups import GOLD, MODELS, PEOPLE, SIMULATED, SIMULATED_GOLD
+from cosight.statistics.rows import Row, Scores
 
 __all__ = [
     "Cell",
@@ -29,10 +29,12 @@ __all__ = [
     "number_text",
     "score_grid",
     "short_name",
+    "undefined_remarks",
 ]
 
 Mark = Literal["best", "second", ""]
 _ORDER = (PEOPLE, SIMULATED, MODELS)
+_REMARKS = 5  # reasons below a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +75,47 @@ def comparison_grid(scores: Scores, *, list_pairs: bool, whole: bool = True) -> 
     """Comparison scores, an observer a line; with `list_pairs` every pair. Not `whole`: intervals below the values."""
     columns = [name for name in scores.settings["measure"] if any(row.measure == name for row in scores.rows)]
     grouped = bool(scores.settings["by"])
-    headers = [*(["group"] if grouped else []), "observer", "against", *map(short_name, columns)]
+    headers = [*(["group"] if grouped else []), "observer", "against", "n", *map(short_name, columns)]
     number = _text(whole)
-    index = {(row.group, row.observer, row.against, row.measure): number(row) for row in scores.rows}
     lines = []
-    for group, observer, against in _pair_lines(scores) if list_pairs else _observer_lines(scores, grouped):
-        found = [(index.get((group, observer, against, c)), index.get((group, observer, None, c))) for c in columns]
-        cells = [held or alone or "" for held, alone in found]
-        if any(cells):
-            name = [_group_name(group)] if grouped else []
-            lines.append(_line((group, _section(scores, observer)), [*name, observer, against or "", *cells]))
+    for line, rows in _comparison_rows(scores, columns, list_pairs=list_pairs):
+        group, observer, against = line
+        name = [_group_name(group)] if grouped else []
+        n = str(max(row.n for row in rows if row))
+        cells = [number(row) if row else "" for row in rows]
+        lines.append(_line((group, _section(scores, observer)), [*name, observer, against or "", n, *cells]))
     return Grid(tuple(headers), tuple(lines))
+
+
+def undefined_remarks(scores: Scores, *, list_pairs: bool) -> list[str]:
+    """Why numbers of the comparison table are undefined, one line per measure and reason."""
+    columns = [name for name in scores.settings["measure"] if any(row.measure == name for row in scores.rows)]
+    found: dict[tuple[str, str], list[str]] = {}
+    for _, rows in _comparison_rows(scores, columns, list_pairs=list_pairs):
+        for row in rows:
+            if row is not None and row.value is None:
+                who = f"{row.observer} and {row.against}" if list_pairs else row.observer
+                found.setdefault((short_name(row.measure), row.note), []).append(who)
+    lines = [f"{measure} of {_first_names(who)}: {note}" for (measure, note), who in found.items()]
+    more = len(lines) - _REMARKS
+    return lines if more <= 0 else [*lines[:_REMARKS], f"{more} more reasons are in the notes of --json"]
+
+
+def _first_names(names: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(names))
+    return ", ".join(unique[:3]) + (f" and {len(unique) - 3} more" if len(unique) > 3 else "")
+
+
+def _comparison_rows(
+    scores: Scores, columns: Sequence[str], *, list_pairs: bool
+) -> Iterator[tuple[tuple[str, str, str | None], list[Row | None]]]:
+    """The lines of a comparison table (group, observer, against) with the row of each measure, if there is one."""
+    grouped = bool(scores.settings["by"])
+    index = {(row.group, row.observer, row.against, row.measure): row for row in scores.rows}
+    for line in _pair_lines(scores) if list_pairs else _observer_lines(scores, grouped):
+        rows = [index.get((*line, c)) or index.get((*line[:2], None, c)) for c in columns]
+        if any(rows):
+            yield line, rows
 
 
 def score_grid(scores: Scores, *, whole: bool = True) -> Grid:
@@ -91,16 +123,18 @@ def score_grid(scores: Scores, *, whole: bool = True) -> Grid:
     rows = [row for row in scores.rows if "gamma=" not in row.group and ".ceiling" not in row.measure]
     columns = list(dict.fromkeys((row.measure, row.against) for row in rows))
     grouped = bool(scores.settings["by"])
-    headers = [*(["group"] if grouped else []), "observer", *_titles(columns)]
+    headers = [*(["group"] if grouped else []), "observer", "n", *_titles(columns)]
     number = _text(whole)
-    index = {(row.group, row.observer, (row.measure, row.against)): number(row) for row in rows}
+    index = {(row.group, row.observer, (row.measure, row.against)): row for row in rows}
     lines = []
     who = dict.fromkeys((row.group, row.observer) for row in rows)
     groups = list(dict.fromkeys(group for group, _ in who))
     for group, observer in sorted(who, key=lambda w: (groups.index(w[0]), _ORDER.index(_section(scores, w[1])))):
         name = [_group_name(group)] if grouped else []
-        cells = [index.get((group, observer, column), "") for column in columns]
-        lines.append(_line((group, _section(scores, observer)), [*name, observer, *cells]))
+        found = [index.get((group, observer, column)) for column in columns]
+        n = str(max(row.n for row in found if row))
+        cells = [number(row) if row else "" for row in found]
+        lines.append(_line((group, _section(scores, observer)), [*name, observer, n, *cells]))
     return Grid(tuple(headers), tuple(lines))
 
 
@@ -245,7 +279,8 @@ def _group_name(group: str) -> str:
 
 def ceiling_remarks(scores: Scores) -> list[str]:
     """People's ceilings of the last group: of everything, or of the means."""
-    found = [row for row in scores.rows if ".ceiling" in row.measure and row.value is not None]
+    ceilings = [row for row in scores.rows if ".ceiling" in row.measure and row.value is not None]
+    found = [row for row in ceilings if row.observer in (PEOPLE, SIMULATED)]  # those beside models are in --json
     remarks = []
     for (who, kind), rows in _by_ceiling(found).items():
         last = rows[-1].group

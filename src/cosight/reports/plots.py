@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cosight.scoring.rows import Row
+from cosight.statistics.rows import Row
 from cosight.trials.files import new_file
 
 if TYPE_CHECKING:

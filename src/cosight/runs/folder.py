@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
 from cosight.trials.files import DRAFT, new_file
+from cosight.trials.manifest import MANIFEST, write_manifest
 from cosight.trials.parquet import read_sources, write_observers, write_table
 from cosight.trials.table import SCHEMA, Trials, make, observers_of
 
@@ -45,7 +46,6 @@ __all__ = ["RUN", "Done", "RunFolder", "file_name"]
 RUN = "run.json"
 _LOCK = ".lock"
 _TRIES = 10  # to have the lock, a tenth of a second apart: whoever looks whether a run is going holds it for a moment
-_STIMULI = "stimuli.parquet"
 _PLACE = ("experiment", "image", "condition", "level", "truth")  # what a trial says of its stimulus, from the manifest
 _LONGEST = 120  # characters of an observer's name in a file's
 
@@ -145,9 +145,7 @@ class RunFolder:
         self._write_manifest(plan, frame)
 
     def _write_manifest(self, plan: Plan, frame: pl.DataFrame) -> None:
-        from cosight.stimuli.sets import write_manifest
-
-        with _disk_errors(self.path / _STIMULI):
+        with _disk_errors(self.path / MANIFEST):
             write_manifest(self.path, frame, {"settings": dict(plan.shown.settings)})
 
     def _stimuli(self, plan: Plan, observer: str, shard: Shard) -> dict[int, str]:
@@ -168,7 +166,7 @@ class RunFolder:
     def has_stimuli(self) -> bool:
         """Whether the manifest is there and can be read."""
         try:
-            pl.read_parquet_schema(self.path / _STIMULI)
+            pl.read_parquet_schema(self.path / MANIFEST)
         except (OSError, pl.exceptions.PolarsError):
             return False
         return True

@@ -20,7 +20,8 @@ from cosight.errors import InvalidInput
 from cosight.stimuli.altering import Alterations
 from cosight.stimuli.images import Bytes, FileFormat, decode, digest, encode
 from cosight.stimuli.recipes import Job, Unit
-from cosight.stimuli.sets import StimulusSet, as_frame, file_stamp
+from cosight.stimuli.sets import StimulusSet, file_stamp
+from cosight.trials.manifest import manifest_frame
 
 __all__ = ["OnTheWay", "Seen", "Shown", "Stored", "digests", "on_the_way", "stored"]
 
@@ -189,7 +190,7 @@ def on_the_way(recipe: Alterations, *, format: FileFormat = "png") -> OnTheWay: 
     names = pl.Series("stimulus", known, dtype=pl.String)
     recipe = replace(recipe, sources=replace(recipe.sources, frame=recipe.sources.frame.with_columns(names)))
     units = tuple(recipe.units())
-    frame = as_frame(row for unit in units for row in _rows(recipe, unit, format))
+    frame = manifest_frame(row for unit in units for row in _rows(recipe, unit, format))
     way = f"{recipe.prepare or 'none'} {format}"
     stamps = tuple(f"{unit.payload[1] or unit.stamp} {way}" for unit in units for _ in unit.jobs)
     return OnTheWay(recipe, format, units, frame, stamps)

@@ -10,11 +10,11 @@ from cosight.measures.reliability import Action, Reliability, reliability_score,
 from cosight.measures.risk import risk_coverage
 from cosight.measures.sums import Weights, divide
 from cosight.measures.uncertainty import draw_stimuli
-from cosight.scoring.blocks import Block, Key
-from cosight.scoring.crowd import Draw
 from cosight.scoring.gold import Gold
 from cosight.scoring.outputs import Outputs
-from cosight.scoring.rows import Row, group_text, number
+from cosight.statistics.blocks import Block, Key
+from cosight.statistics.crowd import Draw
+from cosight.statistics.rows import Row, group_text, number
 from cosight.trials.spaces import ABSTAIN
 
 __all__ = ["RELIABILITY", "RISK", "reliability_blocks", "reliability_lacks", "risk_blocks", "sweep_rows"]

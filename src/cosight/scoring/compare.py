@@ -8,24 +8,25 @@ from pathlib import Path
 
 from cosight.errors import InvalidInput
 from cosight.measures import measures, pair_forms, solo_forms
-from cosight.measures.answers import NO_ANSWER, CodeArray, common_trials
+from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, CodeArray, common_trials
 from cosight.measures.facts import PairForm
-from cosight.scoring.blocks import Block, empty, joined, nested_means, rows_of
-from cosight.scoring.crowd import Draw, draw, stream
 from cosight.scoring.derived import correlations, difference_rows, normalised, rank_rows
-from cosight.scoring.duos import ceiling_blocks, duo_blocks
-from cosight.scoring.groups import PAIR_KINDS, check_names, pairs_of
+from cosight.scoring.duos import ceiling_blocks, duo_blocks, model_ceiling_blocks
 from cosight.scoring.outputs import OUTPUT_MEASURES, Outputs, output_form
 from cosight.scoring.presets import Preset, presets
-from cosight.scoring.rows import Row, Scores, settings_of
 from cosight.scoring.solo import solo_block
+from cosight.statistics.blocks import Block, empty, joined, nested_means, rows_of
+from cosight.statistics.crowd import Draw, draw, stream
+from cosight.statistics.groups import PAIR_KINDS, check_names, pairs_of
+from cosight.statistics.rows import Row, Scores, settings_of
 from cosight.trials.cues import texture_codes
 from cosight.trials.join import Cell, Table, align, cells
+from cosight.trials.overlap import mismatch, overlap_notices, shared_with_models
 from cosight.trials.reading import read
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 from cosight.trials.table import Trials
 
-__all__ = ["DEFAULT_MEASURES", "MISSING", "Progress", "check_table", "compare"]
+__all__ = ["DEFAULT_MEASURES", "MISSING", "Progress", "compare"]
 
 DEFAULT_MEASURES = (
     "accuracy",
@@ -60,6 +61,7 @@ def compare(
     missing: str = "leave-out",
     correlate: bool = False,
     labels: str | LabelSpace | None = None,
+    role: Sequence[str] = ("test",),
     gamma: float = 0.5,
     resamples: int = 1000,
     level: float = 0.95,
@@ -72,6 +74,10 @@ def compare(
     share of the ceiling and rank, and the paired difference of every two models against the same people. With `by`, a
     row for each group and the mean over them with equal weights; a preset brings its own grouping and exclusions.
 
+    People and models are compared on the stimuli they share: stimuli that no model answered are left out, and the
+    ceiling beside a model that answered only some of the rest is computed on those. `role` chooses trials by what they
+    are for; the default is first showings of test stimuli.
+
     `missing="random"` replaces missing answers by classes drawn at random, as the data of Xu et al. 2024 did; left out,
     they count as wrong where only right and wrong matter, and not at all elsewhere.
     """
@@ -83,8 +89,13 @@ def compare(
         raise InvalidInput(f"--missing must be one of {', '.join(MISSING)}, got {missing!r}")
     grouping = tuple(by if by is not None else (chosen.by if chosen else ()))
     trials = read(*sources, labels=labels)
-    table = _table(trials, chosen, gamma)
-    check_table(table)
+    table = _table(trials, chosen, gamma, role)
+    check_names(table.observers)
+    if not table.answers.shown.any():
+        raise InvalidInput("comparing needs the truth of some stimulus, got none; add trials that have it")
+    table = replace(table, notices=(*table.notices, *overlap_notices(table)))
+    if pairs in ("all", "human-model"):
+        table = shared_with_models(table)
     if missing == "random":
         table = _guessed(table, seed)
     options = _Options(
@@ -108,16 +119,9 @@ def compare(
         )
     settings = settings_of(
         command="compare", measure=list(names), by=list(grouping), pairs=pairs, preset=preset, missing=missing,
-        gamma=gamma, resamples=resamples, level=level, seed=seed, labels=list(table.labels),
+        role=list(role), gamma=gamma, resamples=resamples, level=level, seed=seed, labels=list(table.labels),
     )  # fmt: skip
     return Scores(tuple(rows), settings, table.notices, dict(zip(table.observers, table.kinds, strict=True)))
-
-
-def check_table(table: Table) -> None:
-    """Refuse a table in which no stimulus has a known truth, or an observer is called like a group."""
-    check_names(table.observers)
-    if not table.answers.shown.any():
-        raise InvalidInput("scoring needs the truth of some stimulus, got none; add trials that tell it")
 
 
 def _names(asked: Sequence[str] | None, preset: Preset | None) -> tuple[str, ...]:
@@ -131,8 +135,8 @@ def _names(asked: Sequence[str] | None, preset: Preset | None) -> tuple[str, ...
     return names
 
 
-def _table(trials: Trials, preset: Preset | None, gamma: float) -> Table:
-    table = align(trials, gamma=gamma)
+def _table(trials: Trials, preset: Preset | None, gamma: float, role: Sequence[str]) -> Table:
+    table = align(trials, gamma=gamma, roles=role)
     if preset is None:
         return table
     kept = table.columns.select(preset.keeps()).to_series().to_numpy()
@@ -186,9 +190,10 @@ def _check(table: Table, options: _Options) -> None:
     joint = [n for n in options.duos if n not in pair_forms or pair_forms[n].shared]
     if joint and not common_trials(table.answers, pairs).any():
         one, two = (table.observers[i] for i in pairs[0])
+        mine, theirs = (table.columns.filter(table.answers.response[i] != NOT_SHOWN) for i in pairs[0])
         raise InvalidInput(
-            f"observers must share stimuli to be compared ({', '.join(joint)}), got none common to any pair ({one} and "
-            f"{two}, for one); check that experiment, condition and image names agree (`cosight trials show`)"
+            f"observers must share stimuli to be compared ({', '.join(joint)}), got none common to any pair; of {one} "
+            f"and {two}: {mismatch(mine, theirs)}"
         )
 
 
@@ -209,7 +214,8 @@ def _blocks(
 
 def _block(table: Table, cell: Cell, options: _Options, texture: CodeArray | None, outputs: Outputs | None) -> Block:
     """All numbers of a cell with their resamples."""
-    only_answers = texture is None and outputs is None
+    whole = (table.answers.at(cell.columns).response != NOT_SHOWN).all()  # else ceilings are taken on some columns
+    only_answers = texture is None and outputs is None and bool(whole)
     drawn = draw(table, cell, resamples=options.resamples, seed=options.seed, merge=only_answers)
     blocks = [block for name in options.solos if (block := solo_block(drawn, name, texture)) is not None]
     pairs = pairs_of(table.people[drawn.observers], options.pairs)
@@ -218,6 +224,8 @@ def _block(table: Table, cell: Cell, options: _Options, texture: CodeArray | Non
         blocks += duo_blocks(drawn, pairs, forms, options.level)
         if options.pairs != "model-model":
             blocks += ceiling_blocks(drawn, forms)
+        if options.pairs == "all":
+            blocks += model_ceiling_blocks(drawn, forms, blocks)
     return joined(blocks) if blocks else empty(cell.group, options.resamples)
 
 

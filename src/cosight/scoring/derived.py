@@ -12,10 +12,10 @@ from cosight.measures import measures
 from cosight.measures.contrast import paired_difference, rank_intervals, ranks
 from cosight.measures.correlation import rank_correlation, rank_correlation_resampled
 from cosight.measures.sums import divide
-from cosight.scoring.blocks import Block, Key, combine
-from cosight.scoring.duos import FEW_TRIALS
-from cosight.scoring.groups import MODELS, PEOPLE, SIMULATED
-from cosight.scoring.rows import Row, group_text, number
+from cosight.scoring.duos import CEILING_ONE, FEW_TRIALS
+from cosight.statistics.blocks import Block, Key, combine
+from cosight.statistics.groups import MODELS, PEOPLE, SIMULATED
+from cosight.statistics.rows import Row, group_text, number
 
 __all__ = [
     "CORRELATION",
@@ -32,14 +32,15 @@ NORMALISED, RANK, DIFFERENCE, CORRELATION = "normalised", "rank", "difference", 
 
 
 def normalised(block: Block, models: Collection[str]) -> list[Block]:
-    """The mean of each of `models`, and of all, with people as a share of people's mean with each other; never clipped.
+    """The mean of each of `models`, and of all, with people as a share of the ceiling beside it; never clipped.
 
-    For a distance (lower is more alike) it is the other way round, so that 1 always means as alike as people are.
+    The ceiling is people's mean with each other on the stimuli that the model shares with them. For a distance (lower
+    is more alike) it is the other way round, so that 1 always means as alike as people are.
     """
     place = {key: index for index, key in enumerate(block.keys)}
     out = []
     for key, index in place.items():
-        ceiling = place.get(Key(PEOPLE, PEOPLE, key.measure))
+        ceiling = place.get(key._replace(measure=f"{key.measure}.{CEILING_ONE}"))
         if (
             ceiling is None
             or key.against != PEOPLE
@@ -53,9 +54,8 @@ def normalised(block: Block, models: Collection[str]) -> list[Block]:
             value = divide(block.values[above : above + 1], block.values[below : below + 1])[0]
         samples = divide(block.samples[above], block.samples[below])
         name = Key(key.observer, PEOPLE, f"{key.measure}.{NORMALISED}")
-        out.append(
-            combine(block, name, float(value), samples, block.n[index], "share of the leave-one-person-out ceiling")
-        )
+        note = "share of the leave-one-person-out ceiling on the same stimuli"
+        out.append(combine(block, name, float(value), samples, block.n[index], note))
     return out
 
 

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from cosight.arrays import FloatArray
 from cosight.measures.distance import distance_items
 from cosight.measures.sums import BLOCK, divide
-from cosight.scoring.blocks import Block, Key, finite_samples, joined
-from cosight.scoring.crowd import ENOUGH_PEOPLE, Draw, stream
-from cosight.scoring.groups import Group
+from cosight.scoring.duos import CEILING_HALF, CEILING_ONE
 from cosight.scoring.outputs import Outputs
+from cosight.statistics.blocks import Block, Key, finite_samples, joined
+from cosight.statistics.crowd import ENOUGH_PEOPLE, Draw, stream
+from cosight.statistics.groups import Group
 from cosight.trials.join import Cell
 
-__all__ = ["CEILING_HALF", "CEILING_ONE", "SPLITS", "distance_block", "mean_block"]
+__all__ = ["SPLITS", "distance_block", "mean_block"]
 
-CEILING_ONE, CEILING_HALF = "ceiling_leave_one_out", "ceiling_split_half"
 SPLITS = 20  # random halves behind a split-half ceiling
 
 

@@ -1,7 +1,8 @@
-"""Measures of two observers: every pair, means over groups, split-half ceilings."""
+"""Measures of two observers: every pair, means over groups, people's ceilings on the stimuli each model shares."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations_with_replacement
 
@@ -10,21 +11,22 @@ from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
 from cosight.measures import measures
-from cosight.measures.answers import Answers
+from cosight.measures.answers import NOT_SHOWN, Answers
 from cosight.measures.ceilings import half_pairs, split_half_crowds
 from cosight.measures.consistency import reachable_kappa
 from cosight.measures.facts import PairForm
 from cosight.measures.sums import SCARCE, Pairs
 from cosight.measures.uncertainty import Compressed, mean_over_pairs
-from cosight.scoring.blocks import Block, Key, finite_samples
-from cosight.scoring.crowd import ENOUGH_PEOPLE, Draw, Resampled, few, stream
-from cosight.scoring.groups import MODELS, PEOPLE, Group
 from cosight.scoring.outputs import OUTPUT_MEASURES
+from cosight.statistics.blocks import Block, Key, finite_samples, joined
+from cosight.statistics.crowd import ENOUGH_PEOPLE, Draw, Resampled, few, stream
+from cosight.statistics.groups import MODELS, PEOPLE, Group
 
-__all__ = ["FEW_TRIALS", "ceiling_blocks", "duo_blocks"]
+__all__ = ["CEILING_HALF", "CEILING_ONE", "FEW_TRIALS", "ceiling_blocks", "duo_blocks", "model_ceiling_blocks"]
 
 FEW_TRIALS = 10  # that a pair must share on average for its mean to be read, and for a ceiling
 
+CEILING_ONE, CEILING_HALF = "ceiling_leave_one_out", "ceiling_split_half"
 _SPLITS = 20
 
 
@@ -163,8 +165,69 @@ def _ceiling(drawn: Draw, crowds: Answers, group: Group, name: str, form: PairFo
     again = replace(drawn, patterns=Compressed(crowds, np.ones(crowds.stimuli, dtype=np.int64)))
     sampled = again.sample([_on_pairs(form, halves)])[0]
     mean = mean_over_pairs(sampled, halves, np.ones((sampled.shape[1], 2 * _SPLITS)), nobody)
-    key = Key(group.name, group.name, f"{name}.ceiling_split_half")
+    key = Key(group.name, group.name, f"{name}.{CEILING_HALF}")
     crowd = f"two halves of {len(group.members)} {group.name}"
     note = f"majority answers of {crowd}, mean of {_SPLITS} splits; interval over stimuli"
     n = form.count(crowds, halves).mean()
     return Block(drawn.cell.group, (key,), np.array([value]), mean[None], np.array([n]), (note,))
+
+
+def model_ceiling_blocks(drawn: Draw, forms: dict[str, PairForm], blocks: Sequence[Block]) -> list[Block]:
+    """People's ceilings beside each model, computed on the stimuli that the model shares with them.
+
+    `blocks` holds the ceilings on all stimuli, which are those of a model that answered every one of them.
+    """
+    crowd = next((group for group in drawn.crowds if group.name == PEOPLE and len(group.members) > 1), None)
+    models = [row for group in drawn.groups if group.name == MODELS for row in group.members]
+    if crowd is None or not forms:
+        return []
+    seen = drawn.answers.response != NOT_SHOWN
+    by_people = seen[crowd.members].any(axis=0)
+    whole = joined(list(blocks))
+    values = dict(zip(whole.keys, whole.values, strict=True))
+    found: dict[bytes, Block] = {}
+    out = []
+    for model in models:
+        shared = seen[model] & by_people
+        mask = shared.tobytes()
+        if mask not in found:
+            part = whole if shared.sum() == by_people.sum() else _on_stimuli(drawn, crowd, forms, shared)
+            wanted = [i for i, key in enumerate(part.keys) if key.observer == key.against == PEOPLE]
+            found[mask] = part.at(wanted)
+        own = _beside(found[mask], drawn.names[model])
+        lacking = [np.isnan(values.get(key._replace(measure=key.measure.split(".")[0]), np.nan)) for key in own.keys]
+        out.append(replace(own, values=np.where(lacking, np.nan, own.values)))  # means over groups use the same groups
+    if out and len(found) == 1:
+        out.append(_beside(next(iter(found.values())), MODELS))
+    elif out:
+        out.append(_mean_ceiling(out))
+    return out
+
+
+def _on_stimuli(drawn: Draw, crowd: Group, forms: dict[str, PairForm], shared: NDArray[np.bool_]) -> Block:
+    """People with people and their split-half ceiling, on some stimuli of a draw."""
+    response = np.where(shared, drawn.answers.response, NOT_SHOWN)
+    answers = Answers(response, drawn.answers.truth, drawn.answers.classes)
+    part = replace(drawn, answers=answers, patterns=Compressed(answers, np.ones(answers.stimuli, dtype=np.int64)))
+    i, j = np.triu_indices(len(crowd.members), 1)
+    pairs = np.stack([crowd.members[i], crowd.members[j]], axis=1)
+    able = {name: form for name, form in forms.items() if measures[name].symmetric}
+    return joined([*duo_blocks(part, pairs, able, 0.95), *ceiling_blocks(part, able)])
+
+
+def _beside(ceilings: Block, model: str) -> Block:
+    """The ceilings under a model's name."""
+    names = [key.measure if "." in key.measure else f"{key.measure}.{CEILING_ONE}" for key in ceilings.keys]
+    keys = tuple(Key(model, PEOPLE, name) for name in names)
+    notes = tuple(f"people on the stimuli it answered; {note}" for note in ceilings.notes)
+    return replace(ceilings, keys=keys, notes=notes)
+
+
+def _mean_ceiling(ceilings: Sequence[Block]) -> Block:
+    """The mean over models of the ceilings beside them."""
+    keys = tuple(key._replace(observer=MODELS) for key in ceilings[0].keys)
+    values = np.stack([block.values for block in ceilings])
+    samples = np.stack([block.samples for block in ceilings])
+    n = np.mean([block.n for block in ceilings], axis=0)
+    notes = ("mean over models, people on the stimuli each answered",) * len(keys)
+    return Block(ceilings[0].group, keys, values.mean(axis=0), samples.mean(axis=0), n, notes)

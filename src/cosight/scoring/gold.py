@@ -2,7 +2,7 @@
 
 Gold labels are people's label distributions: shares (`gold`), or how many gave each answer (`gold_counts`), over the
 classes of the label space and perhaps `abstain`. Manifests are those of run folders, which keep a copy, and of
-stimulus sets. Only the Parquet file is read, so that scoring needs none of the libraries that make stimuli.
+stimulus sets.
 """
 
 from __future__ import annotations
@@ -19,24 +19,18 @@ from numpy.typing import NDArray
 from cosight.arrays import BoolArray, FloatArray, IntArray, answer_counts, distributions
 from cosight.errors import InvalidInput
 from cosight.measures.sums import divide
-from cosight.scoring.groups import GOLD, SIMULATED_GOLD
-from cosight.trials.join import Cell, Table, canonical_condition, canonical_experiment
+from cosight.statistics.groups import GOLD, SIMULATED_GOLD
+from cosight.trials.join import Cell, Table, manifest_rows
+from cosight.trials.manifest import MANIFEST, MANIFEST_SCHEMA, manifest_frame, read_manifest
 from cosight.trials.spaces import ABSTAIN
 from cosight.trials.table import PEOPLE, Trials
 
-__all__ = ["CATEGORY", "Gold", "category_cells", "gold_of", "is_set", "read_manifests", "with_known", "with_people"]
+__all__ = ["CATEGORY", "Gold", "category_cells", "gold_of", "is_set", "read_manifests", "with_people"]
 
 CATEGORY = "category"  # the key of its groups
-_MANIFEST, _RUN = "stimuli.parquet", "run.json"
+_RUN = "run.json"
 _NOT_SCORED = ("train", "calibration")
 _TOLERANCE = 1e-3  # between gold shares and the counts behind them: published shares are rounded
-_COLUMNS: dict[str, pl.DataType] = {
-    **{name: pl.String() for name in ("stimulus", "image", "experiment", "condition", "truth", "original", "group")},
-    **{name: pl.String() for name in ("split", "parameters")},
-    **{name: pl.Int64() for name in ("level", "category")},
-    "gold": pl.List(pl.Float64()),
-    "gold_counts": pl.List(pl.Int64()),
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +57,7 @@ class Gold:
 
 def is_set(path: object) -> bool:
     """Whether this is the folder of a stimulus set with a manifest, not of a run."""
-    return isinstance(path, str | Path) and (Path(path) / _MANIFEST).is_file() and not (Path(path) / _RUN).is_file()
+    return isinstance(path, str | Path) and (Path(path) / MANIFEST).is_file() and not (Path(path) / _RUN).is_file()
 
 
 def read_manifests(sources: Iterable[object]) -> pl.DataFrame | None:
@@ -72,32 +66,20 @@ def read_manifests(sources: Iterable[object]) -> pl.DataFrame | None:
     None where there is none. Two manifests may share stimuli if they say the same of them.
     """
     paths = [Path(source) for source in sources if isinstance(source, str | Path)]
-    found = [file for path in paths for file in _manifests(path)]
+    found = [folder for path in paths for folder in _with_manifests(path)]
     if not found:
         return None
-    rows = pl.concat([_read(file) for file in dict.fromkeys(found)])
+    rows = pl.concat([read_manifest(folder)[0].select(list(MANIFEST_SCHEMA)) for folder in dict.fromkeys(found)])
     rows = rows.filter(~pl.col("split").is_in(_NOT_SCORED).fill_null(False))
     return _without_repeats(rows)
 
 
-def _manifests(path: Path) -> list[Path]:
-    """The folder's own manifest, or those of the runs below it."""
-    own = path / _MANIFEST
-    if own.is_file():
-        return [own]
+def _with_manifests(path: Path) -> list[Path]:
+    """The folder itself if it has a manifest, else the runs below it that have one."""
+    if (path / MANIFEST).is_file():
+        return [path]
     runs = sorted(path.rglob(_RUN)) if path.is_dir() else []
-    return [run.parent / _MANIFEST for run in runs if (run.parent / _MANIFEST).is_file()]
-
-
-def _read(path: Path) -> pl.DataFrame:
-    try:
-        frame = pl.read_parquet(path, glob=False)
-        return frame.select(
-            pl.col(name).cast(kind) if name in frame.columns else pl.lit(None, dtype=kind).alias(name)
-            for name, kind in _COLUMNS.items()
-        )
-    except pl.exceptions.PolarsError as error:
-        raise InvalidInput(f"{path} is not a manifest that can be read: {error}; make the set again") from error
+    return [run.parent for run in runs if (run.parent / MANIFEST).is_file()]
 
 
 def _without_repeats(rows: pl.DataFrame) -> pl.DataFrame:
@@ -114,37 +96,6 @@ def _without_repeats(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([kept, rows.filter(pl.col("stimulus").is_null())])
 
 
-def with_known(trials: Trials, manifest: pl.DataFrame) -> Trials:
-    """The trials with the manifest's digest where they have only a name, and its truth, condition and level.
-
-    A name is that of the experiment, condition and image; a trial without condition joins the only image of that name.
-    """
-    frame = _with_digests(trials.frame, manifest)
-    facts = ("truth", "condition", "level")
-    about = manifest.filter(pl.col("stimulus").is_not_null()).unique("stimulus", keep="none")
-    frame = frame.join(about.select("stimulus", *facts), "stimulus", "left", maintain_order="left", suffix="_known")
-    frame = frame.with_columns(pl.coalesce(name, f"{name}_known").alias(name) for name in facts)
-    told = replace(trials, frame=frame.select(trials.frame.columns))
-    return told if trials.space is None else told.with_space(trials.space)
-
-
-def _with_digests(frame: pl.DataFrame, manifest: pl.DataFrame) -> pl.DataFrame:
-    """Digests by name, where a name stands for one picture."""
-    if not frame["stimulus"].has_nulls():
-        return frame
-    names = _named(manifest.filter(pl.col("stimulus").is_not_null()))
-    for keys, digest in ((["where", "told", "image"], "exact"), (["where", "image"], "loose")):
-        one = names.unique(keys, keep="none").select(*keys, pl.col("stimulus").alias(digest))
-        frame = _named(frame).join(one, keys, "left", maintain_order="left").drop("where", "told")
-    loose = pl.when(pl.col("condition").is_null()).then(pl.col("loose"))
-    return frame.with_columns(stimulus=pl.coalesce("stimulus", "exact", loose)).drop("exact", "loose")
-
-
-def _named(frame: pl.DataFrame) -> pl.DataFrame:
-    told = canonical_condition(pl.col("condition")).fill_null("")
-    return frame.with_columns(where=canonical_experiment(pl.col("experiment")), told=told)
-
-
 def gold_of(table: Table, manifest: pl.DataFrame | None) -> Gold:
     """What the manifest says of each column; where it says nothing, the truth decides the group.
 
@@ -152,7 +103,9 @@ def gold_of(table: Table, manifest: pl.DataFrame | None) -> Gold:
     """
     codes = {label: code for code, label in enumerate(table.labels) if label != ABSTAIN}
     truth = [str(label) for label in table.columns["truth"].fill_null("").to_list()]
-    rows = _joined(table, pl.DataFrame(schema=_COLUMNS) if manifest is None else manifest)
+    manifest = manifest_frame([]) if manifest is None else manifest
+    places = manifest_rows(manifest, table.columns)
+    rows = places.to_frame().join(manifest.with_row_index("row"), "row", "left", maintain_order="left")
     shares, counts = _labels(table, rows)
     groups = [found or _group(label) for found, label in zip(rows["group"], truth, strict=True)]
     original = [codes.get(found or label, -1) for found, label in zip(rows["original"], truth, strict=True)]
@@ -174,18 +127,6 @@ def _is_simulated(parameters: str | None) -> bool:
 
 def _group(truth: str) -> str:
     return "must-abstain" if truth == ABSTAIN else "must-act"
-
-
-def _joined(table: Table, manifest: pl.DataFrame) -> pl.DataFrame:
-    """The manifest's row of each column: of this picture and name, else of this picture where it has one row."""
-    columns = table.columns.select("image", stimulus=pl.col("key").str.split("\x1f").list.first())
-    known = manifest.filter(pl.col("stimulus").is_not_null()).with_row_index("row")
-    exact = known.select("stimulus", "image", exact="row")
-    loose = known.unique("stimulus", keep="none").select("stimulus", loose="row")
-    columns = columns.join(exact, ["stimulus", "image"], "left", maintain_order="left")
-    columns = columns.join(loose, "stimulus", "left", maintain_order="left")
-    places = columns.select(row=pl.coalesce("exact", "loose"))
-    return places.join(known, "row", "left", maintain_order="left")
 
 
 def _labels(table: Table, rows: pl.DataFrame) -> tuple[FloatArray, IntArray]:

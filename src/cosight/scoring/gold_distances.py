@@ -16,12 +16,13 @@ import numpy as np
 from cosight.arrays import BoolArray, FloatArray, IntArray
 from cosight.measures.distance import distance_items
 from cosight.measures.sums import BLOCK, Weights, blocks, divide
-from cosight.scoring.blocks import Block, Key, joined
-from cosight.scoring.crowd import Draw, stream
-from cosight.scoring.distances import CEILING_HALF, SPLITS, mean_block
+from cosight.scoring.distances import SPLITS, mean_block
+from cosight.scoring.duos import CEILING_HALF
 from cosight.scoring.gold import Gold
-from cosight.scoring.groups import MODELS
 from cosight.scoring.outputs import Outputs
+from cosight.statistics.blocks import Block, Key, joined
+from cosight.statistics.crowd import Draw, stream
+from cosight.statistics.groups import MODELS
 
 __all__ = ["gold_block"]
 

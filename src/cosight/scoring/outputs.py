@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cosight.arrays import BoolArray, FloatArray
 from cosight.errors import InvalidInput
-from cosight.measures.answers import NO_ANSWER, Answers, CodeArray
+from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, CodeArray
 from cosight.measures.distance import distance_items
 from cosight.measures.facts import PairForm, measures
 from cosight.measures.sums import Pairs, Weights, divide
@@ -114,7 +114,7 @@ def output_form(name: str, outputs: Outputs, observers: NDArray[np.int64], colum
         if not (able[pair[0]] and able[pair[1]]):
             return np.full(len(columns), np.nan)
         q, p = (given(int(i)) for i in pair)
-        wanted = answers.wrong[pair].all(axis=0) if on_errors else np.ones(len(columns), dtype=np.bool_)
+        wanted = answers.wrong[pair].all(axis=0) if on_errors else (answers.response[pair] != NOT_SHOWN).all(axis=0)
         apart = distance(np.nan_to_num(p), np.nan_to_num(q))
         return np.where(wanted & ~np.isnan(p).any(axis=1) & ~np.isnan(q).any(axis=1), apart, np.nan)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
 from cosight.errors import InvalidInput, UnknownName
@@ -22,10 +21,7 @@ from cosight.scoring.abstaining import (
     risk_blocks,
     sweep_rows,
 )
-from cosight.scoring.agreement import AGREEMENT, agreement_blocks
-from cosight.scoring.blocks import Block, Key, empty, joined, nested_means, rows_of
-from cosight.scoring.compare import Progress, check_table
-from cosight.scoring.crowd import Draw, draw
+from cosight.scoring.compare import Progress
 from cosight.scoring.distances import distance_block
 from cosight.scoring.gold import (
     CATEGORY,
@@ -34,19 +30,23 @@ from cosight.scoring.gold import (
     gold_of,
     is_set,
     read_manifests,
-    with_known,
     with_people,
 )
 from cosight.scoring.gold_distances import gold_block
 from cosight.scoring.outputs import Outputs
-from cosight.scoring.rows import Row, Scores, group_text, settings_of
 from cosight.scoring.seeds import with_seed_means
 from cosight.scoring.solo import solo_block
 from cosight.scoring.visalign import HELLINGER, TABLES, visalign_rows
+from cosight.statistics.agreement import AGREEMENT, INTRA, agreement_blocks, align_repeats, repeats_of
+from cosight.statistics.blocks import Block, Key, empty, joined, nested_means, rows_of
+from cosight.statistics.crowd import Draw, draw
+from cosight.statistics.groups import check_names
+from cosight.statistics.rows import Row, Scores, group_text, settings_of
 from cosight.trials.cues import texture_codes
-from cosight.trials.join import Cell, Table, align, cells
+from cosight.trials.join import Cell, Table, align, cells, with_manifest
+from cosight.trials.overlap import mismatch, overlap_notices, shared_with_models
 from cosight.trials.reading import read
-from cosight.trials.spaces import LabelSpace
+from cosight.trials.spaces import ABSTAIN, LabelSpace
 from cosight.trials.table import Trials
 
 __all__ = ["ABSTENTION", "score"]
@@ -62,6 +62,7 @@ def score(
     measure: Sequence[str] | None = None,
     by: Sequence[str] = (),
     labels: str | LabelSpace | None = None,
+    role: Sequence[str] = ("test",),
     gamma: float = 0.5,
     lam: float = 0.5,
     resamples: int = 1000,
@@ -78,16 +79,17 @@ def score(
     reliability and risk where there is abstention.
 
     `on` names a benchmark and gives its table instead (`visalign_table`). `lam`: an Uncertain image is to be acted on
-    where more than this share of people gave its original label.
+    where more than this share of people gave its original label. `role` chooses trials by what they are for; the
+    default is first showings of test stimuli. Agreement within people always takes their repeated showings too.
     """
     _check(on, measure, by, resamples, lam)
-    job = _job(sources, humans, labels, _Options(gamma, lam, resamples, level, seed))
+    job = _job(sources, humans, labels, role, _Options(gamma, lam, resamples, level, seed))
     names = job.names(measure) if on is None else [HELLINGER, RELIABILITY]
     rows = job.rows(names, tuple(by), progress) if on is None else job.benchmark()
     table = job.table
     settings = settings_of(
-        command="score", on=on, measure=names, by=list(by) if on is None else [CATEGORY], gamma=gamma, lam=lam,
-        resamples=resamples, level=level, seed=seed, labels=list(table.labels),
+        command="score", on=on, measure=names, by=list(by) if on is None else [CATEGORY], role=list(role),
+        gamma=gamma, lam=lam, resamples=resamples, level=level, seed=seed, labels=list(table.labels),
     )  # fmt: skip
     return Scores(tuple(rows), settings, table.notices, dict(zip(table.observers, table.kinds, strict=True)))
 
@@ -118,6 +120,7 @@ def _job(
     sources: Sequence[str | Path | Trials],
     humans: str | Path | Trials | None,
     labels: str | LabelSpace | None,
+    role: Sequence[str],
     options: _Options,
 ) -> _Job:
     """Everything read and joined."""
@@ -125,9 +128,10 @@ def _job(
     people = None if humans is None or is_set(humans) else read(humans, labels=labels)
     trials = read(*sources, *([] if people is None else [people]), labels=labels)
     if manifest is not None:
-        trials = with_known(trials, manifest)
-    table = align(trials, gamma=options.gamma)
-    check_table(table)
+        trials = with_manifest(trials, manifest)
+    table = align(trials, gamma=options.gamma, roles=role)
+    check_names(table.observers)
+    table = shared_with_models(replace(table, notices=(*table.notices, *overlap_notices(table))))
     outputs, gold = Outputs.of(table, trials), gold_of(table, manifest)
     if gold.known.any() and trials.space is None:
         raise InvalidInput(
@@ -135,7 +139,11 @@ def _job(
         )
     if people is not None:
         gold = with_people(gold, table, people)
-    return _Job(table, outputs, gold, people is None and bool(gold.known.any()), options)
+    unmatched = "add trials or a stimulus set that has it"
+    if manifest is not None:
+        unmatched = f"the stimulus set has other stimuli: {mismatch(table.columns, manifest)}"
+    held = people is None and bool(gold.known.any())
+    return _Job(table, trials, outputs, gold, held, unmatched, options)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,14 +151,18 @@ class _Job:
     """Everything a cell needs."""
 
     table: Table
+    trials: Trials
     outputs: Outputs
     gold: Gold
     held: bool  # whether gold labels stand for people
+    unmatched: str  # what to do about stimuli without a truth
     options: _Options
 
     def names(self, asked: Sequence[str] | None) -> list[str]:
         """The measures asked for, or all that can be computed."""
         able = self.able()
+        if asked is None and not self.table.answers.shown.any() and able["fleiss_kappa"]:
+            raise InvalidInput(f"scoring needs the truth of some stimulus, got none; {self.unmatched}")
         names = [measures.name_of(name) for name in asked or [n for n in _DEFAULT if not able[n]]]
         for name in names:
             if name not in able:
@@ -168,16 +180,17 @@ class _Job:
         sure = any(self.outputs.has_probabilities(i) for i in range(len(self.table.observers)))
         refuses = bool((~np.isnan(self.outputs.abstention)).any())
         cues = bool((texture_codes(self.table.columns, self.table.labels) >= 0).any())
-        several = (seen[people].sum(axis=0) > 1).any() or bool((self.table.columns["presentation"] > 0).any())
+        several = (seen[people].sum(axis=0) > 1).any() or (self.trials.frame["role"] == "repeat").any()
+        truth = "" if self.table.answers.shown.any() else "the truth of some stimulus; add trials or a set that has it"
         near = "people who saw the same stimuli; give their trials, or a set with gold labels, with --humans"
         return {
-            **dict.fromkeys((n for n in solo_forms if n != "shape_bias"), ""),
+            **dict.fromkeys((n for n in solo_forms if n != "shape_bias"), truth),
             "shape_bias": "" if cues else "the cue-conflict experiment, images named SHAPEn-TEXTUREm.png",
             **dict.fromkeys(distance_items, "" if common.any() or self.held else near),
             **dict.fromkeys(AGREEMENT, "" if several else "several people's answers to the same stimuli"),
             _ENTROPY: "" if sure else "probabilities",
             ABSTENTION: "" if refuses else "abstention; evaluate with --abstain",
-            RISK: "" if sure or refuses else "probabilities or abstention",
+            RISK: truth or ("" if sure or refuses else "probabilities or abstention"),
             RELIABILITY: reliability_lacks(self.outputs, self.gold),
         }
 
@@ -196,10 +209,11 @@ class _Job:
         """The rows of every cell, and of their means."""
         parts, level, seed = self._parts(by), self.options.level, self.options.seed
         blocks, rows = [], []
+        again = align_repeats(self.trials) if INTRA in names else None
         for index, cell in enumerate(parts):
             if progress:
                 progress(index, len(parts), group_text(cell.group) or "all trials")
-            block, more = self.cell(cell, names)
+            block, more = self.cell(cell, names, again)
             blocks.append(block)
             rows += [*rows_of(block, level=level, seed=seed), *more]
         for block in nested_means(blocks, by):
@@ -215,17 +229,19 @@ class _Job:
             raise InvalidInput(f"--by {CATEGORY} stands alone, got {', '.join(by)}")
         return category_cells(self.gold)
 
-    def cell(self, cell: Cell, names: Sequence[str]) -> tuple[Block, list[Row]]:
+    def cell(self, cell: Cell, names: Sequence[str], again: Table | None) -> tuple[Block, list[Row]]:
         """The numbers of a cell: those that are resampled, and rows that come ready."""
         drawn = draw(self.table, cell, resamples=self.options.resamples, seed=self.options.seed, merge=False)
+        refusing = ABSTAIN in self.table.labels
         texture = texture_codes(self.table.columns, self.table.labels)[cell.columns]
         solos = [solo_block(drawn, n, texture) for n in names if n in solo_forms]
         blocks = [block for block in solos if block is not None]
         far = [name for name in names if name in distance_items]
         together = [name for name in names if name in AGREEMENT]
+        repeats = None if again is None else repeats_of(again, self.table, drawn)
         for crowd in drawn.crowds:
             blocks += [distance_block(drawn, self.outputs, far, crowd)] if far else []
-            blocks += agreement_blocks(drawn, crowd, together, self._stimuli(cell)) if together else []
+            blocks += agreement_blocks(drawn, crowd, together, repeats, refusing=refusing) if together else []
         if far and self.held:
             blocks.append(gold_block(drawn, self.outputs, self.gold, far))
         if _ENTROPY in names:
@@ -240,9 +256,6 @@ class _Job:
             blocks += reliability_blocks(drawn, self.outputs, self.gold, gamma=gamma, lam=lam)
             rows = sweep_rows(drawn, self.outputs, self.gold, lam=lam)
         return joined(blocks) if blocks else empty(cell.group, self.options.resamples), rows
-
-    def _stimuli(self, cell: Cell) -> NDArray[np.object_]:
-        return self.table.columns["key"].gather(cell.columns).to_numpy()
 
     def _entropies(self, drawn: Draw) -> list[Block]:
         """Mean entropy of each observer's label distributions, for those that give probabilities."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosight.errors import InvalidInput
-from cosight.scoring.blocks import Block, Key, joined
+from cosight.statistics.blocks import Block, Key, joined
 
 __all__ = ["SPREAD", "ObserverName", "observer_name", "with_seed_means"]
 

@@ -9,8 +9,8 @@ from cosight.measures import solo_forms
 from cosight.measures.answers import Answers, CodeArray
 from cosight.measures.bias import shape_choices
 from cosight.measures.sums import Weights
-from cosight.scoring.blocks import Block, Key
-from cosight.scoring.crowd import Draw, few
+from cosight.statistics.blocks import Block, Key
+from cosight.statistics.crowd import Draw, few
 
 __all__ = ["solo_block"]
 

@@ -18,14 +18,14 @@ from cosight.measures.correlation import pearson_correlation, rank_correlation, 
 from cosight.measures.facts import Direction
 from cosight.measures.sums import Weights
 from cosight.scoring.abstaining import RELIABILITY, reliability_blocks, sweep_rows
-from cosight.scoring.blocks import Block, Key, empty, joined, mean_over_groups, rows_of
-from cosight.scoring.crowd import Draw, draw
 from cosight.scoring.derived import CORRELATION, RANK
 from cosight.scoring.gold import CATEGORY, Gold, category_cells
 from cosight.scoring.gold_distances import gold_block
 from cosight.scoring.outputs import Outputs
-from cosight.scoring.rows import Row, Scores, group_text, number
 from cosight.scoring.seeds import SPREAD, ObserverName, observer_name, with_seed_means
+from cosight.statistics.blocks import Block, Key, empty, joined, mean_over_groups, rows_of
+from cosight.statistics.crowd import Draw, draw
+from cosight.statistics.rows import Row, Scores, group_text, number
 from cosight.trials.join import Cell, Table
 
 __all__ = [

@@ -21,8 +21,9 @@ from cosight.errors import InvalidInput
 from cosight.stimuli.images import FileFormat
 from cosight.stimuli.recipes import Recipe, Unit
 from cosight.stimuli.record import JOBS, Journal, Record, begun, journal_of, settings_begun
-from cosight.stimuli.sets import MANIFEST, StimulusSet, read_set, versions
+from cosight.stimuli.sets import StimulusSet, read_set, versions
 from cosight.stimuli.workers import OnError, Task, results
+from cosight.trials.manifest import MANIFEST
 
 __all__ = ["Made", "check_output", "make_set"]
 

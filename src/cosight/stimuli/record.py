@@ -14,8 +14,9 @@ import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.recipes import Job, Unit
-from cosight.stimuli.sets import MANIFEST, as_frame, read_set, write_manifest
+from cosight.stimuli.sets import read_set
 from cosight.trials.files import DRAFT, new_file
+from cosight.trials.manifest import MANIFEST, manifest_frame, write_manifest
 
 try:
     import fcntl
@@ -131,7 +132,7 @@ class Record:
             pl.DataFrame(columns, schema=_JOB_SCHEMA).write_parquet(draft, compression="zstd")
         rows = [self.rows[job] for job in jobs if job in self.rows]
         every = [json.loads(text) for text in sorted(set(made_with))]
-        write_manifest(out, as_frame(rows), {"settings": settings, "versions": every})
+        write_manifest(out, manifest_frame(rows), {"settings": settings, "versions": every})
         for path in [*out.glob(f".*{DRAFT}"), *(out / "images").rglob(f".*{DRAFT}")]:  # a process was killed writing it
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 

@@ -11,7 +11,6 @@ Layouts without a manifest, told apart by what is in them:
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -28,17 +27,14 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import ENDINGS, Bytes, checked, digest, read_image
 from cosight.stimuli.prepare import Preparation
-from cosight.trials.files import new_file
+from cosight.trials.manifest import MANIFEST, manifest_frame, read_manifest
 from cosight.trials.model_vs_human import image_name
 
 __all__ = [
-    "MANIFEST",
     "MISSING",
-    "SCHEMA",
     "SourceImage",
     "StimulusSet",
     "Verification",
-    "as_frame",
     "file_stamp",
     "image_files",
     "read_set",
@@ -46,31 +42,9 @@ __all__ = [
     "source_image",
     "verify",
     "versions",
-    "write_manifest",
 ]
 
-MANIFEST = "stimuli.parquet"
 MISSING = "missing"  # the stamp of a file that is not there
-SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
-    "stimulus": pl.String,
-    "file": pl.String,
-    "image": pl.String,
-    "experiment": pl.String,
-    "truth": pl.String,
-    "original": pl.String,
-    "condition": pl.String,
-    "level": pl.Int64,
-    "category": pl.Int64,
-    "group": pl.String,
-    "split": pl.String,
-    "gold": pl.List(pl.Float64),
-    "gold_counts": pl.List(pl.Int64),
-    "kind": pl.String,
-    "parameters": pl.String,
-    "seed": pl.Int64,
-    "parent": pl.String,
-}
-_FACTS = "cosight.stimuli"  # the key of our JSON in the Parquet file's metadata
 _MODEL_VS_HUMAN = re.compile(r"^\d+_[^_]+_[^_]+_(?P<condition>[^_]+)_(?P<truth>[a-z]+)_\d+_.+$")
 _LEVEL_FOLDER = re.compile(r"^intensity_level_(\d+)$")
 
@@ -158,11 +132,11 @@ def read_set(path: str | Path) -> StimulusSet:
     if not root.is_dir():
         raise InvalidInput(f"a stimulus set is a folder, got {root}; give the folder that holds {MANIFEST} or images")
     if (root / MANIFEST).exists():
-        return _read_manifest(root)
+        return _read_stored(root)
     files = image_files(root)
     if not files:
         raise InvalidInput(f"a stimulus set holds images ({', '.join(ENDINGS)}), found none in {root}")
-    frame = as_frame(_placed(root, PurePosixPath(file)) for file in files)
+    frame = manifest_frame(_placed(root, PurePosixPath(file)) for file in files)
     presented = pl.Series([bool(_MODEL_VS_HUMAN.match(PurePosixPath(file).stem)) for file in files], dtype=pl.Boolean)
     name = pl.when(presented).then(image_name(pl.col("image"))).otherwise(pl.col("image"))
     return StimulusSet(root, frame.with_columns(name.alias("image")))
@@ -189,11 +163,6 @@ def image_files(root: Path) -> list[str]:
     return sorted(found)
 
 
-def as_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Rows as a manifest: every column, absent values null."""
-    return pl.DataFrame([{name: row.get(name) for name in SCHEMA} for row in rows], schema=SCHEMA)
-
-
 def _placed(root: Path, file: PurePosixPath) -> dict[str, Any]:
     """What a file's place and name say about it."""
     row: dict[str, Any] = {"file": str(file), "image": file.name}
@@ -209,30 +178,16 @@ def _placed(root: Path, file: PurePosixPath) -> dict[str, Any]:
     return row | {"original": row.get("truth")}
 
 
-def _read_manifest(root: Path) -> StimulusSet:
+def _read_stored(root: Path) -> StimulusSet:
+    frame, facts = read_manifest(root)
     path = root / MANIFEST
-    try:
-        frame = pl.read_parquet(path, glob=False)
-        facts = json.loads(pl.read_parquet_metadata(path).get(_FACTS, "{}"))
-    except (pl.exceptions.PolarsError, json.JSONDecodeError) as error:
-        raise InvalidInput(
-            f"{path} is not a manifest that can be read: {error}; remove {root} and make it again"
-        ) from error
     for name in ("stimulus", "file"):
-        if name not in frame.columns or frame[name].null_count():
+        if frame[name].has_nulls():
             raise InvalidInput(f"a manifest names each stimulus and its file, {path} lacks {name}; make the set again")
     outside = [f for f in frame["file"] if PurePosixPath(f).is_absolute() or ".." in PurePosixPath(f).parts]
     if outside:
         raise InvalidInput(f"a manifest's files lie inside the set, {path} names {outside[0]}")
-    full = pl.concat([frame, pl.DataFrame(schema=SCHEMA)], how="diagonal_relaxed")
-    return StimulusSet(root, full, facts)
-
-
-def write_manifest(root: Path, frame: pl.DataFrame, facts: Mapping[str, Any]) -> None:
-    """Write `stimuli.parquet`, whole or not at all."""
-    with new_file(root / MANIFEST, durable=True) as draft:
-        text = json.dumps(facts, sort_keys=True, ensure_ascii=False)
-        frame.write_parquet(draft, compression="zstd", metadata={_FACTS: text})
+    return StimulusSet(root, frame, facts)
 
 
 def versions(packages: Iterable[str] = ()) -> dict[str, str]:

@@ -1,15 +1,19 @@
-"""Bring observers together: which trials are about the same stimulus, and everyone's answers to it.
+"""The join: which trials are about the same stimulus, and everyone's answers to it.
 
-Trials join on the stimulus' digest; where it is unknown, on (experiment, condition, image), never on the name alone:
-the same `airplane1.png` exists in several experiments. Presentations of one stimulus to one observer are numbered in
-order of session and trial and join by that number; a model that answered once answers for every presentation.
+Two trials are about the same stimulus when their digests agree or, where either has none, when experiment, condition
+and image agree; never when only the name does: the same `airplane1.png` exists in several experiments. A missing
+condition stands for the only condition of its experiment; beside a stimulus manifest, for the only condition in which
+the manifest has an image of that name in that experiment.
+
+Showings of one stimulus to one observer are numbered in order of repetition, session and trial, and join by that
+number; a model that answered once answers for every showing.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -17,8 +21,9 @@ from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, CodeArray, check_classes
+from cosight.trials.choices import code_answers
 from cosight.trials.spaces import ABSTAIN, LabelSpace
-from cosight.trials.table import KINDS, PEOPLE, Trials
+from cosight.trials.table import KINDS, PEOPLE, SCHEMA, Trials, of_roles, parse_roles, role_notices
 
 __all__ = [
     "GROUPS",
@@ -28,12 +33,17 @@ __all__ = [
     "canonical_condition",
     "canonical_experiment",
     "cells",
+    "manifest_rows",
+    "matches",
     "natural",
     "people_first",
+    "with_manifest",
 ]
 
 GROUPS = ("experiment", "condition", "level", "truth")  # the columns one may group by
 
+_ABOUT = ("stimulus", "image", "experiment", "condition", "truth")  # what a trial and a manifest both say
+_PLACE = ("experiment", "spelled")
 _ALIASES = {"edges": "edge", "silhouettes": "silhouette", "filled-silhouettes": "silhouette"}
 
 
@@ -44,7 +54,7 @@ class Table:
     answers: Answers  # (observers, columns)
     observers: tuple[str, ...]
     kinds: tuple[str, ...]
-    columns: pl.DataFrame  # one row a column: stimulus, presentation, experiment, condition, level, truth, image
+    columns: pl.DataFrame  # one row per column: key, presentation, stimulus, experiment, condition, level, truth, image
     rows: NDArray[np.int32]  # (observers, columns): the row of the trial table, -1 where there is none
     labels: tuple[str, ...]  # what the codes stand for
     notices: tuple[str, ...]
@@ -86,21 +96,34 @@ def canonical_condition(column: pl.Expr) -> pl.Expr:
     )
 
 
-def align(trials: Trials, *, gamma: float = 0.5) -> Table:
-    """Everyone's answers to every stimulus.
+def align(trials: Trials, *, gamma: float = 0.5, roles: Sequence[str] = ("test",)) -> Table:
+    """Bring everyone's answers to every stimulus into one table.
 
-    Where the label space has `abstain`, an observer whose abstention exceeds `gamma` has answered `abstain`.
-    Identical trials found twice are dropped and reported; two different answers to one trial are an error.
+    Args:
+        trials: Trials of any observers.
+        gamma: Where the label space has `abstain`, an observer whose abstention exceeds this has answered `abstain`.
+        roles: Only trials of these roles are used, and only first showings unless `repeat` is among them. What is left
+            out is reported.
+
+    Returns:
+        One row per observer and one column per stimulus and showing.
+
+    Raises:
+        InvalidInput: Two different answers to one trial, two truths of one stimulus, or no trial of these roles.
+            Identical trials found twice are dropped and reported.
     """
     if not 0 <= gamma <= 1:
         raise InvalidInput(f"--gamma must be 0 to 1, got {gamma}; an observer refuses where its abstention is above it")
-    notices = list(trials.notices)
-    frame = _keyed(trials.frame, notices)
+    notices = [*trials.notices, *role_notices(trials.frame, roles)]
+    frame, space = trials.frame.with_row_index("row").filter(of_roles(roles)), trials.space
+    if space is None:
+        frame, space = code_answers(frame)
+    frame = _keyed(frame, notices)
     frame = _without_duplicates(frame, notices)
-    frame = _numbered(frame)
-    labels = _labels(frame, trials.space)
+    frame = _numbered(frame, notices, first_only="repeat" not in parse_roles(roles))
+    labels = _labels(frame, space)
     columns = _columns(frame)
-    order = sorted(trials.observers.select("kind", "observer").rows(), key=people_first)
+    order = sorted(frame.select("kind", "observer").unique().rows(), key=people_first)
     names = [name for _, name in order]
     if len(set(names)) < len(names):
         twice = max(names, key=names.count)
@@ -152,28 +175,47 @@ def natural(text: str) -> list[tuple[int, float, str]]:
 
 def _keyed(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
     """Add `key`, the same for trials about the same stimulus, and canonical experiment and condition."""
-    frame = frame.with_row_index("row").with_columns(
-        experiment=canonical_experiment(pl.col("experiment")), told=canonical_condition(pl.col("condition"))
-    )
-    conditions = frame.group_by("experiment").agg(pl.col("told").drop_nulls().unique())
-    only = conditions.filter(pl.col("told").list.len() == 1).with_columns(only=pl.col("told").list.first())
-    several = conditions.filter(pl.col("told").list.len() > 1)["experiment"].to_list()
-    by_name = frame.filter(pl.col("stimulus").is_null() & pl.col("told").is_null())
-    lost = by_name.filter(pl.col("experiment").is_in(several)).height
-    if lost:
-        notices.append(f"{lost} trials have no condition in an experiment with several: they join only each other")
-    frame = frame.join(only.select("experiment", "only"), on="experiment", how="left", maintain_order="left")
-    frame = frame.with_columns(told=pl.coalesce("told", "only", pl.lit(""))).drop("only")
-    frame = frame.with_columns(name=pl.concat_str("experiment", "told", "image", separator="\x1f"))
+    frame = _spelled(frame)
+    frame = _with_only_conditions(frame, frame)
+    lost = frame.filter(pl.col("stimulus").is_null() & pl.col("spelled").is_null())
+    lost = lost.filter(pl.col("experiment").is_in(_several_conditions(frame)))
+    if lost.height:
+        notices.append(
+            f"{lost.height} trials have no condition in an experiment with several: they join only each other"
+        )
+    frame = frame.with_columns(pl.col("spelled").fill_null(""))
+    frame = frame.with_columns(name=pl.concat_str("experiment", "spelled", "image", separator="\x1f"))
     return _with_keys(_with_digests(frame))
+
+
+def _spelled(frame: pl.DataFrame) -> pl.DataFrame:
+    """Canonical `experiment`, and the canonical condition as `spelled`."""
+    return frame.with_columns(
+        experiment=canonical_experiment(pl.col("experiment")), spelled=canonical_condition(pl.col("condition"))
+    )
+
+
+def _with_only_conditions(
+    frame: pl.DataFrame, known: pl.DataFrame, keys: Sequence[str] = ("experiment",)
+) -> pl.DataFrame:
+    """Fill missing conditions with the only one that `known` has for these keys."""
+    conditions = known.group_by(keys).agg(only=pl.col("spelled").drop_nulls().unique())
+    only = conditions.filter(pl.col("only").list.len() == 1).with_columns(pl.col("only").list.first())
+    frame = frame.join(only, on=list(keys), how="left", maintain_order="left")
+    return frame.with_columns(spelled=pl.coalesce("spelled", "only")).drop("only")
+
+
+def _several_conditions(frame: pl.DataFrame) -> list[str]:
+    counts = frame.group_by("experiment").agg(pl.col("spelled").drop_nulls().n_unique())
+    return counts.filter(pl.col("spelled") > 1)["experiment"].to_list()
 
 
 def _with_keys(frame: pl.DataFrame) -> pl.DataFrame:
     """The digest, else the name; a picture that someone met in several experiments or conditions has a key in each."""
     met = frame.filter(pl.col("stimulus").is_not_null()).group_by("stimulus", "observer")
-    places = met.agg(places=pl.struct("experiment", "told").n_unique())
+    places = met.agg(places=pl.struct(_PLACE).n_unique())
     apart = places.filter(pl.col("places") > 1)["stimulus"].unique().to_list()
-    there = pl.concat_str("stimulus", "experiment", "told", separator="\x1f")
+    there = pl.concat_str("stimulus", *_PLACE, separator="\x1f")
     plain = pl.coalesce("stimulus", "name")
     return frame.with_columns(key=pl.when(pl.col("stimulus").is_in(apart)).then(there).otherwise(plain))
 
@@ -214,11 +256,18 @@ def _without_duplicates(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame
     return kept
 
 
-def _numbered(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add `presentation`: 0 for an observer's first trial with a stimulus, then 1, ..."""
+def _numbered(frame: pl.DataFrame, notices: list[str], *, first_only: bool) -> pl.DataFrame:
+    """Add `presentation`: 0 for an observer's first trial with a stimulus, then 1, ...; perhaps the first only."""
     if not frame.select(pl.struct("observer", "key").is_duplicated().any()).item():
         return frame.with_columns(presentation=pl.lit(0, dtype=pl.Int64))
-    order = frame.sort(pl.col("session").cast(pl.Float64, strict=False), "session", "trial", "row", nulls_last=True)
+    session = pl.col("session").cast(pl.Float64, strict=False)
+    order = frame.sort("repetition", session, "session", "trial", "row", nulls_last=True)
+    if first_only:  # a set may hold one picture under two names: those are two stimuli, each shown once
+        first = order.unique(["observer", "key", "image"], keep="first", maintain_order=True)
+        later = order.height - first.height
+        if later:
+            notices.append(f"{later} later showings of a stimulus are left out; --role test,repeat includes them")
+        order = first
     order = order.with_columns(presentation=pl.int_range(pl.len()).over("observer", "key"))
     order = order.sort("row")
     often = pl.col("presentation").max().over("key") + 1
@@ -251,19 +300,20 @@ def _columns(frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("level").min(),
         pl.col("truth").drop_nulls().unique().sort(),
         pl.col("image").min(),
-        _first_word("told"),
+        pl.col("stimulus").min(),
+        _first_word("spelled"),
     )
     torn = about.filter(pl.col("truth").list.len() > 1)
     if torn.height:
         first = torn.row(0, named=True)
         truths = " and ".join(first["truth"])
         raise InvalidInput(f"a stimulus has one truth, got {truths} for {first['key'].replace(chr(31), ' / ')}")
-    spelled = about.group_by("experiment", "told", maintain_order=True).agg(word=pl.col("condition").min())
-    about = about.join(spelled, on=["experiment", "told"], how="left", maintain_order="left")
+    words = about.group_by(_PLACE, maintain_order=True).agg(word=pl.col("condition").min())
+    about = about.join(words, on=list(_PLACE), how="left", maintain_order="left")
     return (
         about.with_columns(truth=pl.col("truth").list.first(), condition="word")
         .sort("key", "presentation")
-        .drop("told", "word")
+        .drop("spelled", "word")
     )
 
 
@@ -302,3 +352,58 @@ def _fill(
     )
     answers = Answers(response, truth, len(labels))
     return Table(answers, tuple(names), tuple(kinds), columns, rows, labels, ())
+
+
+# ---- trials beside a stimulus manifest
+
+
+def matches(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame:
+    """Pair the rows of a manifest with the trials about them.
+
+    Args:
+        manifest: A whole stimulus set: its conditions decide what a missing condition stands for.
+        trials: Trials, or anything with the columns stimulus, image, experiment, condition and truth.
+
+    Returns:
+        One row per pair: `row` and `trial_row` are row numbers; `near` is 2 where experiment, condition and image
+        agree, 1 where only the first two do, else 0; what both say of the stimulus, the trial's columns with the suffix
+        _right.
+    """
+    mine, theirs = (_spelled(frame.select(pl.col(n).cast(SCHEMA[n]) for n in _ABOUT)) for frame in (manifest, trials))
+    together = pl.concat([mine, theirs])
+    theirs = _with_only_conditions(_with_only_conditions(theirs, together), mine, ("experiment", "image"))
+    mine, theirs = (
+        frame.with_columns(pl.col("spelled").fill_null("")).with_row_index(name)
+        for frame, name in ((_with_only_conditions(mine, together), "row"), (theirs, "trial_row"))
+    )
+    no_digest = pl.col("stimulus").is_null()
+    parts = [mine.join(theirs, on="stimulus", coalesce=False)]  # nulls are never equal
+    for left, right in ((mine.filter(no_digest), theirs), (mine.filter(~no_digest), theirs.filter(no_digest))):
+        parts.append(left.join(right, on=[*_PLACE, "image"], coalesce=False))
+    here = pl.all_horizontal(pl.col(name) == pl.col(f"{name}_right") for name in _PLACE)
+    named = here & (pl.col("image") == pl.col("image_right")).fill_null(False)
+    return pl.concat(parts).with_columns(near=here.cast(pl.Int8) + named.cast(pl.Int8))
+
+
+def manifest_rows(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.Series:
+    """The row number of each trial's stimulus in a manifest; null where none or several fit equally well."""
+    pairs = matches(manifest, trials)
+    pairs = pairs.filter(pl.col("near") == pl.col("near").max().over("trial_row")).filter(
+        pl.len().over("trial_row") == 1
+    )
+    numbered = trials.select(trial_row=pl.int_range(pl.len(), dtype=pl.UInt32))
+    return numbered.join(pairs.select("trial_row", "row"), on="trial_row", how="left", maintain_order="left")["row"]
+
+
+def with_manifest(trials: Trials, manifest: pl.DataFrame) -> Trials:
+    """Add what a manifest knows: the digest of trials that have only a name, and missing truths, conditions and levels.
+
+    A trial that fits several stimuli of the manifest equally well stays as it is.
+    """
+    facts = ("stimulus", "truth", "condition", "level")
+    known = manifest.with_row_index("row").select("row", *(pl.col(name).alias(f"{name}_known") for name in facts))
+    rows = trials.frame.with_columns(manifest_rows(manifest, trials.frame))
+    frame = rows.join(known, on="row", how="left", maintain_order="left")
+    frame = frame.with_columns(pl.coalesce(name, f"{name}_known").alias(name) for name in facts)
+    filled = replace(trials, frame=frame.select(trials.frame.columns))
+    return filled if trials.space is None else filled.with_space(trials.space)

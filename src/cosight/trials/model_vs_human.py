@@ -220,6 +220,6 @@ formats.add(
         _read,
         _write,
         "",
-        frozenset(SCHEMA) - {"stimulus", "level", "probabilities", "abstention"},
+        frozenset(SCHEMA) - {"stimulus", "level", "probabilities", "abstention", "role", "repetition", "block"},
     ),
 )

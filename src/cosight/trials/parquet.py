@@ -22,7 +22,7 @@ from cosight.trials.table import OBSERVERS, SCHEMA, Trials, concat, make
 
 __all__ = ["OBSERVERS_FILE", "read_sources", "read_space", "write_observers", "write_table"]
 
-_VERSION = 1  # of the trial table; grows when an old reader would misread a new file
+_VERSION = 2  # of the trial table; grows when an old reader would misread a new file
 OBSERVERS_FILE = "observers.parquet"
 
 

@@ -3,7 +3,8 @@
 Our own folders hold every column of a trial and its place in the table (`row`); label space, sources and observers
 travel in the description under `cosight:` keys, so that reading gives the same table back. In other people's folders
 columns are known by their names (`_NAMES`), or by the keywords of the file name where there is no such column; rt is
-taken only where the description says `"unitText": "seconds"`, `level` and `trial` where all cells are whole numbers.
+taken only where the description says `"unitText": "seconds"`, `level`, `block` and `trial` where all cells are whole
+numbers.
 Observers without a kind in their name ("model:...") are people. Everything else is kept in `extra`, as it was written.
 """
 
@@ -22,7 +23,7 @@ from cosight.errors import InvalidInput
 from cosight.trials.files import new_folder
 from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import ABSTAIN, LabelSpace, space_of
-from cosight.trials.table import KINDS, OBSERVERS, SCHEMA, Trials, concat, make
+from cosight.trials.table import KINDS, OBSERVERS, ROLES, SCHEMA, Trials, concat, make
 
 __all__: list[str] = []
 
@@ -42,11 +43,15 @@ _MEANING = {
     "probabilities": "JSON list of probabilities over the classes, in the order of cosight:labelSpace",
     "abstention": "readiness to refuse an answer, from 0 to 1 (refuses)",
     "rt": "response time",
+    "role": f"what the trial is for: {', '.join(ROLES)}",
+    "repetition": "how often the observer had been shown the stimulus before",
     "session": "session of the observer",
+    "block": "block of the session",
     "trial": "number of the trial within the session",
     "extra": "JSON object: what the source had besides",
     "row": "place of the trial in the whole table, from 1",  # last and never empty: a line cut short is noticed
 }
+_ADDED = ("role", "repetition", "block")  # folders written before these columns existed lack them
 _NAMES = {  # other people's names of our columns, the likelier first; compared in lower case, "-", "." and " " as "_"
     "observer": ("observer", "subject", "subject_id", "subj", "participant", "participant_id"),
     "image": ("image", "image_name", "imagename", "stimulus", "stimulus_name", "stimulus_id"),
@@ -57,6 +62,7 @@ _NAMES = {  # other people's names of our columns, the likelier first; compared 
     "level": ("level",),
     "rt": ("rt", "response_time", "reaction_time"),
     "session": ("session", "session_id"),
+    "block": ("block", "block_number", "block_index"),
     "trial": ("trial", "trial_number", "trial_index"),
 }
 _ESSENTIAL = ("observer", "image", "response")
@@ -114,9 +120,12 @@ def _table(path: Path) -> pl.DataFrame:
 def _own(path: Path, about: dict[str, Any], tables: dict[Path, pl.DataFrame]) -> Trials:
     for file, table in tables.items():
         for name in _MEANING:
-            if name not in table.columns:
+            if name not in table.columns and name not in _ADDED:
                 raise InvalidInput(f"{file}: a table written by cosight has the column {name!r}, got {table.columns}")
-    raw = pl.concat([table.select(list(_MEANING)) for table in tables.values()])
+    empty = pl.DataFrame(schema=dict.fromkeys(_MEANING, pl.String))
+    raw = pl.concat(
+        [empty, *(table.select(set(_MEANING) & set(table.columns)) for table in tables.values())], how="diagonal"
+    )
     locate = _locator(tables)
     if raw["row"].has_nulls():
         place = locate(int(raw["row"].is_null().arg_max() or 0))
@@ -222,7 +231,7 @@ def _understood(field: str, column: pl.Series, seconds: frozenset[str]) -> bool:
     if field == "rt":
         return column.name in seconds
     whole = _present(column).cast(pl.Int64, strict=False).null_count() == _present(column).null_count()
-    return whole or field not in ("level", "trial")
+    return whole or field not in ("level", "block", "trial")
 
 
 def _columns(names: Iterable[str]) -> dict[str, str]:

@@ -11,9 +11,9 @@ from cosight.errors import InvalidInput
 from cosight.trials import leaderboard, model_vs_human, parquet, psych_ds  # noqa: F401  they register their formats
 from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import LabelSpace, label_space
-from cosight.trials.table import Trials, concat
+from cosight.trials.table import Trials, concat, select_roles
 
-__all__ = ["read", "write"]
+__all__ = ["output_format", "read", "write"]
 
 _HEAD = 1 << 16
 _DESCRIPTION = "dataset_description.json"  # a Psych-DS folder is read as a whole
@@ -34,12 +34,27 @@ def read(*sources: str | Path | Trials, labels: str | LabelSpace | None = None) 
     return concat(tables if space is None else [table.with_space(space) for table in tables])
 
 
-def write(trials: Trials, path: str | Path, *, to: str | None = None) -> Format:
-    """Write trials in the format called `to`, or the one the path's ending stands for (a folder: model-vs-human)."""
-    target = Path(path)
-    chosen = formats[to] if to else _by_suffix(target)
-    chosen.write(trials, target)
-    return chosen
+def write(trials: Trials, path: str | Path, *, to: str | None = None) -> Trials:
+    """Write trials to a file or folder.
+
+    Args:
+        trials: What to write.
+        path: The file or folder.
+        to: Name of the format; by default the one that the path's ending stands for (a folder: model-vs-human).
+
+    Returns:
+        The trials that were written. A format without roles gets first showings of test stimuli only, because its
+        readers take every trial for one; a notice counts the others.
+    """
+    chosen = output_format(path, to)
+    written = trials if "role" in chosen.keeps or not len(trials) else select_roles(trials)
+    chosen.write(written, Path(path))
+    return written
+
+
+def output_format(path: str | Path, to: str | None = None) -> Format:
+    """The format that `write` uses."""
+    return formats[to] if to else _by_suffix(Path(path))
 
 
 def _by_suffix(path: Path) -> Format:

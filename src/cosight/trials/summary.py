@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from cosight.trials.join import align, natural, people_first
-from cosight.trials.table import Trials
+from cosight.trials.table import Trials, select_roles
 
 __all__ = ["Summary", "summarise"]
 
@@ -32,13 +33,19 @@ class Summary:
         }
 
 
-def summarise(trials: Trials) -> Summary:
-    """Counts by observer, and by experiment and condition; accuracy where the truth is known."""
-    frame = trials.frame.with_columns(right=(pl.col("response") == pl.col("truth")).fill_null(False))
-    if trials.frame["truth"].null_count() == len(trials):
-        notices = (*trials.notices, "no trial has a truth: accuracy is unknown")
+def summarise(trials: Trials, *, roles: Sequence[str] = ("test",)) -> Summary:
+    """Count trials by observer, and by experiment and condition; accuracy where the truth is known.
+
+    Args:
+        trials: Any trials.
+        roles: Only trials of these roles are counted, and only first showings unless `repeat` is among them.
+    """
+    chosen = select_roles(trials, roles)
+    frame = chosen.frame.with_columns(right=(pl.col("response") == pl.col("truth")).fill_null(False))
+    if frame["truth"].null_count() == frame.height:
+        notices = (*chosen.notices, "no trial has a truth: accuracy is unknown")
     else:
-        notices = align(trials).notices
+        notices = align(trials, roles=roles).notices
     numbers = [
         pl.len().alias("trials"),
         pl.struct("experiment", "condition", pl.coalesce("image", "stimulus")).n_unique().alias("stimuli"),
@@ -60,5 +67,5 @@ def summarise(trials: Trials) -> Summary:
     conditions.sort(key=lambda row: (row["experiment"] or "", natural(row["condition"] or "")))
     counts = frame["experiment"].n_unique()
     space = trials.space.name if trials.space else "not declared"
-    headline = f"{len(trials)} trials, {by_observer.height} observers, {counts} experiments; label space {space}"
+    headline = f"{frame.height} trials, {by_observer.height} observers, {counts} experiments; label space {space}"
     return Summary(headline, by_observer, pl.DataFrame(conditions, schema=by_condition.schema), notices)

@@ -12,11 +12,29 @@ import polars as pl
 from cosight.errors import InvalidInput, UnknownName
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 
-__all__ = ["KINDS", "PEOPLE", "SCHEMA", "Kind", "Trials", "concat", "lost_columns", "make", "observers_of"]
+__all__ = [
+    "KINDS",
+    "PEOPLE",
+    "ROLES",
+    "SCHEMA",
+    "Kind",
+    "Role",
+    "Trials",
+    "concat",
+    "lost_columns",
+    "make",
+    "observers_of",
+    "of_roles",
+    "parse_roles",
+    "role_notices",
+    "select_roles",
+]
 
 Kind = Literal["human", "model", "vlm", "judge", "simulated"]
 KINDS: tuple[str, ...] = get_args(Kind)
 PEOPLE = ("human", "simulated")  # who counts as a person when pairs are formed
+Role = Literal["test", "repeat", "distractor", "gold", "check", "warmup"]
+ROLES: tuple[str, ...] = get_args(Role)
 
 SCHEMA: dict[str, pl.DataType] = {
     "observer": pl.String(),  # "human:s01", "timm:resnet50.a1_in1k"
@@ -31,7 +49,10 @@ SCHEMA: dict[str, pl.DataType] = {
     "probabilities": pl.List(pl.Float32()),  # over the classes without abstain
     "abstention": pl.Float64(),  # in [0, 1]; 1 refuses
     "rt": pl.Float64(),  # seconds
+    "role": pl.String(),  # what the trial is for; never null
+    "repetition": pl.Int64(),  # 0 for the first showing of the stimulus to this observer; null where not recorded
     "session": pl.String(),
+    "block": pl.Int64(),
     "trial": pl.Int64(),
     "extra": pl.String(),  # JSON: what the source had besides
 }
@@ -67,8 +88,13 @@ class Trials:
         if observer not in names:
             near = get_close_matches(observer, names, n=3) or names[:3]
             raise UnknownName(f"no observer is called {observer!r}; did you mean {' or '.join(near)}?")
-        mine = pl.col("observer") == observer
-        return replace(self, frame=self.frame.filter(mine), observers=self.observers.filter(mine))
+        return self.keep(pl.col("observer") == observer)
+
+    def keep(self, rows: pl.Expr | pl.Series, *notices: str) -> Trials:
+        """Return the trials of these rows and the observers who have some; `notices` are added."""
+        frame = self.frame.filter(rows)
+        known = self.observers.join(frame, on="observer", how="semi", maintain_order="left")
+        return replace(self, frame=frame, observers=known, notices=(*self.notices, *notices))
 
     def with_space(self, space: LabelSpace) -> Trials:
         """The same trials, checked against another label space."""
@@ -145,7 +171,23 @@ def _typed(frame: pl.DataFrame, source: str) -> pl.DataFrame:
             columns.append(frame[name].cast(kind).alias(name))
         except pl.exceptions.PolarsError as error:
             raise InvalidInput(f"{source}: column {name!r} must hold {kind}, got {frame[name].dtype}") from error
-    return frame.select(columns)
+    return _with_roles(frame.select(columns))
+
+
+def _with_roles(frame: pl.DataFrame) -> pl.DataFrame:
+    """Fill in missing roles: from `extra`, where studies kept role and block before they had columns, else `test`."""
+    if not frame["role"].has_nulls():
+        return frame
+    if frame["extra"].str.contains('"role"', literal=True).any():
+        role = pl.col("extra").str.json_path_match("$.role")
+        block = pl.col("extra").str.json_path_match("$.block").cast(pl.Int64, strict=False)
+        frame = frame.with_columns(
+            role=pl.coalesce("role", pl.when(role.is_in(ROLES)).then(role)),
+            block=pl.coalesce("block", pl.when(role.is_in(ROLES)).then(block)),
+        )
+        again = pl.when(pl.col("role") == "repeat").then(1)
+        frame = frame.with_columns(repetition=pl.coalesce("repetition", again).cast(pl.Int64))
+    return frame.with_columns(pl.col("role").fill_null("test"))
 
 
 def _checked(frame: pl.DataFrame, space: LabelSpace | None, locate: Callable[[int], str]) -> pl.DataFrame:
@@ -162,6 +204,8 @@ def _checked(frame: pl.DataFrame, space: LabelSpace | None, locate: Callable[[in
             "a simulated observer is called simulated:NAME",
         ),
         ("kind", ~pl.col("kind").is_in(KINDS).fill_null(False), f"kind is one of {', '.join(KINDS)}"),
+        ("role", ~pl.col("role").is_in(ROLES).fill_null(False), f"role is one of {', '.join(ROLES)}"),
+        ("repetition", pl.col("repetition") < 0, "repetition is 0 or more"),
         ("image", pl.col("image").is_null() & pl.col("stimulus").is_null(), "a trial names its image or its stimulus"),
         ("abstention", ~pl.col("abstention").is_between(0, 1), "abstention lies in [0, 1]"),
         ("rt", ~pl.col("rt").is_finite(), "rt is a number of seconds or missing"),
@@ -199,4 +243,48 @@ def _complaint(frame: pl.DataFrame, locate: Callable[[int], str], column: str, r
 
 def lost_columns(trials: Trials, kept: frozenset[str]) -> list[str]:
     """Columns that hold something and that a format with `kept` columns leaves behind."""
-    return [name for name in SCHEMA if name not in kept and trials.frame[name].null_count() < len(trials)]
+    assumed: dict[str, Any] = {"role": "test", "repetition": 0}  # by whoever reads such a file
+    held = {name: trials.frame[name].drop_nulls() for name in SCHEMA if name not in kept}
+    plain = {name for name, value in assumed.items() if name in held and (held[name] == value).all()}
+    return [name for name, values in held.items() if len(values) and name not in plain]
+
+
+def parse_roles(roles: Sequence[str]) -> tuple[str, ...]:
+    """Check role names; `all` stands for every role.
+
+    >>> parse_roles(["test", "repeat"])
+    ('test', 'repeat')
+    """
+    if not roles:
+        raise InvalidInput(f"name at least one role ({', '.join(ROLES)}, all), got none")
+    for name in roles:
+        if name not in (*ROLES, "all"):
+            near = get_close_matches(name, [*ROLES, "all"], n=1)
+            hint = f"did you mean {near[0]}?" if near else f"choose among {', '.join(ROLES)}, all"
+            raise UnknownName(f"no role is called {name!r}; {hint}")
+    return ROLES if "all" in roles else tuple(dict.fromkeys(roles))
+
+
+def of_roles(roles: Sequence[str]) -> pl.Expr:
+    """Select trials of some roles: first showings only, unless `repeat` is among the roles."""
+    wanted = parse_roles(roles)
+    first = pl.col("repetition").fill_null(0) == 0
+    return pl.col("role").is_in(wanted) & (pl.lit(True) if "repeat" in wanted else first)
+
+
+def select_roles(trials: Trials, roles: Sequence[str] = ("test",)) -> Trials:
+    """Keep the trials of some roles, by default first showings of test stimuli; a notice counts the others."""
+    return trials.keep(of_roles(roles), *role_notices(trials.frame, roles))
+
+
+def role_notices(frame: pl.DataFrame, roles: Sequence[str]) -> list[str]:
+    """Report how many trials `of_roles` leaves out; refuse roles that leave none."""
+    left = frame.filter(~of_roles(roles))
+    if left.height == frame.height > 0:
+        got = ", ".join(sorted(set(frame["role"]), key=ROLES.index))
+        raise InvalidInput(f"no trial has the role {' or '.join(roles)}, got {got}; choose with --role")
+    if not left.height:
+        return []
+    counts = left.group_by("role").len().sort("role").rows()
+    parts = ", ".join(f"{count} {'later showings' if name == 'test' else name}" for name, count in counts)
+    return [f"{left.height} of {frame.height} trials are left out by their role ({parts}); --role includes them"]

@@ -6,7 +6,8 @@ import pytest
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.build.checks import check_splits
-from cosight.stimuli.sets import StimulusSet, as_frame
+from cosight.stimuli.sets import StimulusSet
+from cosight.trials.manifest import manifest_frame
 
 
 def row(split, category, stimulus, gold=(0.0, 1.0), parent=None):
@@ -14,7 +15,7 @@ def row(split, category, stimulus, gold=(0.0, 1.0), parent=None):
 
 
 def stimuli(*rows, **settings):
-    return StimulusSet(Path("set"), as_frame(rows), {"settings": settings})
+    return StimulusSet(Path("set"), manifest_frame(rows), {"settings": settings})
 
 
 GOOD = (row("train", None, "a"), row("calibration", 1, "b", parent="p"), row("test", 1, "c", parent="q"))

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from cosight.errors import InvalidInput
 from cosight.stimuli.build.panel import CONFUSIONS, MIDPOINTS, Panel, simulated_trials
 from cosight.stimuli.corruptions import corruptions
-from cosight.stimuli.sets import StimulusSet, as_frame
+from cosight.stimuli.sets import StimulusSet
+from cosight.trials.manifest import manifest_frame
 
 kinds, digits = st.sampled_from(sorted(MIDPOINTS)), st.sampled_from("0123456789")
 PANEL = Panel()
@@ -92,7 +93,7 @@ def test_trials_are_simulated_and_the_panels_own():
         {"stimulus": "m", "image": "m", "category": 6, "group": "must-abstain", "kind": "letter", "truth": "abstain"},
         {"stimulus": "t", "image": "t", "kind": "clean", "truth": "5"},
     ]
-    trials = simulated_trials(StimulusSet(Path("set"), as_frame(rows)), PANEL, persons=134).frame
+    trials = simulated_trials(StimulusSet(Path("set"), manifest_frame(rows)), PANEL, persons=134).frame
     assert set(trials["kind"]) == {"simulated"}
     assert trials["observer"][0] == "simulated:person-01"
     assert set(trials["stimulus"]) == {"u", "m"}  # what is trained on is nobody's trial
@@ -110,7 +111,7 @@ def test_trials_are_simulated_and_the_panels_own():
         (lambda: PANEL.distribution("fog", 1, "x"), "got 'x'"),
         (lambda: Panel(lapse=1.5), "lapse must lie in"),
         (lambda: Panel(people=0), "a panel has people"),
-        (lambda: simulated_trials(StimulusSet(Path("set"), as_frame([])), PANEL, persons=500), "134, got 500"),
+        (lambda: simulated_trials(StimulusSet(Path("set"), manifest_frame([])), PANEL, persons=500), "134, got 500"),
     ],
 )
 def test_bad_input_is_refused(call, message):

@@ -111,7 +111,7 @@ def _files(pool: Pool, root: Path) -> dict[str, str]:
 
 def _attached(trials: Trials, root: Path) -> tuple[str, ...]:
     from cosight.humans.results.export import attach_gold
-    from cosight.stimuli.sets import MANIFEST
+    from cosight.trials.manifest import MANIFEST
 
     if not (root / MANIFEST).is_file():
         return (f"{root} has no {MANIFEST} to keep gold labels in: they are in the table only",)
@@ -154,7 +154,7 @@ def _coefficient(row: Any) -> dict[str, str]:
     value = "-" if row.value is None else f"{row.value:.3f}"
     ends = "" if row.low is None or row.high is None else f" [{row.low:.3f}, {row.high:.3f}]"
     name = row.measure.replace("_", " ")
-    return {"measure": name, "group": row.group, "value": value + ends, "n": str(row.n), "note": row.note}
+    return {"measure": name, "of": row.observer, "value": value + ends, "n": str(row.n), "note": row.note}
 
 
 def _print_disagreements(images: pl.DataFrame) -> None:

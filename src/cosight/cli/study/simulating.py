@@ -103,7 +103,7 @@ def _answering(sight: Sight, space: LabelSpace, name: str, progress: Progress | 
 
 def _write_set(sight: Sight, folder: Path) -> None:
     """All that the study can show as one set; it may come from several."""
-    from cosight.stimuli.sets import as_frame, write_manifest
+    from cosight.trials.manifest import manifest_frame, write_manifest
 
     (folder / "images").mkdir(parents=True)
     rows = []
@@ -111,7 +111,7 @@ def _write_set(sight: Sight, folder: Path) -> None:
         name = f"images/{stimulus}{file.suffix}"
         shutil.copyfile(file, folder / name)
         rows.append({"stimulus": stimulus, "file": name, "image": stimulus})
-    write_manifest(folder, as_frame(rows), {})
+    write_manifest(folder, manifest_frame(rows), {})
 
 
 def _comparing(sight: Sight, name: str) -> Observer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -22,10 +23,14 @@ __all__ = ["observer_name", "study_trials"]
 
 
 def study_trials(study: Study, pool: Pool, store: Store) -> Trials:
-    """Every answer given so far, a row each (a clustering panel: a row for each of its rows)."""
-    rows = [
-        row for found in store.read(lambda connection: _given(connection, study)) for row in _rows(study, pool, found)
-    ]
+    """Every answer given so far, one row per answer (of a clustering panel: one per row of the panel)."""
+    shown: Counter[tuple[int, str]] = Counter()  # how often each participant has been shown each stimulus
+    rows = []
+    for found in store.read(lambda connection: _given(connection, study)):
+        for row in _rows(study, pool, found):
+            seen = (found.number, row["stimulus"])
+            rows.append({**row, "repetition": max(shown[seen], int(found.role == "repeat"))})
+            shown[seen] += 1
     frame = pl.DataFrame(rows, schema=SCHEMA)
     about = {"study": study.name, "type": study.type, "digest": study.digest, "seed": study.seed}
     return make(frame, source=study.name, space=study.space, sources=[about])
@@ -66,7 +71,9 @@ def _rows(study: Study, pool: Pool, found: Any) -> Iterator[dict[str, Any]]:
             "truth": given.truth,
             "response": given.response,
             "rt": found.rt,
+            "role": found.role,
             "session": name_of(found.number),
+            "block": found.block,
             "trial": found.position + 1,
             "extra": json.dumps(_extra(found, item, given), ensure_ascii=False),
         }
@@ -75,8 +82,6 @@ def _rows(study: Study, pool: Pool, found: Any) -> Iterator[dict[str, Any]]:
 def _extra(found: Any, item: Item, given: Given) -> dict[str, Any]:
     """What a row says beside the table's columns; keys that do not apply are left out."""
     extra = {
-        "role": found.role,
-        "block": found.block,
         "form": found.form,
         "expected": given.expected,
         "clear": item.clear if item.role == "distractor" else None,

@@ -10,7 +10,7 @@ import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.humans.results.records import asked_once, groups_of
-from cosight.humans.study.trial_types import KEEP, REJECT
+from cosight.trials.choices import KEEP, REJECT
 from cosight.trials.table import Trials
 
 __all__ = ["curated_list", "is_curation"]

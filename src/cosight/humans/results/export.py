@@ -13,7 +13,6 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.humans.results.curation import curated_list
 from cosight.humans.results.gold import gold_table
-from cosight.humans.results.records import first_showings
 from cosight.stimuli.build.gold import put_gold
 from cosight.trials.files import new_file
 from cosight.trials.reading import write
@@ -34,8 +33,8 @@ __all__ = [
 ]
 
 _ONE_FILE = "parquet"
-_WITHOUT_ROLES = "model-vs-human"  # its columns do not tell a check from a question
-FORMATS = (_ONE_FILE, _WITHOUT_ROLES, "psych-ds")
+_CLASSES_ONLY = "model-vs-human"
+FORMATS = (_ONE_FILE, _CLASSES_ONLY, "psych-ds")
 
 
 def beside(out: Path, what: str) -> Path:
@@ -48,18 +47,16 @@ def beside(out: Path, what: str) -> Path:
 
 
 def write_trials(trials: Trials, out: Path, *, to: str) -> Trials:
-    """Write the trials; what was written. model-vs-human files hold first showings of what was asked about only."""
+    """Write the trials; return what was written. model-vs-human files have no roles: they hold test trials only."""
     if to not in FORMATS:
         raise InvalidInput(f"a study is exported as {', '.join(FORMATS)}, got {to!r}")
     if not out.name or (to == _ONE_FILE and out.is_dir()):
         raise InvalidInput(f"trials are written to a file or folder of their own, got {out}; name a new one")
-    if to == _WITHOUT_ROLES and trials.space is None:
+    if to == _CLASSES_ONLY and trials.space is None:
         raise InvalidInput("model-vs-human files hold classes, got other answers; export parquet or psych-ds")
-    chosen = first_showings(trials) if to == _WITHOUT_ROLES else trials
-    if not len(chosen):
+    if not len(trials):
         raise InvalidInput("there must be answers to export, got none; let somebody take part, or export --all")
-    write(chosen, out, to=to)
-    return chosen
+    return write(trials, out, to=to)
 
 
 def write_excluded(quality: Quality, out: Path, *, everyone: bool) -> Path:
@@ -82,7 +79,7 @@ def attach_gold(trials: Trials, root: Path) -> tuple[int, str]:
     """
     kind: Literal["human", "simulated"] = "human" if (trials.frame["kind"] == "human").any() else "simulated"
     whose = "people's" if kind == "human" else "simulated people's"
-    return put_gold(root, first_showings(trials), kind=kind), whose
+    return put_gold(root, trials, kind=kind), whose
 
 
 def write_curated(trials: Trials, out: Path, *, files: Mapping[str, str]) -> Path:

@@ -9,10 +9,11 @@ import numpy as np
 import polars as pl
 
 from cosight.errors import InvalidInput
-from cosight.humans.results.records import TARGET, asked_once, groups_of
+from cosight.humans.results.records import asked_once, groups_of
 from cosight.measures.choice import choice_share
 from cosight.measures.gold import gold_distribution, label_counts
 from cosight.measures.uncertainty import mean_with_interval
+from cosight.trials.choices import TARGET
 from cosight.trials.spaces import LabelSpace
 from cosight.trials.table import Trials
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import polars as pl
 
-from cosight.humans.results.agreement import Agreement, agreement_of
 from cosight.humans.results.chance import longest_run
 from cosight.humans.results.exclusion import Crowd, Participant, Rules, reasons_alone, reasons_among_others
 from cosight.humans.results.records import groups_of
-from cosight.trials.spaces import ABSTAIN
+from cosight.statistics.agreement import agreement_rows
+from cosight.statistics.rows import Row
 from cosight.trials.table import Trials
 
 __all__ = ["Flagged", "Quality", "assess"]
@@ -50,7 +50,7 @@ class Quality:
 
     participants: pl.DataFrame  # one row a participant
     flagged: tuple[Flagged, ...]
-    agreement: tuple[Agreement, ...]  # of those who are kept
+    agreement: tuple[Row, ...]  # of those who are kept
     kept: Trials
     rules: Rules
     resamples: int
@@ -82,17 +82,9 @@ def assess(trials: Trials, *, rules: Rules | None = None, resamples: int = 1000,
     out = table.filter("excluded")
     flagged = tuple(Flagged(row["participant"], tuple(row["reasons"])) for row in out.iter_rows(named=True))
     names = out["participant"].to_list()
-    refusing = trials.space is not None and ABSTAIN in trials.space.answers
-    rows = [
-        row
-        for name, part in groups.items()
-        for row in agreement_of(
-            part.filter(~pl.col("participant").is_in(names)), name, resamples=resamples, seed=seed, refusing=refusing
-        )
-    ]
-    return Quality(
-        table, flagged, tuple(rows), _without(trials, names), rules, resamples, seed, _notices(table, list(groups))
-    )
+    kept = trials.keep(~pl.col("observer").is_in(names))
+    rows = tuple(agreement_rows(kept, resamples=resamples, seed=seed)) if len(kept) else ()
+    return Quality(table, flagged, rows, kept, rules, resamples, seed, _notices(table, list(groups)))
 
 
 def _participants(records: pl.DataFrame, rules: Rules) -> pl.DataFrame:
@@ -124,11 +116,6 @@ def _facts(own: Participant) -> dict[str, Any]:
 
 def _commonest_share(places: Sequence[str]) -> float | None:
     return max(map(places.count, set(places))) / len(places) if places else None
-
-
-def _without(trials: Trials, names: Sequence[str]) -> Trials:
-    inside = ~pl.col("observer").is_in(names)
-    return replace(trials, frame=trials.frame.filter(inside), observers=trials.observers.filter(inside))
 
 
 def _notices(table: pl.DataFrame, groups: Sequence[str]) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from cosight.humans.study.parts import Design, Example, Participants, Timing, Wa
 from cosight.humans.study.settings import check_keys, read_toml, tables_of, value_of
 from cosight.humans.study.sources import check_sources, shown_digest, sources_of
 from cosight.humans.study.texts import TEXTS, read_texts
-from cosight.humans.study.trial_types import KEEP, REJECT, TrialType, trial_types
+from cosight.humans.study.trial_types import TrialType, trial_types
+from cosight.trials.choices import KEEP, REJECT
 from cosight.trials.spaces import LabelSpace, label_space
 
 __all__ = ["STUDY", "Design", "Example", "Participants", "Study", "Timing", "Warmup", "read_study"]

@@ -21,11 +21,11 @@ from cosight.arrays import distributions
 from cosight.errors import InvalidInput
 from cosight.humans.study.pool import Item, Slot, shown_slots
 from cosight.registry import Registry
+from cosight.trials.choices import KEEP, REJECT
 from cosight.trials.spaces import LabelSpace
 
-__all__ = ["KEEP", "PANEL", "REJECT", "TIMES", "Asked", "Given", "Respondent", "TrialType", "as_images", "trial_types"]
+__all__ = ["PANEL", "TIMES", "Asked", "Given", "Respondent", "TrialType", "as_images", "trial_types"]
 
-KEEP, REJECT = "keep", "reject"
 _ALWAYS = ("response", "rt", "input")
 PANEL = "panel"  # what simulated people call themselves; others are models that sit a study
 TIMES = ("asked", "onset", "offset", "exposure", "frame")  # seconds, of what was on the screen

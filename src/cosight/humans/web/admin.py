@@ -28,7 +28,6 @@ from cosight.humans.web.requests import bearer, written
 __all__ = ["ADMIN_TOKEN", "Live", "admin_token", "routes"]
 
 ADMIN_TOKEN = "admin-token"
-_RESAMPLES = 100  # of the intervals on the experimenter's page; `cosight study quality` has finer ones
 _EVERY = 5.0  # seconds at least between two looks at the answers
 _SHARE = 20  # and at least this many times as long as a look takes: a twentieth of one core
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -87,7 +86,7 @@ class Live:
         trials = study_trials(self._desk.study, self._desk.pool, self._desk.store)
         if not len(trials):
             return _Look(begun, 0.0, [], [])
-        quality = assess(trials, resamples=_RESAMPLES)
+        quality = assess(trials)
         agreement = [asdict(row) for row in quality.agreement]
         flagged = [{"participant": one.participant, "reasons": list(one.reasons)} for one in quality.flagged]
         return _Look(time.monotonic(), time.monotonic() - begun, agreement, flagged)
@@ -143,12 +142,19 @@ async def _export(request: Request) -> Response:
 
 
 def _parquet(desk: Desk) -> bytes:
-    """The trial table as a file."""
+    """The trial table as a file, without excluded participants, as `cosight study export` writes it."""
+    from cosight.humans.results.quality import assess
     from cosight.trials.parquet import write_table
 
+    trials = study_trials(desk.study, desk.pool, desk.store)
+    if not len(trials):
+        raise Refused(409, "nobody has answered yet")
+    kept = assess(trials).kept
+    if not len(kept):
+        raise Refused(409, "every participant is excluded; `cosight study export --all` writes their answers")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "trials.parquet"
-        write_table(study_trials(desk.study, desk.pool, desk.store), file)
+        write_table(kept, file)
         return file.read_bytes()
 
 

@@ -10,9 +10,10 @@ import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.measures.gold import label_counts
-from cosight.stimuli.sets import MANIFEST, SCHEMA, StimulusSet, read_set, write_manifest
+from cosight.stimuli.sets import StimulusSet, read_set
+from cosight.trials.manifest import MANIFEST, MANIFEST_SCHEMA, write_manifest
 from cosight.trials.spaces import LabelSpace, label_space
-from cosight.trials.table import Trials
+from cosight.trials.table import Trials, of_roles
 
 __all__ = ["put_gold"]
 
@@ -22,16 +23,20 @@ _TOLD = {"human": "people", "simulated": "simulated"}  # how a manifest's parame
 def put_gold(root: Path, trials: Trials, *, kind: Literal["human", "simulated"] = "human") -> int:
     """Put the answers of one kind of participants into the manifest of the set at `root`; how many images have some.
 
-    Images are known by their digest; each trial counts, so leave out repeats and checks first. Where a set has groups,
-    only Uncertain images are asked about: the others' gold labels hold by construction. Images that nobody answered
-    keep what they have. Simulated answers never replace people's.
+    Images are known by their digest. First showings of test stimuli count. Where a set has groups, only Uncertain
+    images are asked about: the others' gold labels hold by construction. Images that nobody answered keep what they
+    have. Simulated answers never replace people's.
     """
     stimuli = read_set(root)
     space = _space_of(stimuli, trials)
     asked = _asked(stimuli)["stimulus"].unique(maintain_order=True).to_list()
     given = trials.frame.filter(
-        (pl.col("kind") == kind) & pl.col("stimulus").is_in(asked) & pl.col("response").is_not_null()
+        of_roles(("test",))
+        & (pl.col("kind") == kind)
+        & pl.col("stimulus").is_in(asked)
+        & pl.col("response").is_not_null()
     )
+    given = given.unique(["observer", "stimulus"], keep="first", maintain_order=True)  # repetitions may be unrecorded
     if not given.height:
         which = "Uncertain images" if _grouped(stimuli) else "images"
         raise InvalidInput(f"gold labels need {kind} answers to {which} of {root}, got none in the trials")
@@ -40,7 +45,7 @@ def put_gold(root: Path, trials: Trials, *, kind: Literal["human", "simulated"] 
         raise InvalidInput(f"people's answers must be those of {space.name}, got {min(strange)!r}; convert them first")
     found = _counted(given, space)
     rows = [_with_gold(row, found.get(row["stimulus"]), kind) for row in stimuli.frame.iter_rows(named=True)]
-    write_manifest(root, pl.DataFrame(rows, schema={**SCHEMA, **stimuli.frame.schema}), stimuli.facts)
+    write_manifest(root, pl.DataFrame(rows, schema={**MANIFEST_SCHEMA, **stimuli.frame.schema}), stimuli.facts)
     return len(found)
 
 

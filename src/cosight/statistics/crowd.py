@@ -14,7 +14,7 @@ from cosight.errors import InvalidInput
 from cosight.measures.answers import NOT_SHOWN, Answers
 from cosight.measures.sums import BLOCK, Weights
 from cosight.measures.uncertainty import Compressed, compress, draw_people, draw_stimuli
-from cosight.scoring.groups import Group, groups_of
+from cosight.statistics.groups import Group, groups_of
 from cosight.trials.join import Cell, Table
 
 __all__ = ["ENOUGH_PEOPLE", "Draw", "draw", "few", "stream"]
@@ -92,7 +92,7 @@ def draw(table: Table, cell: Cell, *, resamples: int, seed: int, merge: bool = T
     model always counts once. `merge=False` keeps the columns of the table, for measures that look at more than answers.
     """
     answers = table.answers.at(cell.columns)
-    present = np.flatnonzero(answers.shown.any(axis=1))
+    present = np.flatnonzero((answers.response != NOT_SHOWN).any(axis=1))
     answers = answers.of(present)
     patterns = Compressed(answers, np.ones(answers.stimuli, dtype=np.int64))
     clusters = None
@@ -130,7 +130,7 @@ def _times(table: Table, cell: Cell, resamples: int, seed: int) -> FloatArray:
     times = np.ones((resamples, len(table.observers)))
     experiments = table.columns["experiment"].gather(cell.columns).unique().to_list()
     met = table.columns["experiment"].is_in(experiments).to_numpy()
-    there = table.answers.shown[:, met].any(axis=1)
+    there = (table.answers.response[:, met] != NOT_SHOWN).any(axis=1)
     for group in (table.people & ~table.simulated, table.simulated):
         roster = np.flatnonzero(group & there)
         if len(roster) >= ENOUGH_PEOPLE:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from cosight.scoring.rows import Row, Scores, group_text, number, settings_of
+from cosight.statistics.rows import Row, Scores, group_text, number, settings_of
 
 FULL = Row("model:a", "people", "error_consistency", "experiment=x;condition=*", 0.25, 0.125, 0.5, 160, "", 3)
 BARE = Row("human:ü", None, "accuracy", "", None, None, None, 0, 'undefined; "why", and\nhow')

@@ -17,7 +17,7 @@ from cosight.arrays import FloatArray
 from cosight.measures import measures
 from cosight.measures.sums import divide
 from cosight.measures.uncertainty import percentile_interval
-from cosight.scoring.rows import Row, group_text, number
+from cosight.statistics.rows import Row, group_text, number
 
 __all__ = [
     "Block",
@@ -51,6 +51,7 @@ class Block:
     n: FloatArray  # (keys,)
     notes: tuple[str, ...]
     reach: FloatArray | None = None  # (keys,): what the high end of an interval reaches at least, nan for nothing
+    clusters: FloatArray | None = None  # (keys,): the units that were resampled, where they are not the `n` trials
 
     def at(self, index: Sequence[int] | NDArray[np.int64]) -> Block:
         """The numbers at these places."""
@@ -63,6 +64,7 @@ class Block:
             n=self.n[picked],
             notes=tuple(self.notes[i] for i in picked),
             reach=None if self.reach is None else self.reach[picked],
+            clusters=None if self.clusters is None else self.clusters[picked],
         )
 
 
@@ -81,6 +83,7 @@ def joined(blocks: Sequence[Block]) -> Block:
         np.concatenate([block.n for block in blocks]),
         tuple(note for block in blocks for note in block.notes),
         np.concatenate([np.full(len(b.keys), np.nan) if b.reach is None else b.reach for b in blocks]),
+        np.concatenate([b.n if b.clusters is None else b.clusters for b in blocks]),
     )
 
 
@@ -151,7 +154,8 @@ def combine(block: Block, key: Key, value: float, samples: FloatArray, n: float,
 def rows_of(block: Block, *, level: float, seed: int) -> list[Row]:
     """Score rows: values with their intervals."""
     usable = np.where(np.isinf(block.values), np.nan, block.values)
-    interval = percentile_interval(block.samples, usable, n=block.n, reach=block.reach, level=level)
+    units = block.n if block.clusters is None else block.clusters
+    interval = percentile_interval(block.samples, usable, n=units, reach=block.reach, level=level)
     resamples = block.samples.shape[1]
     rows = []
     for i, key in enumerate(block.keys):

@@ -5,20 +5,20 @@ import pytest
 
 import cosight
 from cosight.errors import InvalidInput
-from cosight.scoring import crowd
-from cosight.scoring.crowd import draw, stream
-from cosight.scoring.groups import MODELS, PEOPLE, SIMULATED, groups_of, pairs_of
+from cosight.statistics import crowd
+from cosight.statistics.crowd import draw, stream
+from cosight.statistics.groups import MODELS, PEOPLE, SIMULATED, groups_of, pairs_of
 from cosight.trials import align, cells
 from tests.scoring.made import answered, observers, row_of, trials
 
 
-def table_of(rows, by=()):
-    table = align(trials(rows))
+def table_of(rows, by=(), roles=("test",)):
+    table = align(trials(rows), roles=roles)
     return table, cells(table, by)
 
 
-def drawn(rows, by=(), **options):
-    table, parts = table_of(rows, by)
+def drawn(rows, by=(), roles=("test",), **options):
+    table, parts = table_of(rows, by, roles)
     return [draw(table, cell, **{"resamples": 30, "seed": 1, **options}) for cell in parts]
 
 
@@ -85,7 +85,7 @@ def test_blocks_of_resamples_add_up_to_all_of_them(monkeypatch):
 def test_presentations_of_one_stimulus_have_one_weight():
     rows = answered(observers(people=4), conditions={"one": ("x",)}, stimuli=6)
     twice = [{**row, "trial": trial} for trial in (1, 2) for row in rows]
-    (found,) = drawn(twice)
+    (found,) = drawn(twice, roles=("test", "repeat"))
     weights = found.sample([lambda a, w: w.T])[0]
     assert weights.shape == (12, 30)
     assert (weights[::2] == weights[1::2]).all()

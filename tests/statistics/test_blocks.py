@@ -15,9 +15,9 @@ from cosight.measures import (
     error_consistency,
     misclassification_agreement,
 )
-from cosight.scoring.blocks import Block, Key, combine, empty, finite_samples, joined, mean_over_groups, nested_means
-from cosight.scoring.blocks import rows_of as block_rows
-from cosight.scoring.crowd import stream
+from cosight.statistics.blocks import Block, Key, combine, empty, finite_samples, joined, mean_over_groups, nested_means
+from cosight.statistics.blocks import rows_of as block_rows
+from cosight.statistics.crowd import stream
 from tests.scoring.made import LETTERS, answered, observers, plain_interval, plain_mean, row_of, trials
 
 RESAMPLES, SEED = 40, 3
@@ -192,7 +192,7 @@ def test_presentations_of_a_stimulus_are_drawn_together():
     again = answered(observers(people=4), conditions={"one": ("x",)}, stimuli=9, seed=1)
     rows = [{**row, "trial": 0} for row in once] + [{**row, "trial": 1} for row in again]
     spread = rows + [{**row, "trial": 1} for row in once if row["kind"] == "model"]  # a model answers for both
-    found = cosight.compare(trials(rows), measure=["ec"], resamples=RESAMPLES, seed=SEED)
+    found = cosight.compare(trials(rows), measure=["ec"], resamples=RESAMPLES, seed=SEED, role=["test", "repeat"])
     plain = Plain(spread, "ec")
     for observer in (None, "model:0"):
         value, samples = plain.whole(plain.stimuli, observer), plain.samples((), plain.stimuli, observer)

@@ -47,7 +47,8 @@ def test_values_are_those_of_the_measures():
     assert found["fleiss_kappa"].value == pytest.approx(fleiss_kappa(counts).value)
     ratings = np.where(one >= 0, one, np.nan)
     assert found["krippendorff_alpha"].value == pytest.approx(krippendorff_alpha(ratings).value)
-    assert found["cronbach_alpha"].value == pytest.approx(cronbach_alpha((one == truth).astype(float)).value)
+    gold = np.where(2 * counts[np.arange(40), truth] > counts.sum(axis=1), truth, counts.argmax(axis=1))
+    assert found["cronbach_alpha"].value == pytest.approx(cronbach_alpha((one == gold).astype(float)).value)
     for name in ("fleiss_kappa", "krippendorff_alpha"):
         assert found[name].low < found[name].value < found[name].high
     assert (found["intra_annotator_kappa"].value, found["intra_annotator_kappa"].low) == (None, None)
@@ -74,12 +75,55 @@ def test_the_interval_of_fleiss_is_a_bootstrap_over_stimuli():
     assert found.high - found.low == pytest.approx(np.ptp(np.quantile(plain, [0.025, 0.975])), rel=0.2)
 
 
-def test_alpha_needs_complete_forms():
+def test_alpha_is_of_those_who_were_shown_the_same_stimuli():
     truth, said = answers()
     found = scored([row for row in rows(truth, said) if (row["observer"], row["trial"]) != ("human:1", 7)])
+    counts = np.stack([(said[:, 0] == c).sum(axis=0) for c in range(3)], axis=1)
+    counts[7, said[1, 0, 7]] -= 1
+    gold = np.where(2 * counts[np.arange(40), truth] > counts.sum(axis=1), truth, counts.argmax(axis=1))
+    scores = (said[[0, 2, 3, 4], 0] == gold).astype(float)
+    assert found["cronbach_alpha"].value == pytest.approx(cronbach_alpha(scores).value)
+    assert "4 people; interval over people, 1 without a complete form left out" in found["cronbach_alpha"].note
+
+
+def test_without_complete_forms_alpha_is_undefined():
+    truth, said = answers()
+    each = [row for row in rows(truth, said) if row["trial"] % 5 != int(row["observer"][-1])]
+    found = scored(each)
     assert found["cronbach_alpha"].value is None
-    assert "everybody's answer to every stimulus" in found["cronbach_alpha"].note
+    assert found["cronbach_alpha"].note.startswith("undefined: alpha needs complete forms")
     assert found["fleiss_kappa"].value is not None
+
+
+def test_only_first_showings_count_between_people_and_all_within_them():
+    truth, said = answers(people=6, sessions=2)
+    made = [
+        {**row, "role": "repeat" if row["session"] == "1" else "test", "repetition": int(row["session"])}
+        for row in rows(truth, said)
+        if row["session"] == "0" or row["trial"] < 10
+    ]
+    found = scored(made)
+    counts = np.stack([(said[:, 0] == c).sum(axis=0) for c in range(3)], axis=1)
+    assert found["fleiss_kappa"].value == pytest.approx(fleiss_kappa(counts).value)
+    pairs = said[:, :, :10]
+    rater, _, item = np.indices(pairs.shape)
+    plain = intra_annotator_kappa(rater.ravel(), item.ravel(), pairs.ravel())
+    assert (found["intra_annotator_kappa"].value, found["intra_annotator_kappa"].n) == (
+        pytest.approx(plain.value),
+        plain.n,
+    )
+    assert found["intra_annotator_kappa"].note == "60 pairs of 6 people; interval over people"
+
+
+def test_checks_warm_up_and_distractors_are_in_no_number():
+    truth, said = answers()
+    plain = rows(truth, said)
+    more = [
+        {**row, "image": f"{role}-{row['image']}", "role": role, "trial": row["trial"] + 100}
+        for role in ("distractor", "gold", "check", "warmup")
+        for row in plain
+    ]
+    assert scored([*plain, *more]) == scored(plain)
 
 
 def test_simulated_people_are_called_so():

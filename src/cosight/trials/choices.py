@@ -1,0 +1,67 @@
+"""Answers that are not classes: choices among options (2AFC, clustering) and verdicts (keep, reject).
+
+A choice names the chosen option's stimulus, so answers to different tasks have no word in common. What can be compared
+is which kind of option was chosen: `target`, the option that is aligned with the query, or `other 1`, `other 2`, ...
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from cosight.errors import InvalidInput
+from cosight.trials.spaces import LabelSpace
+
+__all__ = ["KEEP", "OTHER", "REJECT", "TARGET", "choice_answers", "code_answers"]
+
+TARGET, OTHER = "target", "other"
+KEEP, REJECT = "keep", "reject"
+
+
+def choice_answers(frame: pl.DataFrame) -> pl.DataFrame:
+    """What each trial's answer says, in words that mean the same for every stimulus.
+
+    Args:
+        frame: Trials; the options of a choice are listed in `extra`.
+
+    Returns:
+        `answer` (the response, or `target`, `other 1`, ... for a choice) and `choices` (the answer behind each option,
+        left to right; null where the trial is no choice), one row per trial.
+    """
+    try:
+        options = frame["extra"].fill_null("{}").str.json_decode(pl.Struct({"options": pl.List(pl.String)}))
+    except pl.exceptions.PolarsError as error:
+        raise InvalidInput(
+            f"the extra column of a trial must hold a JSON object: {str(error).splitlines()[0]}"
+        ) from error
+    answers: list[str | None] = []
+    choices: list[list[str] | None] = []
+    listed = options.struct.field("options").to_list()
+    for truth, response, shown in zip(frame["truth"], frame["response"], listed, strict=True):
+        if shown is None:
+            answers.append(response)
+            choices.append(None)
+            continue
+        others = sorted(set(shown) - {truth})
+        words = {truth: TARGET} | {option: f"{OTHER} {number}" for number, option in enumerate(others, start=1)}
+        answers.append(words.get(response))
+        choices.append([words[option] for option in shown])
+    return pl.DataFrame(
+        {"answer": answers, "choices": choices}, schema={"answer": pl.String, "choices": pl.List(pl.String)}
+    )
+
+
+def code_answers(frame: pl.DataFrame) -> tuple[pl.DataFrame, LabelSpace | None]:
+    """Trials without a label space, with answers that can be compared, and the label space of these answers.
+
+    Choices among options become `target` or `other N`, of which `target` is the truth. Verdicts keep their words and
+    have no truth. Anything else is returned as it is, without a label space.
+    """
+    if frame["extra"].str.contains('"options"', literal=True).any():
+        words = choice_answers(frame)
+        if words["choices"].is_not_null().all():
+            most = int(words["choices"].list.len().max() or 2)  # type: ignore[arg-type]
+            space = LabelSpace("choices", (TARGET, *(f"{OTHER} {number}" for number in range(1, most))))
+            return frame.with_columns(response=words["answer"], truth=pl.lit(TARGET)), space
+    if frame.height and set(frame["response"].drop_nulls()) <= {KEEP, REJECT}:
+        return frame.with_columns(truth=pl.lit(None, pl.String)), LabelSpace("verdicts", (KEEP, REJECT))
+    return frame, None
