@@ -20,6 +20,7 @@ from cosight.errors import InvalidInput, UnknownName
 from cosight.models.grammar import ModelSpec
 from cosight.trials import SCHEMA, LabelSpace, Trials, read
 from cosight.trials.join import canonical_condition, canonical_experiment
+from cosight.trials.samples import trial_path
 
 __all__ = ["RECORDED_KEYS", "Recorded", "check_recorded", "load_recorded"]
 
@@ -75,7 +76,7 @@ class Recorded:
 
 def check_recorded(spec: ModelSpec) -> None:
     """Refuse a file or folder that is not there."""
-    path = Path(spec.name).expanduser()
+    path = trial_path(Path(spec.name).expanduser())
     if not path.exists():
         raise InvalidInput(f"recorded answers are a file or folder of trials, got {path}, which is not there")
 
