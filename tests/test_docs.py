@@ -92,6 +92,11 @@ def write_photos(folder):
             (folder / name / f"{index}.png").write_bytes(encode(image, "png"))
 
 
+def tasks_in_the_docs():
+    """The CSV file that the page on studies shows and its commands read."""
+    return re.search(r"```csv\n(.*?)```", (DOCS / "studies.md").read_text(encoding="utf-8"), flags=re.DOTALL)[1]
+
+
 def reads_any(line, names):
     """Whether a word of the line is one of `names`, a path inside one, or a model whose file is inside one."""
     words = shlex.split(re.sub(r"--preset \S+", "", line), comments=True)[2:]
@@ -133,6 +138,7 @@ def test_commands_in_the_docs_run_as_they_stand(
     if not lines:
         pytest.skip("every command of this page reads the mirror; set COSIGHT_MIRROR")
     write_photos(tmp_path / "photos")
+    (tmp_path / "choices.csv").write_text(tasks_in_the_docs(), encoding="utf-8")
     write(simulated_observers(), tmp_path / "demo-run" / "trials.parquet")
     for line in lines:
         done = cosight(*shlex.split(line, comments=True)[1:])

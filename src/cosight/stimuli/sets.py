@@ -46,6 +46,7 @@ __all__ = [
     "source_image",
     "verify",
     "versions",
+    "with_digests",
     "write_manifest",
 ]
 
@@ -233,6 +234,14 @@ def write_manifest(root: Path, frame: pl.DataFrame, facts: Mapping[str, Any]) ->
     with new_file(root / MANIFEST, durable=True) as draft:
         text = json.dumps(facts, sort_keys=True, ensure_ascii=False)
         frame.write_parquet(draft, compression="zstd", metadata={_FACTS: text})
+
+
+def with_digests(stimuli: StimulusSet) -> StimulusSet:
+    """Return the set with the digest of every image; images without one are decoded. No file is written."""
+    names, files = stimuli.frame["stimulus"].to_list(), stimuli.frame["file"].to_list()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and hashing leave the interpreter free
+        found = pool.map(lambda name, file: name or source_image(stimuli, file).digest, names, files)
+        return replace(stimuli, frame=stimuli.frame.with_columns(stimulus=pl.Series(list(found), dtype=pl.String)))
 
 
 def versions(packages: Iterable[str] = ()) -> dict[str, str]:
