@@ -61,14 +61,14 @@ def listed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "made", "unused", "answers"),
+    ("source", "kind", "options", "made", "unused", "answers"),
     [
-        ("2afc", (), 7, 0, 7),
-        ("cluster", (), 2, 9, 6),  # two panels of three targets; one target and its query, and the seeds, are left
-        ("cluster", ("--panels-of", 2, "--seed", 3), 3, 9, 6),
+        ("manifest", "2afc", (), 7, 0, 7),
+        ("csv", "2afc", (), 7, 0, 7),
+        ("manifest", "cluster", (), 2, 9, 6),  # two panels of three; the seeds, one target and its query are left
+        ("csv", "cluster", ("--panels-of", 2, "--seed", 3), 3, 9, 6),
     ],
 )
-@pytest.mark.parametrize("source", ["manifest", "csv"])
 def test_a_study_of_forced_choices(
     cosight, tmp_path, monkeypatch, request, kind, options, made, unused, answers, source
 ):
