@@ -18,13 +18,24 @@ settings.register_profile("ci", deadline=None, derandomize=True, max_examples=50
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
+def _mirror_folder() -> Path:
+    return _ROOT / os.environ.get("COSIGHT_MIRROR", "../shared/data")
+
+
 @pytest.fixture(scope="session")
 def mirror() -> Path:
     """The folder of public data sets (COSIGHT_MIRROR, else ../shared/data beside the repository), or skip."""
-    folder = _ROOT / os.environ.get("COSIGHT_MIRROR", "../shared/data")
+    folder = _mirror_folder()
     if not folder.is_dir():
         pytest.skip(f"no mirror of the public data at {folder}; set COSIGHT_MIRROR")
     return folder
+
+
+@pytest.fixture(scope="session")
+def mirror_or_none() -> Path | None:
+    """The mirror, or None: for tests that check less without it."""
+    folder = _mirror_folder()
+    return folder if folder.is_dir() else None
 
 
 @pytest.fixture(scope="module")

@@ -21,15 +21,16 @@ from cosight.scoring.presets import presets
 from cosight.stimuli.altering import FAMILIES
 from cosight.stimuli.attacks import attacks
 from cosight.stimuli.images import encode
-from cosight.trials import formats, label_spaces, write
+from cosight.trials import formats, label_spaces, samples, write
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 REGISTRIES = [
-    *(measures, label_spaces, formats, presets, attacks, benchmarks, model_lists, sources, abstentions),
+    *(measures, label_spaces, formats, samples, presets, attacks, benchmarks, model_lists, sources, abstentions),
     *(protocols, trial_types),
     *(family.kinds for family in FAMILIES.values()),
 ]
+MIRRORED = ("model-vs-human", "texture-vs-shape", "weights")  # folders of the mirror that the pages name
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 
 
@@ -91,13 +92,53 @@ def write_photos(folder):
             (folder / name / f"{index}.png").write_bytes(encode(image, "png"))
 
 
+def tasks_in_the_docs():
+    """The CSV file that the page on studies shows and its commands read."""
+    return re.search(r"```csv\n(.*?)```", (DOCS / "studies.md").read_text(encoding="utf-8"), flags=re.DOTALL)[1]
+
+
+def reads_any(line, names):
+    """Whether a word of the line is one of `names`, a path inside one, or a model whose file is inside one."""
+    words = shlex.split(re.sub(r"--preset \S+", "", line), comments=True)[2:]
+    return any(Path(word.rpartition(":")[2]).parts[:1] == (name,) for word in words for name in names)
+
+
+def without_mirror(lines):
+    """Leave out lines that name a folder of the mirror, and those that read what such a line writes (`--out`)."""
+    missing, kept = {*MIRRORED}, []
+    for line in lines:
+        if reads_any(line, missing):
+            missing |= {*re.findall(r"--out (\S+)", line)}
+        else:
+            kept.append(line)
+    return kept
+
+
+def test_without_the_mirror_only_what_reads_it_is_left_out():
+    lines = [
+        "cosight evaluate onnx:weights/a.onnx --on texture-vs-shape --out run",
+        "cosight run status run",
+        "cosight compare model-vs-human/edge",
+        "cosight compare sample:edges --preset model-vs-human",
+        "cosight stimuli verify photos",
+    ]
+    assert without_mirror(lines) == lines[3:]
+
+
 @pytest.mark.parametrize("lines", list(shown_commands()))
-def test_commands_in_the_docs_run_as_they_stand(lines, tmp_path, monkeypatch, mirror, cosight, simulated_observers):
-    """In a folder with trials under the name the demo gives its own, real trials, images and weights."""
+def test_commands_in_the_docs_run_as_they_stand(
+    lines, tmp_path, monkeypatch, mirror_or_none, cosight, simulated_observers
+):
+    """In a folder with photos, trials under the name the demo gives its own, and the mirror's folders, if any."""
     monkeypatch.chdir(tmp_path)
-    for name in ("model-vs-human", "error-consistency", "texture-vs-shape", "weights"):
-        (tmp_path / name).symlink_to(Path(os.path.realpath(mirror / name)))
+    if mirror_or_none is None:
+        lines = without_mirror(lines)
+    for name in MIRRORED if mirror_or_none else ():
+        (tmp_path / name).symlink_to(Path(os.path.realpath(mirror_or_none / name)))
+    if not lines:
+        pytest.skip("every command of this page reads the mirror; set COSIGHT_MIRROR")
     write_photos(tmp_path / "photos")
+    (tmp_path / "choices.csv").write_text(tasks_in_the_docs(), encoding="utf-8")
     write(simulated_observers(), tmp_path / "demo-run" / "trials.parquet")
     for line in lines:
         done = cosight(*shlex.split(line, comments=True)[1:])

@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "cosight"
 FLOORS = [
-    {"errors", "registry", "arrays", "torchvision_ops", "data"},
+    {"errors", "registry", "arrays", "torchvision_ops", "data", "samples"},
     {"measures"},
     {"trials"},
     {"statistics"},
@@ -25,7 +25,8 @@ FLOORS = [
     {"__main__"},
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
-GROUND_ORDER = ["errors", "registry", "arrays", "torchvision_ops", "data"]  # the ground floor has an order of its own
+# the ground floor has an order of its own
+GROUND_ORDER = ["errors", "registry", "arrays", "torchvision_ops", "data", "samples"]
 
 
 def room_of(path: Path) -> str:

@@ -66,24 +66,42 @@ def test_pooling_the_conditions_first_inflates_it(people, benchmark, experiment,
     assert value > row_of(benchmark, "people", "people", EC, f"experiment={experiment};condition=*").value + 0.05
 
 
-def test_shape_bias_of_people_and_of_a_resnet(mirror, benchmark):
+def test_shape_bias_of_people(benchmark):
     everyone = row_of(benchmark, "people", None, "shape_bias", "experiment=cue-conflict;condition=*")
     assert everyone.value == pytest.approx(0.95869, abs=5e-6)  # recomputed
-    networks = cosight.compare(
-        mirror / "error-consistency" / "cue-conflict", preset="model-vs-human", measure=["shape_bias"], resamples=20
-    )
-    group = "experiment=cue-conflict;condition=*"
-    resnet = row_of(networks, "model:resnet50", None, "shape_bias", group)
-    assert resnet.value == pytest.approx(0.21392, abs=5e-6)  # recomputed, on the trials of Geirhos et al. 2020
-    assert row_of(networks, "people", None, "shape_bias", group).value == everyone.value
 
 
 def test_people_and_networks_join_across_the_two_releases(mirror):
-    folders = [mirror / folder / name for folder, name in [("model-vs-human", "edge"), ("error-consistency", "edges")]]
-    found = cosight.compare(*folders, measure=["ec"], pairs="human-model", resamples=20)
+    sources = [mirror / "model-vs-human" / "edge", "sample:edges"]
+    found = cosight.compare(*sources, measure=["ec"], pairs="human-model", resamples=20)
     row = row_of(found, "model:resnet50", "human:subject-01", EC)
     assert row.n == 160  # all images: edge is edges, and the networks' missing condition is people's 0
     assert "1600 trials stand twice in the files and were counted once" in found.notices  # people are in both
+
+
+# ------------------------------------------------------------- the samples (Geirhos 2019, 2020), which need no mirror
+
+
+@pytest.mark.parametrize(
+    ("sample", "between_people", "between_networks", "across"),
+    [
+        ("cue-conflict", 0.33105, 0.54749, 0.06606),  # recomputed: the mean of the kappas of all pairs
+        ("edges", 0.31844, 0.39277, 0.04943),
+        ("silhouettes", 0.47571, 0.56235, 0.30477),
+    ],
+)
+def test_error_consistency_in_the_samples(sample, between_people, between_networks, across):
+    found = cosight.compare(f"sample:{sample}", measure=["ec"], resamples=20)
+    assert row_of(found, "people", "people", EC).value == pytest.approx(between_people, abs=5e-6)
+    assert row_of(found, "models", "models", EC).value == pytest.approx(between_networks, abs=5e-6)
+    assert row_of(found, "models", "people", EC).value == pytest.approx(across, abs=5e-6)
+
+
+def test_shape_bias_in_a_sample():
+    found = cosight.compare("sample:cue-conflict", preset="model-vs-human", measure=["shape_bias"], resamples=20)
+    group = "experiment=cue-conflict;condition=*"
+    assert row_of(found, "people", None, "shape_bias", group).value == pytest.approx(0.95869, abs=5e-6)  # recomputed
+    assert row_of(found, "model:resnet50", None, "shape_bias", group).value == pytest.approx(0.21392, abs=5e-6)
 
 
 # ------------------------------------------------------------------------------------------- error alignment (Xu 2024)

@@ -15,6 +15,7 @@ from cosight.humans.study.parts import Design, Participants, Timing
 from cosight.humans.study.texts import english, label_titles, new_texts
 from cosight.humans.study.trial_types import trial_types
 from cosight.measures.survey import minimum_raters
+from cosight.stimuli.tasks import read_tasks, write_tasks
 from tests.humans.conftest import LABELS, make_stimuli, make_study
 
 
@@ -164,10 +165,17 @@ def test_missing_images_and_files_are_named(home):
     assert "`cosight study new` writes one" in refused(folder)
 
 
+def test_tasks_of_the_other_type_are_not_enough(home):
+    folder = make_study(home, "cluster")
+    only = [task for task in read_tasks(home / "set") if task.kind == "2afc"]
+    write_tasks(home / "set", only)
+    assert "has no cluster tasks; make them with `cosight stimuli tasks" in refused(folder)
+
+
 def test_sets_of_forced_choices_need_tasks(home):
     folder = make_study(home, "cluster")
     (home / "set" / "tasks.parquet").unlink()
-    assert "has none" in refused(folder)
+    assert "has no tasks.parquet; make it with `cosight stimuli tasks" in refused(folder)
 
 
 def test_examples_are_checked_against_the_labels(home):

@@ -220,9 +220,9 @@ def test_the_join_is_that_of_comparing(tmp_path_factory, known, asked):
     ("experiment", "common"),
     [("cue-conflict", 320), ("edges", 160), ("silhouettes", 160)],  # images of each at hand, README of the data
 )
-def test_everyone_in_the_error_consistency_data_answers_each_image_at_hand(mirror, experiment, common):
+def test_everyone_in_a_sample_answers_each_image_at_hand(mirror, experiment, common):
     manifest = read_set(mirror / "texture-vs-shape").frame
-    everyone = load_recorded(parse(f"trials:{mirror}/error-consistency/{experiment}"))
+    everyone = load_recorded(parse(f"trials:sample:{experiment}"))
     assert [one.kind for one in everyone].count("human") == 10
     assert len(everyone) == 35
     assert {one.space.name for one in everyone} == {"model-vs-human-16"}

@@ -85,14 +85,17 @@ def test_tasks_about_other_stimuli_or_twice_are_refused(tmp_path):
 
 def test_sets_without_tasks_say_so(tmp_path):
     stimuli = inverted(tmp_path / "set", targets=2)
-    with pytest.raises(InvalidInput, match="has none"):
+    with pytest.raises(InvalidInput, match=r"has no tasks.parquet; make it with `cosight stimuli tasks"):
         read_tasks(stimuli.root)
-    with pytest.raises(InvalidInput, match="needs 3 targets"):
+    with pytest.raises(InvalidInput, match=r"needs 3 targets, .* has 2 \(stimuli that others name as `parent`\)"):
         clustering_tasks(stimuli)
     with pytest.raises(InvalidInput, match="two targets or more"):
         clustering_tasks(stimuli, panels_of=1)
     bare = replace(stimuli, frame=stimuli.frame.with_columns(parent=pl.lit(None, dtype=pl.String)))
-    with pytest.raises(InvalidInput, match="has none"):
+    words = (
+        r"has none: 0 of 10 have their target \(`parent`\) in it, 4 their seed .*--from FILE with .* query,target,seed"
+    )
+    with pytest.raises(InvalidInput, match=words):
         two_alternative_tasks(bare)
     (stimuli.root / TASKS).write_bytes(b"no parquet")
     with pytest.raises(InvalidInput, match="write it again"):

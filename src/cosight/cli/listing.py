@@ -18,6 +18,7 @@ LISTS = (
     "measures",
     "label-spaces",
     "formats",
+    "samples",
     "presets",
     "benchmarks",
     "abstentions",
@@ -117,6 +118,19 @@ def _rows(what: str) -> list[dict[str, str]]:
         from cosight.trials import formats
 
         return [{"name": f.name, "written as": f.suffix or "a folder", "summary": f.summary} for f in formats.values()]
+    if what == "samples":
+        from cosight.trials import sample_counts, samples
+
+        return [
+            {
+                "name": s.reference,
+                **{name: str(count) for name, count in sample_counts(s).items()},
+                "experiment": s.experiment,
+                "licence": s.licence,
+                "source": s.source,
+            }
+            for s in samples.values()
+        ]
     if what == "presets":
         from cosight.scoring.presets import presets
 

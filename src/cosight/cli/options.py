@@ -33,7 +33,9 @@ __all__ = [
     "say_scores",
 ]
 
-Sources = Annotated[list[Path], typer.Argument(help="Trial files, folders of them, or runs.", show_default=False)]
+Sources = Annotated[
+    list[Path], typer.Argument(help="Trial files, folders of them, runs, or samples (sample:NAME).", show_default=False)
+]
 MeasureNames = Annotated[
     list[str] | None,
     typer.Option("--measure", help="Measures, by name or alias, set apart by commas; `cosight list measures` has all."),

@@ -267,6 +267,56 @@ def prompts(
     typer.echo(table.write_json() if as_json else table.write_csv(), nl=as_json)
 
 
+@app.command("tasks")
+def tasks(
+    stimuli: Annotated[
+        Path,
+        typer.Argument(metavar="SET", help="A stimulus set; with --from also a folder of images.", show_default=False),
+    ],
+    type: Annotated[  # noqa: A002
+        str, typer.Option(help="2afc: a query and two options; cluster: panels of targets.", show_default=False)
+    ],
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="CSV file with the columns query,target,seed (2afc) or query,target (cluster): file names or digests.",
+        ),
+    ] = None,
+    panels_of: Annotated[
+        int | None, typer.Option(min=2, help="Targets per panel, for cluster (default: 3).", show_default=False)
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Seed that draws which targets share a panel (default: 0).", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing tasks of this type.")] = False,
+) -> None:
+    """Write the forced choices of a set, for studies of type 2afc or cluster, into its tasks.parquet.
+
+    Without --from, the tasks follow from the manifest: `parent` is the target of a stimulus, `seed_stimulus` in
+    `parameters` its seed, as in sets of inverted representations. One file holds both types.
+    """
+    from cosight.stimuli.tasks import PANELS_OF, TASKS, make_tasks
+
+    _one_of("--type", type, ("2afc", "cluster"))
+    if type == "2afc" and (panels_of, seed) != (None, None):
+        raise InvalidInput("--panels-of and --seed are for --type cluster, got --type 2afc; leave them out")
+    made = make_tasks(
+        stimuli,
+        type,  # type: ignore[arg-type]
+        panels_of=panels_of or PANELS_OF,
+        seed=seed or 0,
+        table=table,
+        force=force,
+    )
+    if made.indexed:
+        notify((f"{stimuli} had no manifest; wrote stimuli.parquet with {made.indexed} images",))
+    kept = f", {made.kept} tasks of the other type kept" if made.kept else ""
+    typer.echo(f"{len(made.tasks)} {type} tasks written to {stimuli / TASKS}{kept}; {made.unused} stimuli in no task")
+    typer.echo(f"next: cosight study new STUDY --type {type} --set {stimuli}")
+
+
 @app.command("verify")
 def verify(
     stimuli: Annotated[Path, typer.Argument(metavar="SET", help="A stimulus set.", show_default=False)],

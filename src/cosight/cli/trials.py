@@ -43,7 +43,7 @@ def show(sources: Sources, labels: Labels = None, role: Role = None, as_json: As
 
 @app.command("convert")
 def convert(
-    source: Annotated[Path, typer.Argument(help="Trials in any format.", show_default=False)],
+    source: Annotated[Path, typer.Argument(help="Trials in any format, or sample:NAME.", show_default=False)],
     target: Annotated[Path, typer.Argument(help="The file or folder to write.", show_default=False)],
     to: Annotated[
         str | None,

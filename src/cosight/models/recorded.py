@@ -18,6 +18,7 @@ from cosight.errors import InvalidInput, UnknownName
 from cosight.models.grammar import ModelSpec
 from cosight.trials import LabelSpace, Trials, read
 from cosight.trials.join import matches
+from cosight.trials.samples import trial_path
 from cosight.trials.table import select_roles
 
 __all__ = ["RECORDED_KEYS", "Recorded", "check_recorded", "load_recorded"]
@@ -80,7 +81,7 @@ class Recorded:
 
 def check_recorded(spec: ModelSpec) -> None:
     """Refuse a file or folder that is not there."""
-    path = Path(spec.name).expanduser()
+    path = trial_path(Path(spec.name).expanduser())
     if not path.exists():
         raise InvalidInput(f"recorded answers are a file or folder of trials, got {path}, which is not there")
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cosight.stimuli.manipulations import manipulate
     from cosight.stimuli.prepare import preparation
     from cosight.stimuli.sets import StimulusSet, read_set, verify
+    from cosight.stimuli.tasks import make_tasks, read_tasks
     from cosight.stimuli.tiles import build_tiles, open_tiles
 
 _PLACES = {
@@ -30,6 +31,7 @@ _PLACES = {
     "manipulations": ("manipulate",),
     "prepare": ("preparation",),
     "sets": ("StimulusSet", "read_set", "verify"),
+    "tasks": ("make_tasks", "read_tasks"),
     "tiles": ("build_tiles", "open_tiles"),
 }
 _HOME = {name: module for module, members in _PLACES.items() for name in members}
@@ -48,11 +50,13 @@ __all__ = [
     "distort",
     "encode",
     "make_set",
+    "make_tasks",
     "manipulate",
     "open_tiles",
     "preparation",
     "read_image",
     "read_set",
+    "read_tasks",
     "verify",
 ]
 

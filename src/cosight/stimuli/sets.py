@@ -42,6 +42,7 @@ __all__ = [
     "source_image",
     "verify",
     "versions",
+    "with_digests",
 ]
 
 MISSING = "missing"  # the stamp of a file that is not there
@@ -188,6 +189,14 @@ def _read_stored(root: Path) -> StimulusSet:
     if outside:
         raise InvalidInput(f"a manifest's files lie inside the set, {path} names {outside[0]}")
     return StimulusSet(root, frame, facts)
+
+
+def with_digests(stimuli: StimulusSet) -> StimulusSet:
+    """Return the set with the digest of every image; images without one are decoded. No file is written."""
+    names, files = stimuli.frame["stimulus"].to_list(), stimuli.frame["file"].to_list()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and hashing leave the interpreter free
+        found = pool.map(lambda name, file: name or source_image(stimuli, file).digest, names, files)
+        return replace(stimuli, frame=stimuli.frame.with_columns(stimulus=pl.Series(list(found), dtype=pl.String)))
 
 
 def versions(packages: Iterable[str] = ()) -> dict[str, str]:

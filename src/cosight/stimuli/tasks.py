@@ -3,29 +3,49 @@
 * 2afc       one query and two options: the target it was made to resemble, and the seed it was made from
 * cluster    several queries and the targets they are to be matched with: a panel
 
-Nanda et al. 2021, 2.2: a query is an image whose representation was made equal to its target's.
+Nanda et al. 2021, 2.2: a query is an image whose representation was made equal to its target's. Such sets name the
+target of a stimulus in `parent` and its seed in `parameters` (`seed_stimulus`). For other images, a CSV file lists the
+tasks.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from difflib import get_close_matches
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
 
-from cosight.errors import InvalidInput
-from cosight.stimuli.sets import StimulusSet, read_set
+from cosight.errors import InvalidInput, UnknownName
+from cosight.stimuli.sets import StimulusSet, read_set, with_digests
 from cosight.trials.files import new_file
+from cosight.trials.manifest import MANIFEST, write_manifest
 
-__all__ = ["TASKS", "Task", "TaskKind", "clustering_tasks", "read_tasks", "two_alternative_tasks", "write_tasks"]
+__all__ = [
+    "PANELS_OF",
+    "TASKS",
+    "Task",
+    "TaskKind",
+    "TaskSummary",
+    "clustering_tasks",
+    "make_tasks",
+    "read_tasks",
+    "tasks_from_csv",
+    "two_alternative_tasks",
+    "write_tasks",
+]
 
 TASKS = "tasks.parquet"
+PANELS_OF = 3  # targets per panel in Nanda et al. 2021
 TaskKind = Literal["2afc", "cluster"]
+_CSV_COLUMNS: dict[str, tuple[str, ...]] = {"2afc": ("query", "target", "seed"), "cluster": ("query", "target")}
+_REMEDY = f"write these digests into {MANIFEST}, or list the tasks in a CSV file: --from FILE with the columns"
 _STIMULI = pl.List(pl.String)
 _SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "task": pl.String,
@@ -65,7 +85,9 @@ def read_tasks(root: Path) -> tuple[Task, ...]:
     """The tasks of the set at `root`, in order; refused where one names a stimulus that the set has not."""
     path = root / TASKS
     if not path.is_file():
-        raise InvalidInput(f"forced choices need {TASKS} beside the manifest, {root} has none; write_tasks makes it")
+        raise InvalidInput(
+            f"{root} has no {TASKS}; make it with `cosight stimuli tasks {root} --type 2afc` (or cluster)"
+        )
     try:
         rows = pl.read_parquet(path, glob=False).select(list(_SCHEMA)).iter_rows(named=True)
         tasks = tuple(_task(row) for row in rows)
@@ -107,40 +129,226 @@ def _check(tasks: Iterable[Task], stimuli: StimulusSet) -> None:
 
 
 def two_alternative_tasks(stimuli: StimulusSet) -> tuple[Task, ...]:
-    """One task a stimulus whose target (`parent`) and seed (`seed_stimulus` in its parameters) are in the set too."""
-    known = set(stimuli.frame["stimulus"])
-    tasks = []
+    """Return one task per stimulus with target (`parent`) and seed (`seed_stimulus` in `parameters`) in the set."""
+    known = set(stimuli.frame["stimulus"].drop_nulls())
+    tasks, targets, seeds = [], 0, 0
     for row in stimuli.frame.iter_rows(named=True):
         seed = json.loads(row["parameters"] or "{}").get("seed_stimulus")
+        targets += row["parent"] in known
+        seeds += seed in known
         if row["parent"] in known and seed in known:
             tasks.append(_named("2afc", (row["stimulus"],), (row["parent"], seed), (row["parent"],)))
     if not tasks:
-        raise InvalidInput(f"2afc needs stimuli whose target and seed are in the set as well, {stimuli.root} has none")
+        raise InvalidInput(
+            f"2afc needs stimuli whose target and seed are in the set, {stimuli.root} has none: {targets} of "
+            f"{len(stimuli)} have their target (`parent`) in it, {seeds} their seed (`seed_stimulus` in `parameters`); "
+            f"{_REMEDY} query,target,seed"
+        )
     return tuple(tasks)
 
 
-def clustering_tasks(stimuli: StimulusSet, *, panels_of: int = 3, seed: int = 0) -> tuple[Task, ...]:
-    """Panels of `panels_of` targets drawn by `seed`, each with every stimulus made to resemble one of them.
+def clustering_tasks(stimuli: StimulusSet, *, panels_of: int = PANELS_OF, seed: int = 0) -> tuple[Task, ...]:
+    """Return panels of `panels_of` targets drawn by `seed`, each with every stimulus made to resemble one of them.
 
     Targets that fill no panel are left over: 100 targets make 33 panels of three (Nanda et al. 2021).
     """
-    if panels_of < 2:
-        raise InvalidInput(f"a panel has two targets or more, got {panels_of}")
-    known = set(stimuli.frame["stimulus"])
-    results: dict[str, list[str]] = {}
+    known = set(stimuli.frame["stimulus"].drop_nulls())
+    queries: dict[str, list[str]] = {}
     for stimulus, parent in stimuli.frame.select("stimulus", "parent").iter_rows():
         if parent in known:
-            results.setdefault(parent, []).append(stimulus)
-    targets = [list(results)[place] for place in np.random.default_rng(seed).permutation(len(results))]
+            queries.setdefault(parent, []).append(stimulus)
+    missing = f"{stimuli.root} has {len(queries)} (stimuli that others name as `parent`); {_REMEDY} query,target"
+    return _panels(queries, panels_of, seed, missing)
+
+
+def tasks_from_csv(
+    stimuli: StimulusSet, file: Path, kind: TaskKind, *, panels_of: int = PANELS_OF, seed: int = 0
+) -> tuple[Task, ...]:
+    """Read tasks about the images of a set from a CSV file; other columns are ignored.
+
+    Args:
+        stimuli: The set, with digests.
+        file: A CSV file with the columns `query`, `target` and `seed` (2afc), or `query` and `target` (cluster). A cell
+            is a digest, a path inside the set, or a file name that one image of the set has.
+        kind: `2afc` makes one task per row, `cluster` panels of targets with all of their queries.
+        panels_of: Targets per panel.
+        seed: Seed that draws which targets share a panel.
+
+    Returns:
+        The tasks, in the order of the file (2afc) or of the draw (cluster).
+
+    Raises:
+        InvalidInput: The file breaks a rule; the message names the row.
+        UnknownName: A cell names no image of the set.
+    """
+    rows = list(_csv_rows(stimuli, file, kind))
+    if kind == "2afc":
+        return _two_alternative_rows(file, rows)
+    first: dict[str, tuple[int, str]] = {}
+    queries: dict[str, list[str]] = {}
+    for number, (query, target) in enumerate(rows, start=1):
+        before, other = first.setdefault(query, (number, target))
+        if other != target:
+            raise InvalidInput(f"{file}, row {number}: the query of row {before} has another target; keep one of them")
+        if before < number:
+            raise InvalidInput(f"{file}, row {number}: repeats row {before}; remove it")
+        queries.setdefault(target, []).append(query)
+    return _panels(queries, panels_of, seed, f"{file} has {len(queries)}; add targets or make smaller panels")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSummary:
+    """What `make_tasks` wrote.
+
+    `kept` counts the tasks of the other type that the file had, `unused` the stimuli that are in none of the new tasks,
+    `indexed` the images of a new manifest (0 where the set had one).
+    """
+
+    tasks: tuple[Task, ...]
+    kept: int
+    unused: int
+    indexed: int
+
+
+def make_tasks(
+    root: Path,
+    kind: TaskKind,
+    *,
+    panels_of: int = PANELS_OF,
+    seed: int = 0,
+    table: Path | None = None,
+    force: bool = False,
+) -> TaskSummary:
+    """Make tasks of one type and write them into `tasks.parquet` beside the manifest of the set at `root`.
+
+    One file holds both types: tasks of the other type are kept.
+
+    Args:
+        root: A stimulus set. With `table` also a folder of images, which gets a manifest.
+        kind: `2afc` or `cluster`.
+        panels_of: Targets per panel (cluster).
+        seed: Seed that draws which targets share a panel (cluster).
+        table: CSV file that lists the tasks (`tasks_from_csv`); without it they follow from the manifest.
+        force: Replace tasks of this type, and a file that cannot be read.
+
+    Returns:
+        The tasks and what else was done.
+
+    Raises:
+        InvalidInput: The set has tasks of this type, or lacks what they need. Nothing is written then.
+    """
+    if kind not in _CSV_COLUMNS:
+        raise InvalidInput(f"the type of a task is {' or '.join(_CSV_COLUMNS)}, got {kind!r}")
+    stimuli = read_set(root)
+    listed = not stimuli.frame["stimulus"].has_nulls()
+    kept = _tasks_to_keep(root, kind, force=force)
+    if table is not None:
+        stimuli = with_digests(stimuli)
+        tasks = tasks_from_csv(stimuli, table, kind, panels_of=panels_of, seed=seed)
+    elif kind == "2afc":
+        tasks = two_alternative_tasks(stimuli)
+    else:
+        tasks = clustering_tasks(stimuli, panels_of=panels_of, seed=seed)
+    if not listed:
+        write_manifest(root, stimuli.frame, {})
+    write_tasks(root, [*kept, *tasks])
+    used = {stimulus for task in tasks for stimulus in (*task.queries, *task.options)}
+    unused = int((~stimuli.frame["stimulus"].is_in(list(used))).sum())
+    return TaskSummary(tasks, len(kept), unused, 0 if listed else len(stimuli))
+
+
+def _tasks_to_keep(root: Path, kind: TaskKind, *, force: bool) -> tuple[Task, ...]:
+    """Return the tasks of the other type, or refuse to replace those of this one."""
+    path = root / TASKS
+    if not path.exists():
+        return ()
+    try:
+        there = read_tasks(root)
+    except InvalidInput as error:
+        if force:
+            return ()
+        raise InvalidInput(f"{error}; --force replaces it") from error
+    same = sum(task.kind == kind for task in there)
+    if same and not force:
+        raise InvalidInput(f"{path} has {same} {kind} tasks already and is not overwritten; --force replaces them")
+    return tuple(task for task in there if task.kind != kind)
+
+
+def _panels(queries: Mapping[str, Sequence[str]], panels_of: int, seed: int, missing: str) -> tuple[Task, ...]:
+    """Return panels of targets drawn by `seed`; `missing` ends the message where there are too few."""
+    if panels_of < 2:
+        raise InvalidInput(f"a panel has two targets or more, got {panels_of}")
+    targets = [list(queries)[index] for index in np.random.default_rng(seed).permutation(len(queries))]
     panels = [targets[first : first + panels_of] for first in range(0, len(targets) - panels_of + 1, panels_of)]
     if not panels:
-        raise InvalidInput(f"clustering needs {panels_of} targets with results, {stimuli.root} has {len(targets)}")
-    return tuple(_panel(panel, results) for panel in panels)
+        raise InvalidInput(f"a panel of {panels_of} needs {panels_of} targets, {missing}")
+    return tuple(_panel(panel, queries) for panel in panels)
 
 
 def _panel(targets: Sequence[str], results: Mapping[str, Sequence[str]]) -> Task:
     pairs = [(query, target) for target in targets for query in results[target]]
     return _named("cluster", tuple(q for q, _ in pairs), tuple(targets), tuple(t for _, t in pairs))
+
+
+def _two_alternative_rows(file: Path, rows: Sequence[tuple[str, ...]]) -> tuple[Task, ...]:
+    first: dict[tuple[str, ...], int] = {}
+    tasks = []
+    for number, (query, target, seed) in enumerate(rows, start=1):
+        if target == seed:
+            raise InvalidInput(f"{file}, row {number}: target and seed are the same image; name two different ones")
+        if (before := first.setdefault((query, target, seed), number)) < number:
+            raise InvalidInput(f"{file}, row {number}: repeats row {before}; remove it")
+        tasks.append(_named("2afc", (query,), (target, seed), (target,)))
+    return tuple(tasks)
+
+
+def _csv_rows(stimuli: StimulusSet, file: Path, kind: TaskKind) -> Iterator[tuple[str, ...]]:
+    """Yield the digests of each row."""
+    columns, find = _CSV_COLUMNS[kind], _finder(stimuli)
+    wanted = f"{kind} needs the columns {','.join(columns)}"
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            reader = csv.DictReader(lines)
+            header, rows = list(reader.fieldnames or ()), list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidInput(f"cannot read {file} as CSV: {error}; {wanted}") from error
+    lacking = [name for name in columns if name not in header]
+    if lacking:
+        raise InvalidInput(f"{wanted}, {file} has {','.join(header) or 'none'}; add {','.join(lacking)}")
+    if not rows:
+        raise InvalidInput(f"{file} has a header only; add one row per query")
+    for number, row in enumerate(rows, start=1):
+        cells = [(f"{file}, row {number}, column {name}", (row[name] or "").strip()) for name in columns]
+        yield tuple(find(text, where) for where, text in cells)
+
+
+def _finder(stimuli: StimulusSet) -> Callable[[str, str], str]:
+    """Return a function from what a cell says, and where it stands, to the digest of the image."""
+    pairs = list(stimuli.frame.select("stimulus", "file", "image").iter_rows())
+    levels: list[dict[str, dict[str, str]]] = [{}, {}, {}, {}]  # text -> {digest: file}, the surest first
+    for stimulus, path, image in pairs:
+        names = ((stimulus,), (path, path.removeprefix("images/")), (PurePosixPath(path).name,), (image,))
+        for level, texts in zip(levels, names, strict=True):
+            for text in filter(None, texts):
+                level.setdefault(text, {}).setdefault(stimulus, path)
+
+    def find(text: str, where: str) -> str:
+        if not text:
+            raise InvalidInput(f"{where}: the cell is empty; name an image of {stimuli.root}")
+        for level in levels:
+            found = level.get(text, {})
+            if len(found) == 1:
+                return next(iter(found))
+            if found:
+                raise InvalidInput(
+                    f"{where}: {text!r} is the name of {len(found)} images ({', '.join(list(found.values())[:3])}); "
+                    f"give the path inside {stimuli.root}"
+                )
+        near = get_close_matches(text, [*levels[1], *levels[2]], n=1)
+        guess = f"did you mean {near[0]}?" if near else "give a path inside the set, a file name or a digest"
+        raise UnknownName(f"{where}: {stimuli.root} has no image called {text!r}; {guess}")
+
+    return find
 
 
 def _named(kind: TaskKind, queries: tuple[str, ...], options: tuple[str, ...], targets: tuple[str, ...]) -> Task:

@@ -4,6 +4,7 @@ from cosight.trials.formats import Format, formats
 from cosight.trials.join import Cell, Table, align, cells
 from cosight.trials.mapping import LabelMap, MappedAnswers, answers_from, label_map
 from cosight.trials.reading import read, write
+from cosight.trials.samples import Sample, sample_counts, samples
 from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, label_spaces
 from cosight.trials.summary import Summary, summarise
 from cosight.trials.table import KINDS, SCHEMA, Trials, concat, make
@@ -17,6 +18,7 @@ __all__ = [
     "LabelMap",
     "LabelSpace",
     "MappedAnswers",
+    "Sample",
     "Summary",
     "Table",
     "Trials",
@@ -30,6 +32,8 @@ __all__ = [
     "label_spaces",
     "make",
     "read",
+    "sample_counts",
+    "samples",
     "summarise",
     "write",
 ]

@@ -10,6 +10,7 @@ from pathlib import Path
 from cosight.errors import InvalidInput
 from cosight.trials import leaderboard, model_vs_human, parquet, psych_ds  # noqa: F401  they register their formats
 from cosight.trials.formats import Format, formats
+from cosight.trials.samples import is_sample, trial_path
 from cosight.trials.spaces import LabelSpace, label_space
 from cosight.trials.table import Trials, concat, select_roles
 
@@ -21,16 +22,16 @@ _RUN = "run.json"  # so is a run folder: its trials, not its stimuli and scores
 
 
 def read(*sources: str | Path | Trials, labels: str | LabelSpace | None = None) -> Trials:
-    """All trials in these files, folders and tables, people and models in one table.
+    """All trials in these files, folders, samples and tables, people and models in one table.
 
-    Folders are searched; what a file holds decides how it is read, not its name. Files of no known format are passed
-    over and counted in `notices`; a path without any trials is an error. `labels` declares the label space, by its name
-    or by class names set apart by commas.
+    `sample:NAME` reads trials that ship with the package. Folders are searched; what a file holds decides how it is
+    read, not its name. Files of no known format are passed over and counted in `notices`; a path without any trials is
+    an error. `labels` declares the label space, by its name or by comma-separated class names.
     """
     if not sources:
         raise InvalidInput("name at least one file or folder of trials")
     space = label_space(labels) if isinstance(labels, str) else labels
-    tables = [source if isinstance(source, Trials) else _read_path(Path(source), space) for source in sources]
+    tables = [source if isinstance(source, Trials) else _read_path(trial_path(source), space) for source in sources]
     return concat(tables if space is None else [table.with_space(space) for table in tables])
 
 
@@ -46,6 +47,8 @@ def write(trials: Trials, path: str | Path, *, to: str | None = None) -> Trials:
         The trials that were written. A format without roles gets first showings of test stimuli only, because its
         readers take every trial for one; a notice counts the others.
     """
+    if is_sample(path):
+        raise InvalidInput(f"samples ship with the package and cannot be written, got {path}; name a file or folder")
     chosen = output_format(path, to)
     written = trials if "role" in chosen.keeps or not len(trials) else select_roles(trials)
     chosen.write(written, Path(path))

@@ -103,7 +103,13 @@ def is_clear(row: Row) -> bool:
 def _of_tasks(study: Study, every: Sequence[Row], shown: Sequence[Row]) -> Sources:
     """The tasks whose queries are all shown."""
     asked = {row["stimulus"] for row in shown}
-    tasks = [task for task in read_tasks(study.set) if task.kind == study.type and set(task.queries) <= asked]
+    mine = [task for task in read_tasks(study.set) if task.kind == study.type]
+    if not mine:
+        raise InvalidInput(
+            f"{study.set} has no {study.type} tasks; "
+            f"make them with `cosight stimuli tasks {study.set} --type {study.type}`"
+        )
+    tasks = [task for task in mine if set(task.queries) <= asked]
     used = {stimulus for task in tasks for stimulus in (*task.queries, *task.options)}
     rows = {row["stimulus"]: row for row in reversed(every) if row["stimulus"] in used}
     return Sources(test=tuple(reversed(rows.values())), tasks=tuple(tasks))
