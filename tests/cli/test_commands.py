@@ -34,7 +34,7 @@ def test_help_is_quick_and_names_every_command(cosight):
 def test_compare_prints_people_first_and_says_simulated(cosight, trials):
     done = cosight("compare", trials, "--resamples", 50)
     lines = done.out.splitlines()
-    assert lines[0].split() == ["observer", "against", "accuracy", "EC", "MA", "CLES"]
+    assert lines[0].split() == ["observer", "against", "n", "accuracy", "EC", "MA", "CLES"]
     names = [line.split()[0] for line in lines[1:] if line.strip()]
     assert lines[1].startswith("simulated people")
     assert names.index("simulated:person-4") < names.index("models") < names.index("model:simulated-shape")

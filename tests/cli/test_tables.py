@@ -138,7 +138,7 @@ def test_pairs_are_listed_when_asked_for(terminal, compared):
 def test_grouped_tables_have_a_line_for_all_people_and_one_for_each_model(terminal, table):
     scores = package.compare(table, by=["condition"], measure=["ec"], resamples=20)
     lines = terminal(200, print_comparison, scores, list_pairs=False)
-    assert lines[0].split() == ["group", "observer", "against", "EC"]
+    assert lines[0].split() == ["group", "observer", "against", "n", "EC"]
     told = [line.split() for line in lines[1:-1] if line.strip()]
     groups = [" ".join(words[: words.index("people", 1)]) for words in told]
     assert groups == [

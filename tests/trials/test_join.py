@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from cosight.errors import InvalidInput
 from cosight.measures import NO_ANSWER, NOT_SHOWN
 from cosight.trials import LabelSpace, align, cells, concat, make
-from cosight.trials.join import canonical_condition, canonical_experiment, natural, people_first
+from cosight.trials.join import canonical_condition, canonical_experiment, natural, people_first, with_manifest
+from cosight.trials.manifest import manifest_frame
 from cosight.trials.table import SCHEMA
 
 PETS = LabelSpace("pets", ("cat", "dog", "fox"))
@@ -366,3 +368,74 @@ def test_the_order_of_rows_and_files_changes_nothing(rows, cut):
     assert after.columns.equals(before.columns)
     assert (after.answers.response == before.answers.response).all()
     assert (after.observers, after.labels, after.notices) == (before.observers, before.labels, before.notices)
+
+
+# ----------------------------------------------------------------------------------------------- roles, choices, sets
+
+
+def test_only_first_showings_of_test_stimuli_join_unless_asked_for():
+    rows = [
+        trial(role="test", repetition=0, trial=1),
+        trial(response="dog", role="repeat", repetition=1, trial=2),
+        trial(image="2.png", role="distractor", trial=3),
+        trial("model:m", "fox"),
+    ]
+    table = table_of(*rows, roles=("test",))
+    assert said(table) == {"human:1": ["cat"], "model:m": ["fox"]}
+    assert "2 of 4 trials are left out by their role (1 distractor, 1 repeat); --role includes them" in table.notices
+    assert table.rows.tolist() == [[0], [3]]  # rows of the whole table of trials
+    assert said(table_of(*rows)) == {"human:1": ["cat", "dog"], "model:m": ["fox", "fox"]}
+    assert said(table_of(*rows, roles=("distractor",))) == {"human:1": ["cat"]}
+
+
+def test_showings_whose_number_is_not_recorded_are_numbered_and_the_first_is_kept():
+    rows = [trial(response="dog", trial=2), trial(trial=1), trial("human:2", trial=1)]
+    table = table_of(*rows, roles=("test",))
+    assert said(table) == {"human:1": ["cat"], "human:2": ["cat"]}
+    assert "1 later showings of a stimulus are left out; --role test,repeat includes them" in table.notices
+
+
+def test_a_recorded_repetition_decides_the_order_of_showings():
+    rows = [trial(response="dog", repetition=1, trial=1), trial(response="cat", repetition=0, trial=2)]
+    assert said(table_of(*rows)) == {"human:1": ["cat", "dog"]}
+
+
+def test_choices_join_as_target_or_other():
+    def choice(who, chosen):
+        options = json.dumps({"options": ["seed", "target-7"]})
+        return trial(who, chosen, stimulus="task", truth="target-7", extra=options)
+
+    table = table_of(choice("human:1", "target-7"), choice("human:2", "seed"), choice("human:3", None), space=None)
+    assert table.labels == ("target", "other 1")
+    assert said(table) == {"human:1": ["target"], "human:2": ["other 1"], "human:3": [None]}
+    assert table.answers.correct.tolist() == [[True], [False], [False]]
+
+
+def test_verdicts_join_without_a_truth():
+    table = table_of(trial(response="keep"), trial("human:2", "reject"), space=None)
+    assert table.labels == ("keep", "reject")
+    assert not table.answers.shown.any()
+
+
+def known(**row):
+    return {"stimulus": "d1", "image": "1.png", "experiment": "e", "condition": "c1", "truth": "cat", "level": 3, **row}
+
+
+@pytest.mark.parametrize(
+    ("given", "rows", "found"),
+    [
+        ({"experiment": "e", "condition": "c1"}, [known()], ("d1", "cat", "c1", 3)),
+        ({"experiment": "e"}, [known(), known(stimulus="d2", image="2.png", condition="c2")], ("d1", "cat", "c1", 3)),
+        ({"experiment": "e"}, [known(), known(stimulus="d2", condition="c2")], (None, None, None, None)),
+        ({"experiment": "e", "condition": "c9"}, [known()], (None, None, "c9", None)),
+        ({}, [known()], (None, None, None, None)),
+        ({"stimulus": "d1", "image": "other.png"}, [known()], ("d1", "cat", "c1", 3)),
+        ({"stimulus": "d7", "experiment": "e", "condition": "c1"}, [known()], ("d7", None, "c1", None)),
+        ({"experiment": "e", "truth": "dog"}, [known()], ("d1", "dog", "c1", 3)),  # what the trial says stays
+    ],
+)
+def test_a_manifest_adds_what_trials_lack(given, rows, found):
+    row = {**trial(truth=None), "stimulus": None, "experiment": None, "condition": None, "level": None, **given}
+    trials = make(pl.DataFrame([row], schema={name: SCHEMA[name] for name in row}), space=PETS)
+    filled = with_manifest(trials, manifest_frame(rows)).frame
+    assert filled.select("stimulus", "truth", "condition", "level").row(0) == found

@@ -3,9 +3,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from cosight.errors import InvalidInput
+from cosight.errors import InvalidInput, UnknownName
 from cosight.trials.spaces import label_space
-from cosight.trials.table import KINDS, OBSERVERS, SCHEMA, concat, make, observers_of
+from cosight.trials.table import KINDS, OBSERVERS, SCHEMA, concat, lost_columns, make, observers_of, select_roles
 
 PETS = label_space("cat,dog")
 GOOD = {"observer": "human:s01", "kind": "human", "image": "a.png", "response": "cat"}
@@ -135,3 +135,77 @@ def test_concat_wants_one_label_space_and_a_table():
 def test_concat_checks_a_table_of_unknown_space_against_the_known_one():
     with pytest.raises(InvalidInput, match="row 2, column response: a response is a class of given"):
         concat([make(frame({}), space=PETS), make(frame({"response": "horse"}))])
+
+
+# --------------------------------------------------------------------------------------------------------------- roles
+
+
+def roles_of(*rows):
+    return make(frame(*rows)).frame.select("role", "repetition", "block").rows()
+
+
+def test_older_files_have_their_role_in_extra():
+    assert roles_of({"extra": '{"role": "distractor", "block": 2}'}) == [("distractor", None, 2)]
+    assert roles_of({"extra": '{"role": "repeat", "repeat_of": 1}'}) == [("repeat", 1, None)]
+    assert roles_of({"extra": '{"role": "participant", "block": 1}'}) == [("test", None, None)]  # somebody else's word
+    assert roles_of({"extra": None}) == [("test", None, None)]
+    assert roles_of({"extra": '{"role": "gold"}', "role": "check"}) == [("check", None, None)]  # the column decides
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"role": "practice"}, "column role: role is one of test, repeat, .*, got 'practice'"),
+        ({"repetition": -1}, "column repetition: repetition is 0 or more, got -1"),
+    ],
+)
+def test_roles_and_repetitions_are_checked(facts, message):
+    with pytest.raises(InvalidInput, match=message):
+        make(frame(facts))
+
+
+MIXED = [
+    {"image": "1", "role": "test", "repetition": 0},
+    {"image": "1", "role": "repeat", "repetition": 1},
+    {"image": "1", "role": "test", "repetition": 1},
+    {"image": "2", "role": "distractor", "repetition": None},
+    {"image": "3", "role": "warmup", "repetition": None},
+]
+
+
+def test_first_showings_of_test_stimuli_are_selected_and_the_rest_is_counted():
+    trials = make(frame(*MIXED))
+    chosen = select_roles(trials)
+    assert chosen.frame["role"].to_list() == ["test"]
+    assert chosen.notices == (
+        "4 of 5 trials are left out by their role (1 distractor, 1 repeat, 1 later showings, 1 warmup); "
+        "--role includes them",
+    )
+    assert select_roles(trials, ["test", "repeat"]).frame.height == 3
+    assert select_roles(trials, ["all"]).notices == ()
+    assert select_roles(trials, ["distractor"]).frame["image"].to_list() == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("roles", "error", "message"),
+    [
+        (
+            ["gold"],
+            InvalidInput,
+            "no trial has the role gold, got test, repeat, distractor, warmup; choose with --role",
+        ),
+        (["tests"], UnknownName, r"no role is called 'tests'; did you mean test\?"),
+        (["zzz"], UnknownName, "no role is called 'zzz'; choose among test, repeat"),
+        ([], InvalidInput, "name at least one role"),
+    ],
+)
+def test_roles_that_select_nothing_are_refused(roles, error, message):
+    with pytest.raises(error, match=message):
+        select_roles(make(frame(*MIXED)), roles)
+
+
+def test_columns_that_hold_what_readers_assume_are_not_lost():
+    kept = frozenset(SCHEMA) - {"role", "repetition", "block"}
+    assert lost_columns(make(frame({"role": "test", "repetition": 0})), kept) == []
+    full = make(frame({"role": "gold", "repetition": 1, "block": 0}))
+    assert lost_columns(full, kept) == ["role", "repetition", "block"]

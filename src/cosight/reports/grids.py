@@ -72,19 +72,23 @@ class Grid:
 
 
 def comparison_grid(scores: Scores, *, list_pairs: bool, whole: bool = True) -> Grid:
-    """Comparison scores, an observer a line; with `list_pairs` every pair. Not `whole`: intervals below the values."""
+    """Comparison scores, one line per observer; with `list_pairs` one per pair.
+
+    Not `whole`: intervals stand below the values, and `against` is left out where it is the same in every line.
+    """
     columns = [name for name in scores.settings["measure"] if any(row.measure == name for row in scores.rows)]
     grouped = bool(scores.settings["by"])
     headers = [*(["group"] if grouped else []), "observer", "against", "n", *map(short_name, columns)]
     number = _text(whole)
-    lines = []
-    for line, rows in _comparison_rows(scores, columns, list_pairs=list_pairs):
-        group, observer, against = line
+    lines, others = [], set()
+    for (group, observer, against), rows in _comparison_rows(scores, columns, list_pairs=list_pairs):
         name = [_group_name(group)] if grouped else []
         n = str(max(row.n for row in rows if row))
         cells = [number(row) if row else "" for row in rows]
         lines.append(_line((group, _section(scores, observer)), [*name, observer, against or "", n, *cells]))
-    return Grid(tuple(headers), tuple(lines))
+        others.add(against)
+    grid = Grid(tuple(headers), tuple(lines))
+    return grid if whole or len(others) > 1 else grid.only([name for name in headers if name != "against"])
 
 
 def undefined_remarks(scores: Scores, *, list_pairs: bool) -> list[str]:
