@@ -213,3 +213,19 @@ def test_names_are_not_taken_for_markup(capsys, monkeypatch):
     print_comparison(package.compare(trials(rows), resamples=5), list_pairs=True)
     out = capsys.readouterr().out
     assert all(name in out for name in ("model:resnet50[v2]", "model:x[/b]", "human::b:c"))
+
+
+# -------------------------------------------------------------------------------------------------------- explanations
+
+
+def test_a_dash_is_explained_below_the_table_and_n_is_what_is_shared(terminal, table):
+    stranger = [{**row, "observer": "stranger", "experiment": "elsewhere"} for row in answered([("x", "model")])]
+    scores = package.compare(table, trials(stranger), measure=["acc", "ec"], resamples=20)
+    lines = terminal(200, print_comparison, scores, list_pairs=False)
+    (mine,) = [line.split() for line in lines if line.startswith("stranger")]
+    assert mine[1:3] == ["people", "0"]
+    assert "-" in mine
+    assert any(line.startswith("EC of stranger: undefined: no common trials") for line in lines)
+    assert any("stranger: none of its 42 stimuli match people's 42: its experiments" in note for note in scores.notices)
+    (people,) = [line.split() for line in lines if line.startswith("people")]
+    assert people[2] == "42"

@@ -74,7 +74,8 @@ class Grid:
 def comparison_grid(scores: Scores, *, list_pairs: bool, whole: bool = True) -> Grid:
     """Comparison scores, one line per observer; with `list_pairs` one per pair.
 
-    Not `whole`: intervals stand below the values, and `against` is left out where it is the same in every line.
+    `n` is the number of trials behind the first measure of pairs, else behind the first measure. Not `whole`: intervals
+    stand below the values, and `against` is left out where it is the same in every line.
     """
     columns = [name for name in scores.settings["measure"] if any(row.measure == name for row in scores.rows)]
     grouped = bool(scores.settings["by"])
@@ -83,9 +84,11 @@ def comparison_grid(scores: Scores, *, list_pairs: bool, whole: bool = True) -> 
     lines, others = [], set()
     for (group, observer, against), rows in _comparison_rows(scores, columns, list_pairs=list_pairs):
         name = [_group_name(group)] if grouped else []
-        n = str(max(row.n for row in rows if row))
+        n = next(
+            row.n for row in sorted(filter(None, rows), key=lambda row: row.against is None)
+        )  # a pair's before one's
         cells = [number(row) if row else "" for row in rows]
-        lines.append(_line((group, _section(scores, observer)), [*name, observer, against or "", n, *cells]))
+        lines.append(_line((group, _section(scores, observer)), [*name, observer, against or "", str(n), *cells]))
         others.add(against)
     grid = Grid(tuple(headers), tuple(lines))
     return grid if whole or len(others) > 1 else grid.only([name for name in headers if name != "against"])
@@ -136,9 +139,9 @@ def score_grid(scores: Scores, *, whole: bool = True) -> Grid:
     for group, observer in sorted(who, key=lambda w: (groups.index(w[0]), _ORDER.index(_section(scores, w[1])))):
         name = [_group_name(group)] if grouped else []
         found = [index.get((group, observer, column)) for column in columns]
-        n = str(max(row.n for row in found if row))
+        n = next(row.n for row in found if row)
         cells = [number(row) if row else "" for row in found]
-        lines.append(_line((group, _section(scores, observer)), [*name, observer, n, *cells]))
+        lines.append(_line((group, _section(scores, observer)), [*name, observer, str(n), *cells]))
     return Grid(tuple(headers), tuple(lines))
 
 

@@ -142,6 +142,8 @@ def _mean(
     scarce = f"; {rare} of them with too few errors in common" if rare else ""
     short = f"; {n:.0f} trials a pair: so few bias it" if defined.any() and n < FEW_TRIALS else ""
     note = f"{before}mean of {int(defined.sum())} pairs{left_out}{scarce}{short}{after}"
+    if not defined.any():
+        note = f"{each.notes[0]} (each of {len(defined)} pairs)"
     return Block(each.group, (key,), np.array([value]), samples[None], np.array([n]), (note,))
 
 
