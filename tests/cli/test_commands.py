@@ -122,6 +122,23 @@ def test_convert_says_what_a_format_does_not_keep(cosight, tmp_path):
     assert "does not keep level" in cosight("trials", "convert", tmp_path / "one.parquet", tmp_path / "csv").err
 
 
+def test_a_format_without_roles_gets_test_trials_only(cosight, tmp_path):
+    roles = ["test", "distractor", "gold", "test"]
+    names = [f"{number}.png" for number in range(4)]
+    frame = pl.DataFrame({"image": names, "role": roles}).with_columns(
+        observer=pl.lit("human:a"), kind=pl.lit("human"), truth=pl.lit("cat"), response=pl.lit("cat")
+    )
+    write(make(frame), tmp_path / "study.parquet")
+    done = cosight("trials", "convert", tmp_path / "study.parquet", tmp_path / "csv")
+    assert "2 of 4 trials are left out by their role (1 distractor, 1 gold)" in done.err
+    assert done.out.startswith("2 trials of 1 observers written")
+    assert read(tmp_path / "csv").frame["image"].to_list() == ["0.png", "3.png"]
+    shown = json.loads(cosight("trials", "show", tmp_path / "study.parquet", "--json").out)
+    assert shown["headline"].startswith("2 trials, 1 observers")
+    every = json.loads(cosight("trials", "show", tmp_path / "study.parquet", "--json", "--role", "all").out)
+    assert every["headline"].startswith("4 trials, 1 observers")
+
+
 def test_show_counts(cosight, trials):
     out = cosight("trials", "show", trials).out
     assert out.startswith("960 trials, 6 observers, 1 experiments; label space model-vs-human-16")

@@ -33,7 +33,10 @@ FULL = {
     "probabilities": [0.1, 0.9],
     "abstention": 0.1 + 0.2,
     "rt": 0.868942022323608,
+    "role": "repeat",
+    "repetition": 1,
     "session": "01",
+    "block": 2,
     "trial": 7,
     "extra": '{"a": [1, "x,\\ny"],\r\n "b": "é"}',
 }
@@ -54,6 +57,14 @@ def data_files(folder):
 
 
 # ---- our own folders
+
+
+def test_folders_from_before_there_were_roles_are_read(tmp_path):
+    FORMAT.write(table({**FULL, "role": "test", "extra": '{"role": "distractor", "block": 3}'}, BARE), tmp_path / "old")
+    for file in (tmp_path / "old" / "data").iterdir():
+        pl.read_csv(file, infer_schema=False).drop("role", "repetition", "block").write_csv(file)
+    read = FORMAT.read([tmp_path / "old" / DESCRIPTION]).frame
+    assert read.select("role", "repetition", "block").rows() == [("distractor", None, 3), ("test", None, None)]
 
 
 def test_everything_comes_back(tmp_path):

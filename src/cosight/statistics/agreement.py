@@ -154,13 +154,17 @@ def _intra(repeats: Draw, who: str) -> _Estimate:
     if repeats.clusters is None:
         return nothing
     keys, first, member = np.unique(repeats.clusters, return_index=True, return_inverse=True)
-    said = np.stack([answers.response == code for code in range(answers.classes)], axis=2)  # (people, columns, classes)
-    counts = np.zeros((len(keys), answers.observers, answers.classes), dtype=np.int64)
-    np.add.at(counts, member, np.swapaxes(said, 0, 1))
-    stimulus, person = np.nonzero(counts.sum(axis=2) >= 2)
+    often = np.zeros((len(keys), answers.observers), dtype=np.int16)  # how often each person answered each stimulus
+    np.add.at(often, member, (answers.response >= 0).T)
+    stimulus, person = np.nonzero(often >= 2)
     if not len(person):
         return nothing
-    items = counts[stimulus, person]
+    place = np.full(often.shape, -1)
+    place[stimulus, person] = np.arange(len(person))
+    who_said, column = np.nonzero(answers.response >= 0)
+    item = place[member[column], who_said]
+    items = np.zeros((len(person), answers.classes), dtype=np.int64)
+    np.add.at(items, (item[item >= 0], answers.response[who_said, column][item >= 0]), 1)
     found, people = fleiss_kappa(items), len(set(person.tolist()))
     text = f"{found.n} pairs of {people} {who}"
     if people >= ENOUGH_PEOPLE:
