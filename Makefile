@@ -30,7 +30,7 @@ lint: .venv/ready-dev
 	$(BIN)/mypy
 
 perf: .venv/ready-dev .venv/tools $(PAGE)
-	$(BIN)/python perf/run.py
+	$(BIN)/python perf/run.py $(PARTS)
 
 docs: .venv/ready-dev
 	$(BIN)/python docs/generate.py
