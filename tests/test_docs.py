@@ -91,16 +91,30 @@ def write_photos(folder):
             (folder / name / f"{index}.png").write_bytes(encode(image, "png"))
 
 
+# Most of the time goes into resampling and into starting worker processes. An option given twice has its last value.
+QUICK = {"compare": ["--resamples", "10"], "score": ["--resamples", "10"]}
+QUICK |= {f"stimuli {verb}": ["--workers", "1"] for verb in ("corrupt", "distort", "manipulate")}
+
+
+@pytest.mark.parametrize(
+    "quick", [pytest.param(True, id="quick"), pytest.param(False, marks=pytest.mark.slow, id="as-they-stand")]
+)
 @pytest.mark.parametrize("lines", list(shown_commands()))
-def test_commands_in_the_docs_run_as_they_stand(lines, tmp_path, monkeypatch, mirror, cosight, simulated_observers):
-    """In a folder with trials under the name the demo gives its own, real trials, images and weights."""
+def test_commands_in_the_docs_run(lines, quick, tmp_path, monkeypatch, mirror, cosight, simulated_observers):
+    """In a folder with trials under the name the demo gives its own, real trials, images and weights.
+
+    `make test` adds the options of QUICK; `make test-all` runs the commands as they stand.
+    """
     monkeypatch.chdir(tmp_path)
     for name in ("model-vs-human", "error-consistency", "texture-vs-shape", "weights"):
         (tmp_path / name).symlink_to(Path(os.path.realpath(mirror / name)))
     write_photos(tmp_path / "photos")
     write(simulated_observers(), tmp_path / "demo-run" / "trials.parquet")
     for line in lines:
-        done = cosight(*shlex.split(line, comments=True)[1:])
+        arguments = shlex.split(line, comments=True)[1:]
+        if quick:
+            arguments += QUICK.get(arguments[0], QUICK.get(" ".join(arguments[:2]), []))
+        done = cosight(*arguments)
         assert done.code == 0, f"{line}\n{done.err}"
         if "--json" in line:
             json.loads(done.out)
