@@ -206,6 +206,11 @@ def test_the_loops_beside_evaluate_give_its_answers(perf, tmp_path):
     shares = np.exp(raw - raw.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     assert np.stack(trials.frame["probabilities"].to_list()) == pytest.approx(shares, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_memory_of_evaluate_is_that_of_a_process_of_its_own(perf, tmp_path):
+    perf.evaluating.write_photos(tmp_path / "photos", 6)
     assert 50 < perf.evaluating.peak(tmp_path / "photos", tmp_path / "memory") < 3000
 
 

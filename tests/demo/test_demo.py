@@ -23,9 +23,9 @@ from cosight.trials import read
 SMALL = Size(
     images=3,
     train=300,
-    architectures=("convnext-small", "mixer-small"),
+    architectures=("mixer-small", "vit-small"),
     seeds=(45, 46),
-    epochs=8,
+    epochs=14,  # the fewest with which OpenMax has three right images of every class, and some
     persons=3,
     resamples=50,
 )
@@ -79,7 +79,7 @@ def test_errors_are_compared_with_the_panel_on_images_that_show_a_digit(done, fo
     pairs = {(row.observer, row.against) for row in done.comparison.rows if row.measure == "error_consistency"}
     assert {
         ("cosight:mixer-small@45", "simulated people"),
-        ("cosight:convnext-small@45", "cosight:mixer-small@45"),
+        ("cosight:mixer-small@45", "cosight:vit-small@45"),
     } <= pairs
 
 
