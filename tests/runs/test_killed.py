@@ -89,7 +89,8 @@ def test_killed_again_and_again_in_one_folder(sabotaged, uninterrupted, few, tmp
     assert len(json.loads((run / "run.json").read_text())["sessions"]) >= 5
 
 
-def test_killed_ten_times_at_random_moments(sabotaged, tmp_path_factory, tmp_path):
+@pytest.mark.parametrize("times", [6, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_at_random_moments(sabotaged, tmp_path_factory, tmp_path, times):
     many = draw_images(tmp_path_factory.mktemp("many") / "many", 640, shape=(32, 32), seed=5)
     arguments = ["evaluate", TINY, "--on", many, "--features", "--batch", "16", "--out"]
     whole, run = tmp_path / "whole", tmp_path / "run"
@@ -100,7 +101,7 @@ def test_killed_ten_times_at_random_moments(sabotaged, tmp_path_factory, tmp_pat
     first = time.monotonic() - begun  # how long it takes here until a shard is written
     rng = np.random.default_rng(11)
     left = []
-    for seconds in first * rng.uniform(0.6, 1.3, size=10):
+    for seconds in first * rng.uniform(0.6, 1.3, size=times):
         ended = sabotaged(None, None, *arguments, run, seconds=seconds, environment=slowly)["ended"]
         assert ended == _KILLED
         left.append(len(list(run.glob("trials/[!.]*.parquet"))))
