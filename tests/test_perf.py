@@ -165,6 +165,10 @@ def test_every_stimulus_line_is_measured(perf):
     assert corrupted[-1].ratio == pytest.approx(mean)
     distorted = list(perf.distortions.lines(perf.distortions.Size(200, 1)))
     assert sorted(line.limit for line in distorted) == [5, 5, 5, 5, 5, 8]
+
+
+@pytest.mark.slow
+def test_the_line_about_processes_is_measured(perf):
     [made] = perf.making.lines(perf.making.Size(2, 1))
     assert made.ours > 0
     assert made.theirs > 0
