@@ -4,25 +4,33 @@ BIN := .venv/bin
 # where npm is found: the machine's, else a wheel's, in an environment of its own
 NODE := PATH="$(abspath .venv/node/bin):$$PATH"
 MAKEFLAGS += -j2  # what is installed does not wait for what is installed
+# Modules are compiled once, when they are first imported. pip does not compile those that nobody imports.
+export PYTHONDONTWRITEBYTECODE :=
+PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
+# one thread each: those of their libraries would only wait for each other
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest
 # the page that participants of studies see, built from web/
 PAGE := src/cosight/humans/web/static/index.html
 
-.PHONY: demo test test-web test-slow lint perf docs page clean
+.PHONY: demo test test-all test-web collect lint perf docs page clean
 
 demo: .venv/ready $(PAGE)
 	$(BIN)/cosight demo
 
-test: .venv/ready-dev .venv/tools $(PAGE) lint test-web
-	# one thread each: those of their libraries would only wait for each other; three processes for two cores, because
-	# tests of browsers and servers wait themselves
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist loadfile
+test: .venv/ready-dev .venv/tools $(PAGE) lint collect test-web
+	# three processes for two cores, because tests of browsers and servers wait themselves
+	$(PYTEST) -n 3 --dist loadfile
+
+test-all: .venv/ready-dev .venv/tools $(PAGE) lint collect test-web
+	$(PYTEST) -n 2 --dist loadfile -m ""
+
+# beside lint, which needs one core: the test processes then find every module compiled; what is wrong they report
+collect: .venv/ready-dev
+	$(PYTEST) --collect-only -qq >/dev/null || true
 
 test-web: web/node_modules/ready
 	cd web && $(NODE) npm run --silent check
 	cd web && $(NODE) npm test --silent
-
-test-slow: .venv/ready-dev
-	$(BIN)/pytest -n 2 -m slow
 
 lint: .venv/ready-dev
 	$(BIN)/ruff check .
@@ -30,7 +38,7 @@ lint: .venv/ready-dev
 	$(BIN)/mypy
 
 perf: .venv/ready-dev .venv/tools $(PAGE)
-	$(BIN)/python perf/run.py
+	$(BIN)/python perf/run.py $(PARTS)
 
 docs: .venv/ready-dev
 	$(BIN)/python docs/generate.py
@@ -42,16 +50,18 @@ clean:
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
+	# the pip that comes with Python takes twice as long to resolve
+	$(PIP) pip
 
 .venv/ready: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[demo]'
+	$(PIP) --editable '.[demo]'
 	touch $@
 
 .venv/ready-dev: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(PIP) --editable '.[dev]'
 	# the peer that corruptions are compared with, whose own opencv-python would overwrite the headless build; and
 	# lightly, of which the losses are used and not the trainer that it would bring along
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps imagecorruptions-imaug lightly
+	$(PIP) --no-deps imagecorruptions-imaug lightly
 	touch $@ .venv/ready
 
 .venv/node/ready: .venv/bin/python constraints.txt

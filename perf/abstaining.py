@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -72,7 +72,7 @@ _LIMITS: dict[str, tuple[str, float]] = {
 }
 
 
-def lines(size: Size) -> list[Line]:
+def lines(size: Size) -> Iterator[Line]:
     """Speed and memory of each function."""
     import torch
 
@@ -80,12 +80,14 @@ def lines(size: Size) -> list[Line]:
     torch.set_num_threads(1)
     shape = f"{size.rows:,} x {size.dimensions}, {size.queries} queries"
     try:
-        timed = [_speed(what, shape, data, size.repeats) for what in _LIMITS]
+        for what in _LIMITS:
+            yield _speed(what, shape, data, size.repeats)
     finally:
         torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as folder:
         data.save(Path(folder) / "data.npz")
-        return [*timed, *(_memory(what, shape, Path(folder) / "data.npz") for what in _LIMITS)]
+        for what in _LIMITS:
+            yield _memory(what, shape, Path(folder) / "data.npz")
 
 
 def drawn(size: Size) -> Data:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -35,26 +35,30 @@ class Size:
 FULL = Size((224, 512), 6)
 
 
-def lines(size: Size) -> list[Line]:
+def lines(size: Size) -> Iterator[Line]:
     """Per side of the photo: a line for each shared corruption, and their geometric mean."""
     threads = cv2.getNumThreads()
     cv2.setNumThreads(1)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the peer's imports are old
-            return [line for side in size.sides for line in _side_lines(side, size.repeats)]
+            for side in size.sides:
+                yield from _side_lines(side, size.repeats)
     finally:
         cv2.setNumThreads(threads)
 
 
-def _side_lines(side: int, repeats: int) -> list[Line]:
+def _side_lines(side: int, repeats: int) -> Iterator[Line]:
     photo = _photo(side)
     shared = [kind for kind in corruptions if kind not in OURS_ALONE]
-    found = [_line(kind, photo, repeats) for kind in shared]
+    found = []
+    for kind in shared:
+        found.append(_line(kind, photo, repeats))
+        yield found[-1]
     times = np.log([[line.ours, line.theirs] for line in found]).mean(axis=0)
     ours, theirs = np.exp(times)
     name = f"{len(found)} corruptions, {side} px, geometric mean"
-    return [*found, Line(name, PEER, float(ours), float(theirs), 6, faster=True)]
+    yield Line(name, PEER, float(ours), float(theirs), 6, faster=True)
 
 
 def _line(kind: str, photo: Bytes, repeats: int) -> Line:

@@ -34,14 +34,15 @@ class Size:
 FULL = Size(50_000, 60)
 
 
-def lines(size: Size) -> list[Line]:
+def lines(size: Size) -> Iterator[Line]:
     """One line a distortion."""
     threads = cv2.getNumThreads()
     cv2.setNumThreads(1)
     try:
         with tempfile.TemporaryDirectory() as folder:
             index = build_tiles(_pictures(size.tiles), Path(folder) / "tiles")
-            return [_line(kind, index, size) for kind in distortions]
+            for kind in distortions:
+                yield _line(kind, index, size)
     finally:
         cv2.setNumThreads(threads)
 

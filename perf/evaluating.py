@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -41,13 +41,14 @@ class Size:
 FULL = Size(("resnet18", "mobilenetv3_large_100"), 1000, 2, 1000, 20_000)
 
 
-def lines(size: Size) -> list[Line]:
+def lines(size: Size) -> Iterator[Line]:
     """Speed of each network, then memory."""
     with tempfile.TemporaryDirectory() as folder:
         photos = Path(folder) / "photos"
         write_photos(photos, size.photos)
-        found = [line for name in size.networks for line in _speed(name, photos, Path(folder) / name, size)]
-        return [*found, _memory(Path(folder), size)]
+        for name in size.networks:
+            yield from _speed(name, photos, Path(folder) / name, size)
+        yield _memory(Path(folder), size)
 
 
 def write_photos(folder: Path, count: int) -> None:

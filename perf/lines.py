@@ -5,7 +5,7 @@ Where a peer would take minutes it runs on a sample, and `against` says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -70,10 +70,12 @@ class Size:
 FULL = Size(100, 50_000, 40, 10_000, 300, 1_280, 7)
 
 
-def lines(size: Size) -> list[Line]:
-    """All lines about measures."""
+def lines(size: Size) -> Iterator[Line]:
+    """Yield the lines about measures, each when it is measured."""
     table = study(size.observers, size.trials)
-    return [*_consistency_lines(table, size), *_agreement_lines(table, size), *_interval_lines(size)]
+    yield from _consistency_lines(table, size)
+    yield from _agreement_lines(table, size)
+    yield from _interval_lines(size)
 
 
 def study(observers: int, trials: int) -> Answers:

@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -41,11 +41,12 @@ class Size:
 FULL = Size(100, 10_000, 3)
 
 
-def lines(size: Size) -> list[Line]:
+def lines(size: Size) -> Iterator[Line]:
     """Reading our own Parquet and model-vs-human's CSV folders."""
     with tempfile.TemporaryDirectory() as folder:
         files = as_files(size, Path(folder))
-        return [line for kind, path in files.items() for line in _lines(kind, path, size)]
+        for kind, path in files.items():
+            yield from _lines(kind, path, size)
 
 
 def as_files(size: Size, folder: Path) -> dict[str, Path]:
@@ -77,16 +78,14 @@ def _person(number: int, response: Any, truth: Any, rng: np.random.Generator) ->
     )
 
 
-def _lines(kind: str, path: Path, size: Size) -> list[Line]:
+def _lines(kind: str, path: Path, size: Size) -> Iterator[Line]:
     trials = size.observers * size.trials
     name = f"reading {trials:,} trials, {kind}"
     ours = _best(partial(read, path), size.repeats)
-    bare = [
-        Line(name, f"bare read by {peer}", ours, _best(call, size.repeats), None, faster=False)
-        for peer, call in peers(path).items()
-    ]
+    for peer, call in peers(path).items():
+        yield Line(name, f"bare read by {peer}", ours, _best(call, size.repeats), None, faster=False)
     memory = peak(path)
-    return [*bare, Line(f"{name}: peak memory", "the table's own size", *memory, MOST_MEMORY, faster=False, unit="MB")]
+    yield Line(f"{name}: peak memory", "the table's own size", *memory, MOST_MEMORY, faster=False, unit="MB")
 
 
 def peers(path: Path) -> dict[str, Callable[[], Any]]:

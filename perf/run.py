@@ -1,6 +1,7 @@
-"""Our speed beside the peers': `python perf/run.py [--json]`, one thread, exit 1 when a limit is missed.
+"""Our speed beside the peers': `python perf/run.py [PART ...] [--json]`, one thread, exit 1 when a limit is missed.
 
-Peers run in the same process on the same data, so what is reported is a ratio; seconds depend on the machine.
+Each line is printed when it is measured. Peers run in the same process on the same data, so what is reported is a
+ratio; seconds depend on the machine.
 """
 
 from __future__ import annotations
@@ -9,61 +10,77 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perf.lines import Line
 
+# part: the module that measures it
+PARTS = {"measures": "lines"} | {
+    name: name
+    for name in (
+        *("reading", "corruptions", "distortions", "making", "evaluating", "abstaining"),
+        *("scoring", "serving", "exposing"),
+    )
+}
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
+_COLUMNS = "{:<3} {:<20} {:<14} {:>8} {:>8}  {}"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure every line and print the table."""
+    """Measure the parts that are named, or all, and print their lines."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="a list of lines instead of a table")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"parts to measure (default: all): {', '.join(PARTS)}")
+    parser.add_argument("--json", action="store_true", help="print a JSON list instead of a table")
     options = parser.parse_args(arguments)
+    unknown = [name for name in options.parts if name not in PARTS]
+    if unknown:
+        print(f"perf: unknown part {', '.join(unknown)}; choose from {', '.join(PARTS)}", file=sys.stderr)
+        return 2
     os.environ.update(dict.fromkeys(_THREADS, "1"))  # before numpy and polars are imported
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from perf import (
-        abstaining,
-        corruptions,
-        distortions,
-        evaluating,
-        exposing,
-        lines,
-        making,
-        reading,
-        scoring,
-        serving,
-    )
-
-    parts = (lines, reading, corruptions, distortions, making, evaluating, abstaining, scoring, serving, exposing)
-    found = [line for part in parts for line in part.lines(part.FULL)]
-    print(json.dumps([_as_dict(line) for line in found], indent=1) if options.json else table(found))
-    return 0 if all(line.ok for line in found) else 1
+    ok = True
+    measured = _measured([name for name in PARTS if name in options.parts or not options.parts])
+    for text, line_ok in (_as_json if options.json else _as_table)(measured):
+        print(text, flush=True)
+        ok &= line_ok
+    return 0 if ok else 1
 
 
-def table(found: list[Line]) -> str:
-    """Aligned columns, one line a row."""
-    head = ("line", "measured against", "ours", "theirs", "ratio", "limit", "ok")
-    rows = [head, *(_cells(line) for line in found)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    text = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([text[0], "-" * len(text[0]), *text[1:]])
+def _measured(parts: Iterable[str]) -> Iterator[Line]:
+    for name in parts:
+        part = import_module(f"perf.{PARTS[name]}")
+        yield from part.lines(part.FULL)
 
 
-def _cells(line: Line) -> tuple[str, ...]:
-    ok = "yes" if line.ok else "NO"
+def _as_table(measured: Iterable[Line]) -> Iterator[tuple[str, bool]]:
+    """Yield each row of the table and whether its limit is kept. Long texts come last, so that numbers are aligned."""
+    yield _COLUMNS.format("ok", "ratio", "limit", "ours", "theirs", "line (measured against)"), True
+    for line in measured:
+        yield row(line), line.ok
+
+
+def row(line: Line) -> str:
+    """Return a line as a row of the table."""
     ratio = f"{line.ratio:.3g} x {'faster' if line.faster else 'as much'}"
-    bound = "at least" if line.faster else "at most"
-    limit = "" if line.limit is None else f"{bound} {line.limit:g}"
-    return line.name, line.against, line.shown(line.ours), line.shown(line.theirs), ratio, limit, ok if limit else ""
+    limit = "" if line.limit is None else f"{'at least' if line.faster else 'at most'} {line.limit:g}"
+    ok = ("yes" if line.ok else "NO") if limit else ""
+    what = f"{line.name} ({line.against})"
+    return _COLUMNS.format(ok, ratio, limit, line.shown(line.ours), line.shown(line.theirs), what)
 
 
-def _as_dict(line: Line) -> dict[str, Any]:
+def _as_json(measured: Iterable[Line]) -> Iterator[tuple[str, bool]]:
+    """Yield the pieces of a JSON list and whether the limit of each line is kept."""
     names = ("name", "against", "unit", "ours", "theirs", "faster", "ratio", "limit", "ok")
-    return {name: getattr(line, name) for name in names}
+    before = "["
+    for line in measured:
+        facts: dict[str, Any] = {name: getattr(line, name) for name in names}
+        yield before + json.dumps(facts), line.ok
+        before = ","
+    yield "[]" if before == "[" else "]", True
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ correlations and ceilings besides.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,7 +35,7 @@ class Size:
 FULL = Size(100, 40, 1000, 100)
 
 
-def lines(size: Size) -> list[Line]:
+def lines(size: Size) -> Iterator[Line]:
     """The line about the table."""
     rows = stimuli({number: size.images * (2 if number == 8 else 1) for number in range(1, 9)}, VISALIGN)
     said = [
@@ -52,7 +53,7 @@ def lines(size: Size) -> list[Line]:
     theirs = loop * size.resamples / size.sampled_resamples
     name = f"VisAlign's table, {len(rows)} images x {size.observers} lines, {size.resamples:,} resamples"
     against = f"a loop over resamples, distances alone, {size.sampled_resamples} of {size.resamples:,} timed"
-    return [Line(name, against, ours, theirs, 1, faster=True)]
+    yield Line(name, against, ours, theirs, 1, faster=True)
 
 
 def _resampled_means(gold: np.ndarray, category: np.ndarray, given: np.ndarray, resamples: int) -> np.ndarray:

@@ -89,13 +89,12 @@ class Crowd:
     codes: list[str] = field(default_factory=list)
 
 
-def lines(size: Size) -> list[Line]:
+def lines(size: Size) -> Iterator[Line]:
     """Median and 99th percentile of storing an answer, on SQLite and, where there is a server, on PostgreSQL."""
-    found = _measured(size, "SQLite", "")
+    yield from _measured(size, "SQLite", "")
     if no_postgres() is None:
         with postgres_server() as url:
-            found += _measured(size, "PostgreSQL", url)
-    return found
+            yield from _measured(size, "PostgreSQL", url)
 
 
 def _measured(size: Size, database: str, url: str) -> list[Line]:

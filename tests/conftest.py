@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from dataclasses import dataclass
@@ -56,8 +57,18 @@ class Ended:
     err: str
 
 
+@pytest.fixture(scope="session")
+def _build_command_once():
+    """Typer builds all commands anew for every call, which takes longer than most of the calls that tests make."""
+    import typer.main
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
+        yield
+
+
 @pytest.fixture
-def cosight(capsys, monkeypatch):
+def cosight(capsys, monkeypatch, _build_command_once):
     """The command line in this process: `cosight("compare", path)` gives its exit code and what it printed."""
     from cosight.cli.app import main
 

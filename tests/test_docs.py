@@ -125,11 +125,20 @@ def test_without_the_mirror_only_what_reads_it_is_left_out():
     assert without_mirror(lines) == lines[3:]
 
 
+# Most of the time goes into resampling and into starting worker processes. An option given twice has its last value.
+QUICK = {"compare": ["--resamples", "10"], "score": ["--resamples", "10"]}
+QUICK |= {f"stimuli {verb}": ["--workers", "1"] for verb in ("corrupt", "distort", "manipulate")}
+
+
+@pytest.mark.parametrize(
+    "quick", [pytest.param(True, id="quick"), pytest.param(False, marks=pytest.mark.slow, id="as-they-stand")]
+)
 @pytest.mark.parametrize("lines", list(shown_commands()))
-def test_commands_in_the_docs_run_as_they_stand(
-    lines, tmp_path, monkeypatch, mirror_or_none, cosight, simulated_observers
-):
-    """In a folder with photos, trials under the name the demo gives its own, and the mirror's folders, if any."""
+def test_commands_in_the_docs_run(lines, quick, tmp_path, monkeypatch, mirror_or_none, cosight, simulated_observers):
+    """In a folder with photos, trials under the name the demo gives its own, and the mirror's folders, if any.
+
+    `make test` adds the options of QUICK; `make test-all` runs the commands as they stand.
+    """
     monkeypatch.chdir(tmp_path)
     if mirror_or_none is None:
         lines = without_mirror(lines)
@@ -141,7 +150,10 @@ def test_commands_in_the_docs_run_as_they_stand(
     (tmp_path / "choices.csv").write_text(tasks_in_the_docs(), encoding="utf-8")
     write(simulated_observers(), tmp_path / "demo-run" / "trials.parquet")
     for line in lines:
-        done = cosight(*shlex.split(line, comments=True)[1:])
+        arguments = shlex.split(line, comments=True)[1:]
+        if quick:
+            arguments += QUICK.get(arguments[0], QUICK.get(" ".join(arguments[:2]), []))
+        done = cosight(*arguments)
         assert done.code == 0, f"{line}\n{done.err}"
         if "--json" in line:
             json.loads(done.out)

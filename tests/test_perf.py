@@ -35,12 +35,11 @@ def small(perf):
 
 
 def test_every_line_is_measured(perf, small):
-    found = perf.lines.lines(small)
+    found = list(perf.lines.lines(small))
     assert len(found) == 7
     assert all(line.ours > 0 and line.theirs > 0 and math.isfinite(line.ratio) for line in found)
     assert sum(line.limit is not None for line in found) == 5
-    text = perf.run.table(found)
-    assert len(text.splitlines()) == 2 + len(found)
+    assert all(line.name in perf.run.row(line) for line in found)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +49,7 @@ def test_every_line_is_measured(perf, small):
 def test_limits_are_most_for_a_share_and_least_for_a_gain(perf, ours, theirs, limit, faster, ok):
     line = perf.lines.Line("x", "y", ours, theirs, limit, faster)
     assert line.ok is ok
-    assert ("NO" in perf.run.table([line])) is not ok
+    assert perf.run.row(line).startswith("yes" if ok else "NO ")
     assert perf.lines.Line("x", "y", ours, theirs, None, faster).ok
 
 
@@ -104,28 +103,72 @@ def test_memory_is_that_of_a_process_of_its_own(perf, files):
     assert table == pytest.approx(read(files["Parquet"]).frame.estimated_size() / 1e6)
 
 
-def test_the_command_prints_json_and_fails_on_a_missed_limit(perf, monkeypatch, capsys):
-    line = perf.lines.Line("slow", "peer", 4.0, 1.0, 3, faster=False)
-    monkeypatch.setattr(perf.lines, "lines", lambda size: [line])
-    for name in set(_PARTS) - {"lines", "run", "interval_coverage"}:
-        part = getattr(perf, name)
-        monkeypatch.setattr(part, "lines", lambda size: [])
-    monkeypatch.setattr("os.environ", {})
-    monkeypatch.setattr("sys.path", [])
-    assert perf.run.main(["--json"]) == 1
-    [found] = json.loads(capsys.readouterr().out)
-    assert (found["name"], found["ratio"], found["limit"], found["ok"]) == ("slow", 4, 3, False)
+@pytest.fixture
+def command(perf, monkeypatch):
+    """`perf/run.py` with two lines for each part: one that keeps its limit, and one that misses it for `measures`."""
+
+    def two_lines(part, read_printed):
+        def lines(size):
+            yield perf.lines.Line(f"{part}, fast", "peer", 1.0, 1.0, 3, faster=False)
+            read_printed()
+            yield perf.lines.Line(f"{part}, slow", "peer", 4.0 if part == "measures" else 2.0, 1.0, 3, faster=False)
+
+        return lines
+
+    def run(*arguments, read_printed=lambda: None):
+        for part, module in perf.run.PARTS.items():
+            monkeypatch.setattr(getattr(perf, module), "lines", two_lines(part, read_printed))
+        monkeypatch.setattr("os.environ", {})
+        monkeypatch.setattr("sys.path", [])
+        return perf.run.main([*arguments])
+
+    return run
+
+
+def test_the_command_prints_json_and_fails_on_a_missed_limit(perf, command, capsys):
+    assert command("--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [line["name"] for line in found] == [f"{part}, {how}" for part in perf.run.PARTS for how in ("fast", "slow")]
+    missed = found[1]
+    assert (missed["name"], missed["ratio"], missed["limit"], missed["ok"]) == ("measures, slow", 4, 3, False)
+    assert [line["ok"] for line in found].count(False) == 1
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_each_line_is_printed_when_it_is_measured(command, capsys, form):
+    seen = []
+    assert command("scoring", *form, read_printed=lambda: seen.append(capsys.readouterr().out)) == 0
+    assert "scoring, fast" in seen[0]  # before the second line is measured
+    assert "scoring, slow" in capsys.readouterr().out
+
+
+def test_only_the_named_parts_are_measured(command, capsys):
+    assert command("scoring", "reading") == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[-3].rstrip(",") for row in rows[1:]] == ["reading", "reading", "scoring", "scoring"]
+    assert command("measures") == 1  # the limit that is missed
+
+
+def test_an_unknown_part_is_one_line_with_the_known_ones(perf, command, capsys):
+    assert command("scoring", "scorign") == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == f"perf: unknown part scorign; choose from {', '.join(perf.run.PARTS)}\n"
 
 
 def test_every_stimulus_line_is_measured(perf):
     pytest.importorskip("imagecorruptions")
-    corrupted = perf.corruptions.lines(perf.corruptions.Size((48,), 1))
+    corrupted = list(perf.corruptions.lines(perf.corruptions.Size((48,), 1)))
     assert len(corrupted) == 19 + 1
     assert [line.limit for line in corrupted] == [1] * 19 + [6]
     mean = np.exp(np.mean([np.log(line.ratio) for line in corrupted[:-1]]))
     assert corrupted[-1].ratio == pytest.approx(mean)
-    distorted = perf.distortions.lines(perf.distortions.Size(200, 1))
+    distorted = list(perf.distortions.lines(perf.distortions.Size(200, 1)))
     assert sorted(line.limit for line in distorted) == [5, 5, 5, 5, 5, 8]
+
+
+@pytest.mark.slow
+def test_the_line_about_processes_is_measured(perf):
     [made] = perf.making.lines(perf.making.Size(2, 1))
     assert made.ours > 0
     assert made.theirs > 0
@@ -143,7 +186,7 @@ def test_every_abstention_line_is_measured(perf, monkeypatch):
         return float(work() is not None)
 
     monkeypatch.setattr(perf.abstaining, "peak", in_this_process)  # six that import torch; one of them has its test
-    found = perf.abstaining.lines(perf.abstaining.Size(300, 20, 30, 1))
+    found = list(perf.abstaining.lines(perf.abstaining.Size(300, 20, 30, 1)))
     assert len(found) == 6
     assert all(line.ours > 0 and line.theirs > 0 for line in found if line.unit == "s")
     assert {line.unit for line in found} == {"s", "MB"}
@@ -167,6 +210,11 @@ def test_the_loops_beside_evaluate_give_its_answers(perf, tmp_path):
     shares = np.exp(raw - raw.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     assert np.stack(trials.frame["probabilities"].to_list()) == pytest.approx(shares, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_memory_of_evaluate_is_that_of_a_process_of_its_own(perf, tmp_path):
+    perf.evaluating.write_photos(tmp_path / "photos", 6)
     assert 50 < perf.evaluating.peak(tmp_path / "photos", tmp_path / "memory") < 3000
 
 

@@ -37,4 +37,4 @@ def test_the_line_is_measured(exposing):
 
 def test_there_is_no_line_without_a_browser(exposing, monkeypatch):
     monkeypatch.setattr(exposing, "missing", lambda: "no browser")
-    assert exposing.lines(exposing.FULL) == []
+    assert list(exposing.lines(exposing.FULL)) == []

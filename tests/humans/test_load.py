@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import pytest
+
 from cosight.humans.database.answers import study_trials
 from cosight.humans.database.store import Store
 from cosight.humans.study.design import read_study
@@ -35,9 +37,10 @@ def check_all_kept(folder, crowd, *, participants, images, url=None):
     assert set(Counter(table["stimulus"]).values()) == {study.answers}
 
 
-def test_300_people_on_sqlite(crowds, tmp_path):
-    size = crowds.Size(participants=300, answers=4, seconds=1.0)
+@pytest.mark.parametrize(("participants", "seconds"), [(60, 0.2), pytest.param(300, 1.0, marks=pytest.mark.slow)])
+def test_a_crowd_on_sqlite(crowds, tmp_path, participants, seconds):
+    size = crowds.Size(participants=participants, answers=4, seconds=seconds)
     folder = crowds.write_study(tmp_path, participants=size.participants, images=size.answers)
     with crowds.served(folder) as server:
         crowd = asyncio.run(crowds.sit(server.port, size))
-    check_all_kept(folder, crowd, participants=300, images=4)
+    check_all_kept(folder, crowd, participants=participants, images=4)

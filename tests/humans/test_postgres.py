@@ -121,12 +121,15 @@ def test_an_answer_and_its_release_never_both_happen(postgres, tmp_path):
         room.store.close()
 
 
-def test_300_people_on_two_processes(postgres, crowds, tmp_path):
-    size = crowds.Size(participants=300, answers=3, seconds=1.0)
-    folder = crowds.write_study(tmp_path, participants=size.participants, images=size.answers, name="crowd-pg")
+@pytest.mark.parametrize(("participants", "seconds"), [(60, 0.2), pytest.param(300, 1.0, marks=pytest.mark.slow)])
+def test_a_crowd_on_two_processes(postgres, crowds, tmp_path, participants, seconds):
+    size = crowds.Size(participants=participants, answers=3, seconds=seconds)
+    folder = crowds.write_study(
+        tmp_path, participants=size.participants, images=size.answers, name=f"crowd-pg-{participants}"
+    )
     with crowds.served(folder, url=postgres, processes=2) as server:
         crowd = asyncio.run(crowds.sit(server.port, size))
-    check_all_kept(folder, crowd, participants=300, images=3, url=postgres)
+    check_all_kept(folder, crowd, participants=participants, images=3, url=postgres)
 
 
 def test_every_acknowledged_answer_survives_the_servers_end(postgres, crowds, tmp_path):

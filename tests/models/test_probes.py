@@ -282,6 +282,7 @@ def test_a_model_without_the_features_is_refused():
         probed(featured, fit_probe(*clouds(20, 3, 2), classes=named(2)), name="m")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_torch_thread")
 def test_a_probe_on_a_real_network_is_about_as_good_as_its_own_head(mirror):
     from PIL import Image

@@ -65,8 +65,8 @@ def test_the_shortcut_takes_every_second_pixel_and_pads_with_zeros():
     ("architecture", "file", "expected"),
     [
         ("resnet20", "standard-resnet20", 0.917),
-        ("resnet44", "standard-resnet44", 0.931),
-        ("resnet20", "adversarial-l2-resnet20", 0.657),
+        pytest.param("resnet44", "standard-resnet44", 0.931, marks=pytest.mark.slow),
+        pytest.param("resnet20", "adversarial-l2-resnet20", 0.657, marks=pytest.mark.slow),
     ],  # accuracy on all 10,000, README of the weights
 )
 def test_accuracy_of_real_weights(mirror, architecture, file, expected):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -89,10 +90,15 @@ def images(tmp_path_factory):
     return draw_images(tmp_path_factory.mktemp("images") / "shelf", 240)
 
 
+@pytest.fixture(scope="session")
+def drawn_few_images(tmp_path_factory):
+    return draw_images(tmp_path_factory.mktemp("images") / "few", 100, shape=(32, 32), seed=3)
+
+
 @pytest.fixture
-def few_images(tmp_path):
+def few_images(drawn_few_images, tmp_path):
     """A folder of 100 images (two shards) that a test may damage."""
-    return draw_images(tmp_path / "few", 100, shape=(32, 32), seed=3)
+    return Path(shutil.copytree(drawn_few_images, tmp_path / "few"))
 
 
 @pytest.fixture(scope="session")

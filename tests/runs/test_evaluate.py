@@ -212,7 +212,7 @@ def photos(tmp_path_factory):
 
 
 class TestOnTheWay:
-    @pytest.mark.parametrize("format_", ["png", "jpeg"])
+    @pytest.mark.parametrize("format_", [pytest.param("png", marks=pytest.mark.slow), "jpeg"])
     def test_what_is_shown_is_what_would_be_stored(self, format_, photos, in_workshop, tmp_path):
         """LAION-C altered on the way and stored: the same identities, the same answers to the last bit."""
         laion = benchmarks["laion-c"]

@@ -94,6 +94,7 @@ def _both(tmp_path, *models, workers=2, **options):
     return kept(tmp_path / "local"), kept(tmp_path / "ray")
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_local_runs_bytes(cluster, mirror, in_workshop, tmp_path, one_torch_thread, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pixels = np.asarray(Pillow.open(mirror / "cifar10" / "test_images.png").crop((0, 0, 1024, 130)))
@@ -106,6 +107,7 @@ def test_two_workers_give_the_local_runs_bytes(cluster, mirror, in_workshop, tmp
     assert far == local
 
 
+@pytest.mark.slow
 def test_photos_altered_on_the_way(cluster, in_workshop, tmp_path):
     draw_images(tmp_path / "photos", 3, shape=(64, 64))
     for name, other in (("airplane", "boat"), ("automobile", "cat")):
@@ -156,6 +158,7 @@ def less_patience(monkeypatch):
     monkeypatch.setattr(ray_engine, "_PATIENCE", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("less_patience")
 def test_a_model_that_kills_every_worker_is_given_up(cluster, images, fragile):
     evaluate(_MODEL, on=images, out="local", threads=1)
@@ -178,6 +181,7 @@ def test_a_model_that_no_worker_survives_loading(cluster, images, fragile):
         evaluate(_MODEL, on=images, out="ray", engine="ray", workers=1)
 
 
+@pytest.mark.slow
 def test_another_model_under_the_same_name_is_refused(cluster, images, fragile):
     with Path("fragile.py").open("a") as file:
         file.write("\nif os.getpid() != int(Path('driver').read_text()):\n    from tiny import model as other\n")

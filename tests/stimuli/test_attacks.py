@@ -308,6 +308,7 @@ def test_a_standard_network_falls_to_pgd(mirror, cifar):
     assert float((attacked - images).abs().max()) <= 2 / 255 + 1e-7
 
 
+@pytest.mark.slow
 def test_an_l2_trained_network_withstands_half_of_pgd(mirror, cifar):
     """40.3 % on 300 images under a 10-step L2 PGD at eps 1, says the README; se on 100 is 4.9 points."""
     model = small(mirror, "adversarial-l2-resnet20")

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -19,9 +20,12 @@ from cosight.stimuli.sets import read_set
 from cosight.torchvision_ops import import_torchvision
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("diffusers")
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
+pytestmark = [
+    pytest.mark.usefixtures("one_torch_thread"),
+    # not importorskip: every test process would import it to collect the tests
+    pytest.mark.skipif(find_spec("diffusers") is None, reason="pip install 'cosight[diffusion]'"),
+]
 
 SIZE, STEPS = 64, 10
 PARTS = ("vae", "unet", "text_encoder", "tokenizer", "scheduler")

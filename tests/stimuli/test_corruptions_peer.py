@@ -10,6 +10,8 @@ import pytest
 from cosight.stimuli.corruptions import FrostTextures, corrupt
 from cosight.stimuli.corruptions.filters import along_line
 
+# the ends and the middle; `make test-all` has all five
+SEVERITIES = [1, pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow), 5]
 DETERMINISTIC = [
     "contrast", "jpeg_compression", "pixelate", "defocus_blur", "gaussian_blur", "saturate", "brightness", "zoom_blur",
 ]  # fmt: skip
@@ -36,7 +38,7 @@ def draw(seed):
 
 
 @pytest.mark.parametrize("kind", DETERMINISTIC)
-@pytest.mark.parametrize("severity", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("severity", SEVERITIES)
 def test_deterministic_kinds_agree_with_the_peer(kind, severity, squares, photos, peer):
     """Within one level, edges included: the peer cuts bytes off, we round."""
     for image in (*squares, photos[0]):
@@ -83,26 +85,24 @@ def moments(make, image, seeds):
     ("fog", 160, 0.05, 0.12),
     ("spatter", 120, 0.06, 0.2),
 ])  # fmt: skip
-def test_random_kinds_have_the_peers_moments_and_spectrum(kind, seeds, spread, power, squares, peer):
-    """Severities 1-5; the peer's bytes are half a level darker for every cut, glass_blur and snow cut twice.
+@pytest.mark.parametrize("severity", [1, *(pytest.param(number, marks=pytest.mark.slow) for number in (2, 3, 4)), 5])
+def test_random_kinds_have_the_peers_moments_and_spectrum(severity, kind, seeds, spread, power, squares, peer):
+    """The peer's bytes are half a level darker for every cut, glass_blur and snow cut twice.
 
     It also blurs snow before it cuts the enlarged field to size (ImageNet-C: after); every zoom divides 180.
     """
     side = 180 if kind == "snow" else 128
     image = np.ascontiguousarray(squares[1][20 : 20 + side, 20 : 20 + side])
-    for severity in range(1, 6):
-        theirs = moments(lambda seed, s=severity: peer(image, kind, s, seed), image, seeds)
-        ours = moments(
-            lambda seed, s=severity: corrupt(image, kind, severity=s, rng=draw(seed), variant="imagenet-c"),
-            image,
-            seeds,
-        )
-        assert ours[0] == pytest.approx(theirs[0] + 0.5, abs=0.9 + spread * 60)
-        assert ours[1] == pytest.approx(theirs[1], rel=spread)
-        np.testing.assert_allclose(ours[2], theirs[2], rtol=power)
+    theirs = moments(lambda seed: peer(image, kind, severity, seed), image, seeds)
+    ours = moments(
+        lambda seed: corrupt(image, kind, severity=severity, rng=draw(seed), variant="imagenet-c"), image, seeds
+    )
+    assert ours[0] == pytest.approx(theirs[0] + 0.5, abs=0.9 + spread * 60)
+    assert ours[1] == pytest.approx(theirs[1], rel=spread)
+    np.testing.assert_allclose(ours[2], theirs[2], rtol=power)
 
 
-@pytest.mark.parametrize("severity", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("severity", SEVERITIES)
 def test_frost_agrees_with_the_peer_on_the_same_ice(severity, squares, peer):
     """The peer's draw for a seed, read off a black image (.75 of the ice), is handed to us as the texture."""
     for seed in range(6):

@@ -106,7 +106,7 @@ def test_random_numbers_outside_are_left_alone(settings, tmp_path):
     assert not torch.are_deterministic_algorithms_enabled()
 
 
-@pytest.mark.parametrize("architecture", ["densenet-small", "swin-small"])
+@pytest.mark.parametrize("architecture", [pytest.param("densenet-small", marks=pytest.mark.slow), "swin-small"])
 def test_killed_between_and_inside_epochs_gives_the_same_bytes(architecture, settings, forks, tmp_path):
     recipe = Recipe(**{**settings, "architecture": architecture, "epochs": 8})
     (whole,) = train(recipe, out=tmp_path / "whole")

@@ -38,7 +38,7 @@ def test_both_take_the_same_step(abstaining, data):
 
 def test_every_line_is_measured(abstaining, monkeypatch):
     monkeypatch.setattr(abstaining, "peak", lambda what, whose, path: 1.0 + path.stat().st_size)
-    found = abstaining.lines(abstaining.Size(500, 8, 20, 1))
+    found = list(abstaining.lines(abstaining.Size(500, 8, 20, 1)))
     assert [line.limit for line in found] == [0.9, 5, 1, None, None, None]
     assert all(line.ratio > 0 for line in found)
 

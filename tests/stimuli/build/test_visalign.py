@@ -147,10 +147,11 @@ def test_a_second_run_finds_everything_and_a_changed_photo_is_noticed(built, fol
         path.write_bytes(before)
 
 
-def test_a_closed_set_shares_nothing(folders, tmp_path):
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_closed_set_shares_nothing(folders, tmp_path, workers):
     few = counts_of("1=10,2=0,3=0,4=2,5=0,6=0,7=0,8=10,train=0,distractors=0")
     made = build_visalign(
-        builder(folders, few, splits=TESTED, attackers=(), load=None), tmp_path / "set", workers=2
+        builder(folders, few, splits=TESTED, attackers=(), load=None), tmp_path / "set", workers=workers
     ).made
     assert set(made.stimuli.frame["split"]) == set(TESTED)
 
