@@ -87,6 +87,17 @@ def test_one_for_each_observer_or_the_one_named(recorded):
     assert second.digest == every[2].digest
 
 
+def test_only_first_showings_of_test_stimuli_are_looked_up(recorded):
+    (one,) = recorded(
+        trial("a.png", role="test", repetition=0),
+        trial("a.png", role="repeat", repetition=1, response="dog"),
+        trial("b.png", role="distractor", repetition=0),
+    )
+    answers = one.answers(shown({}, {"image": "b.png"}))
+    assert (answers["response"].to_list(), answers["found"].to_list()) == (["cat", None], [True, False])
+    assert one.left_out == 2
+
+
 def test_a_file_in_ones_home_folder(recorded, tmp_path, monkeypatch):
     (one,) = recorded(trial())
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -96,9 +96,9 @@ def test_people_and_models_meet_on_the_same_images(shown, rows):
 
 
 def test_human_model_consistency_has_intervals_and_is_below_peoples_own(shown, rows):
-    """Human-human .331 on all 1,280 cue-conflict images is the published figure (Geirhos et al. 2020)."""
+    """People stand beside the models on the 320 images that these answered: .3465, and .331 on all 1,280."""
     [people] = [r for r in rows if (r.observer, r.against, r.group) == ("people", "people", "experiment=cue-conflict")]
-    assert people.value == pytest.approx(0.3311, abs=0.0002)
+    assert (people.value, people.n) == (pytest.approx(0.3465, abs=0.0002), 320)
     met = [row for row in rows if row.observer.startswith("onnx:") and row.against == "people"]
     assert len(met) == len(shown.experiments) + len(shown.names)  # and each model's mean over experiments
     assert all(row.low < row.value < row.high for row in met)

@@ -6,6 +6,7 @@ from scipy import stats
 
 import cosight
 from cosight.scoring.derived import correlations, difference_rows, normalised, rank_rows
+from cosight.scoring.duos import PAIRED
 from cosight.statistics.blocks import Block, Key, finite_samples
 from tests.scoring.made import answered, observers, row_of, trials
 
@@ -14,8 +15,11 @@ CEILING = f"{EC}.ceiling_leave_one_out"
 MODELS = {"x", "y", "z"}
 
 
-def block(entries, group=(), resamples=50, spread=0.01, seed=0):
-    """A block of (observer, against, measure) -> value, resamples scattered around it."""
+def block(entries, group=(), resamples=50, spread=0.01, seed=0, paired=True):
+    """A block of (observer, against, measure) -> value, resamples scattered around it; values again beside ceilings."""
+    if paired:
+        beside = [(o, a, m.split(".")[0]) for o, a, m in entries if m.endswith("ceiling_leave_one_out")]
+        entries = {**entries, **{(o, a, f"{m}.{PAIRED}"): entries[o, a, m] for o, a, m in beside}}
     values = np.array(list(entries.values()), dtype=float)
     noise = np.random.default_rng(seed).normal(0, spread, (len(values), resamples))
     samples, n = finite_samples(values, values[:, None] + noise), np.full(len(values), 90.0)
@@ -42,7 +46,8 @@ def test_a_share_of_the_ceiling_is_never_clipped():
         }
     )
     share = found[Key("y", "people", f"{EC}.normalised")]
-    assert share.samples[0] == pytest.approx(given.samples[2] / given.samples[3])  # resample by resample
+    paired = given.keys.index(Key("y", "people", f"{EC}.{PAIRED}"))
+    assert share.samples[0] == pytest.approx(given.samples[paired] / given.samples[3])  # resample by resample
 
 
 def test_a_distance_is_turned_round_so_that_one_is_as_alike_as_people():

@@ -324,6 +324,22 @@ def test_one_picture_under_two_names_keeps_two_labels(tmp_path):
     assert gold.shares.argmax(axis=1).tolist() == [0, 1]
 
 
+def test_two_manifests_without_digests_say_the_same_once(tmp_path):
+    rows = [{**row, "stimulus": None} for row in stimuli({8: 3})]
+    said = stimuli({8: 3})
+    folders = [write_run(tmp_path / n, rows, answers(said, f"model:{n}#sp", random_answers(0))) for n in "ab"]
+    assert read_manifests(folders).height == 3
+
+
+def test_a_manifests_name_decides_between_equal_pictures_of_another_experiment(tmp_path):
+    rows = [
+        {**stimulus(8, i), "stimulus": "0" * 64, "gold": shares(REFUSING, **{name: 1.0})} for i, name in enumerate("ab")
+    ]
+    said = [{**row, "experiment": "a study", "truth": "a"} for row in answers(rows, "model:a#sp", random_answers(0))]
+    gold = gold_of(align(trials(said[:1], REFUSING)), read_manifests([write_set(tmp_path, rows)]))
+    assert gold.shares.argmax(axis=1).tolist() == [0]
+
+
 def test_what_is_trained_or_calibrated_on_is_no_label(tmp_path):
     rows = stimuli(EACH)
     other = [{**row, "split": split, "gold": [9.0]} for row in rows for split in ("train", "calibration")]

@@ -112,11 +112,11 @@ def test_distances_to_people_match_a_plain_loop(distance):
     for observer in ("model:1", "human:3"):
         value = plain.mean(observer, plain.people, plain.stimuli)
         check(row_of(found, observer, "people", distance), value, plain.samples(observer))
-    assert row_of(found, "human:3", "people", distance).note == "held against the others"
+    assert row_of(found, "human:3", "people", distance).note == "compared with the others"
     values = [row_of(found, o, "people", distance).value for o in plain.people]
     ceiling = row_of(found, "people", "people", f"{distance}.ceiling_leave_one_out")
     check(ceiling, np.mean(values), plain.ceiling())
-    assert ceiling.note == "mean of 5 people, each held against the others"
+    assert ceiling.note == "mean of 5 people, each compared with the others"
     half = row_of(found, "people", "people", f"{distance}.ceiling_split_half")
     assert 0 < half.low < half.value < half.high
     assert half.note == "two halves of 5 people, mean of 20 splits; interval over stimuli"
@@ -148,7 +148,7 @@ def test_real_and_simulated_people_are_two_references():
     assert row_of(found, "model:0", "simulated people", "hellinger").value > 0
     assert row_of(found, "simulated:1", "people", "hellinger").note == ""  # held against all the people
     ceiling = row_of(found, "simulated people", "simulated people", "hellinger.ceiling_leave_one_out")
-    assert ceiling.note == "mean of 2 simulated people, each held against the others"
+    assert ceiling.note == "mean of 2 simulated people, each compared with the others"
 
 
 def test_infinite_divergences_are_null_and_called_infinite():

@@ -101,3 +101,59 @@ def test_a_network_on_320_of_1280_real_images(mirror):
     own = row_of(part, "model:resnet50", "people", EC).value
     assert row_of(part, "model:resnet50", "people", f"{EC}.normalised").value == pytest.approx(own / ceilings[1].value)
     assert ceilings[1].value == pytest.approx(0.33105 * 0.2855 / 0.2727, rel=2e-3)
+
+
+def perfect(rows, observer, condition):
+    return [
+        {**r, "response": r["truth"]} if (r["observer"], r["condition"]) == (observer, condition) else r for r in rows
+    ]
+
+
+def test_a_group_in_which_the_model_is_undefined_counts_neither_for_it_nor_for_its_ceiling():
+    """MA of a model without errors in a condition is undefined there: its share is that of the other conditions."""
+    rows = perfect(answered(observers(people=4, models=1), stimuli=150, seed=5), "model:0", "x")
+    found = cosight.compare(trials(rows), measure=["ma"], by=["condition"], resamples=20)
+    name = "misclassification_agreement"
+    mine, both = (row_of(found, who, "people", f"{name}.normalised", "condition=*") for who in ("model:0", "models"))
+    used = [group for group in ("condition=y", "condition=z") if row_of(found, "model:0", "people", name, group).value]
+    values = [row_of(found, "model:0", "people", name, group).value for group in used]
+    ceilings = [row_of(found, "people", "people", name, group).value for group in used]
+    assert row_of(found, "model:0", "people", name, "condition=x").value is None
+    assert mine.value == both.value == pytest.approx(np.mean(values) / np.mean(ceilings))
+
+
+def test_a_group_without_a_ceiling_counts_neither(whole):
+    """Only one person took part in the second experiment: there is no ceiling."""
+    rows = [r for r in whole if r["experiment"] == "one" or r["observer"] in ("human:0", "model:0")]
+    found = cosight.compare(trials(rows), measure=["ec"], by=["experiment"], resamples=20)
+    own = row_of(found, "model:0", "people", EC, "experiment=one").value
+    ceiling = row_of(found, "people", "people", EC, "experiment=one").value
+    share = row_of(found, "model:0", "people", f"{EC}.normalised", "experiment=*").value
+    assert share == pytest.approx(own / ceiling)
+    assert row_of(found, "model:0", "people", EC, "experiment=*").value != pytest.approx(own)  # its mean has both
+
+
+def test_a_model_that_shares_nothing_is_left_out_of_the_mean_over_models(whole):
+    stranger = [{**r, "observer": "model:9", "experiment": "far"} for r in whole if r["observer"] == "model:0"]
+    alone, beside = (
+        cosight.compare(trials(rows), measure=["ec"], resamples=20) for rows in (whole, [*whole, *stranger])
+    )
+    for kind in ("ceiling_leave_one_out", "normalised"):
+        before, after = (row_of(x, "models", "people", f"{EC}.{kind}") for x in (alone, beside))
+        assert after.value == pytest.approx(before.value)
+    lacking = row_of(beside, "model:9", "people", f"{EC}.ceiling_leave_one_out")
+    assert (lacking.value, lacking.note) == (None, "undefined: so is the model's own value")
+
+
+def test_distances_have_ceilings_on_each_models_stimuli(whole):
+    some = keys_of(whole)[::4]
+    rows = without(whole, "model:1", some)
+    both = cosight.score(trials(rows), measure=["hellinger"], resamples=50)
+    alone = cosight.score(trials([r for r in rows if r["observer"] != "model:0"]), measure=["hellinger"], resamples=50)
+    name = "hellinger.ceiling_leave_one_out"
+    people, mine = row_of(alone, "people", "people", name), row_of(both, "model:1", "people", name)
+    assert (mine.value, mine.n) == (pytest.approx(people.value), people.n)
+    assert people.n < len(some) < row_of(both, "people", "people", name).n  # some answers are missing
+    assert row_of(both, "model:0", "people", name).value == row_of(both, "people", "people", name).value
+    half = row_of(both, "model:1", "people", "hellinger.ceiling_split_half")
+    assert half.value == pytest.approx(row_of(alone, "people", "people", "hellinger.ceiling_split_half").value)

@@ -6,6 +6,7 @@ import pytest
 import cosight
 from cosight.errors import InvalidInput
 from cosight.measures import cronbach_alpha, fleiss_kappa, intra_annotator_kappa, krippendorff_alpha
+from cosight.trials import LabelSpace
 from tests.scoring.made import trials
 
 CLASSES = ("a", "b", "c")
@@ -137,3 +138,40 @@ def test_one_person_alone_agrees_with_nobody():
     truth, said = answers(people=1)
     with pytest.raises(InvalidInput, match="fleiss_kappa needs several people"):
         scored(rows(truth, said))
+
+
+def test_the_same_people_are_drawn_alike_in_every_group():
+    """Two conditions with the same answers: their mean is each of them, and so is its interval."""
+    truth, said = answers(people=8, stimuli=20)
+    twice = [{**row, "condition": name} for name in "xy" for row in rows(truth, said)]
+    found = cosight.score(trials(twice), measure=["cronbach_alpha"], by=["condition"], resamples=200).rows
+    ends = {row.group: (row.value, row.low, row.high) for row in found}
+    assert ends["condition=x"] == ends["condition=y"] == pytest.approx(ends["condition=*"])
+
+
+def test_three_people_have_no_interval_and_the_note_says_so():
+    truth, said = answers(people=3)
+    found = scored(rows(truth, said))["cronbach_alpha"]
+    assert (found.low, found.high) == (None, None)
+    assert "no interval, fewer than 4 people on a form are too few to resample" in found.note
+
+
+def test_one_person_agrees_with_themselves():
+    truth, said = answers(people=1, sessions=2)
+    marked = [{**row, "repetition": int(row["session"])} for row in rows(truth, said)]
+    found = cosight.score(trials(marked), measure=["intra_annotator_kappa"], resamples=50).rows
+    assert [row.n for row in found] == [40]
+    with pytest.raises(InvalidInput, match="needs several answers of a person to the same stimulus"):
+        cosight.score(trials(rows(truth, said[:, :1])), measure=["intra_annotator_kappa"])
+
+
+def test_the_threshold_of_abstention_holds_within_people_too():
+    truth, said = answers(people=4, sessions=2)
+    space = LabelSpace("letters", CLASSES, abstain=True)
+    made = [{**row, "abstention": 0.4 * (row["trial"] % 2)} for row in rows(truth, said)]
+    made = [{**row, "repetition": int(row["session"])} for row in made]
+    found = [
+        cosight.score(trials(made, space), measure=["intra_annotator_kappa"], resamples=20, gamma=gamma).rows[0].value
+        for gamma in (0.3, 0.5)
+    ]
+    assert found[0] > found[1]  # half of the answers are the same refusal

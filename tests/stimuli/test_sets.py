@@ -158,7 +158,7 @@ def test_a_name_that_is_not_utf_8_is_refused(tmp_path):
 
 def test_broken_manifests_are_refused(tmp_path):
     (tmp_path / "stimuli.parquet").write_bytes(b"PAR1 not really")
-    with pytest.raises(InvalidInput, match="not a manifest"):
+    with pytest.raises(InvalidInput, match="cannot read the manifest"):
         read_set(tmp_path)
     pl.DataFrame({"file": ["a.png"]}).write_parquet(tmp_path / "stimuli.parquet")
     with pytest.raises(InvalidInput, match="lacks stimulus"):

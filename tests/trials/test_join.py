@@ -79,7 +79,7 @@ def test_experiments_have_aliases(one, two):
     ("one", "two", "same"),
     [
         ("0.90", "0.9", True), ("3", "3.0", True), ("true", "True", True), ("FALSE", "false", True),
-        ("1e2", "100", True), ("-5", "-5.0", True), ("c05", "c5", False), ("3", "30", False), ("nan", "0", False),
+        ("1e2", "100", True), ("-5", "-5.0", True), ("c05", "c5", False), ("3", "30", False),
         ("1-10-10", "1-10-10.0", False), ("bw", "BW", False), ("inf", "inf", True),
     ],
 )  # fmt: skip
@@ -111,6 +111,12 @@ def test_no_condition_matches_the_only_one_of_its_experiment():
     assert table.answers.stimuli == 2
     assert said(table)["model:m"] == ["-", "cat"]
     assert table.columns["condition"].to_list() == ["c5", "0"]
+
+
+@pytest.mark.parametrize("condition", ["nan", "NaN", None])
+def test_a_condition_that_is_not_a_number_is_missing(condition):
+    table = table_of(trial(condition="0"), trial("model:m", condition=condition))
+    assert table.answers.stimuli == 1
 
 
 def test_no_condition_among_several_joins_only_its_like_and_is_reported():
@@ -398,6 +404,30 @@ def test_showings_whose_number_is_not_recorded_are_numbered_and_the_first_is_kep
 def test_a_recorded_repetition_decides_the_order_of_showings():
     rows = [trial(response="dog", repetition=1, trial=1), trial(response="cat", repetition=0, trial=2)]
     assert said(table_of(*rows)) == {"human:1": ["cat", "dog"]}
+
+
+@pytest.mark.parametrize("again", ["cat", "dog"])
+def test_showings_are_told_apart_by_their_repetition_alone(again):
+    rows = [trial(role="test", repetition=0), trial(response=again, role="repeat", repetition=1)]
+    assert said(table_of(*rows)) == {"human:1": ["cat", again]}
+
+
+def test_one_picture_under_two_names_is_two_stimuli():
+    rows = [trial(stimulus="d", image=f"{name}.png", trial=i) for i, name in enumerate("ab")]
+    assert said(table_of(*rows, roles=("test",))) == {"human:1": ["cat", "cat"]}
+
+
+def test_options_that_one_observer_lists_hold_for_all():
+    options = json.dumps({"options": ["seed", "target-7"]})
+    person = trial(response="seed", stimulus="task", truth="target-7", extra=options)
+    judge = trial("judge:lpips", "target-7", stimulus="task", truth="target-7", extra=None)
+    table = table_of(person, judge, space=None)
+    assert said(table) == {"human:1": ["other 1"], "judge:lpips": ["target"]}
+
+
+def test_missing_answers_are_no_verdicts():
+    table = table_of(trial(response=None), trial("human:2", None, image="2.png", truth="dog"), space=None)
+    assert table.labels == ("cat", "dog")
 
 
 def test_choices_join_as_target_or_other():

@@ -66,7 +66,8 @@ def test_an_observer_who_shares_some_is_named_with_counts():
 def test_people_who_share_nothing_with_the_others_are_named():
     apart = table_of(*PEOPLE, trials_of("human:3", images=2, experiment="f"))
     assert overlap_notices(apart) == [
-        "human:3: none of its 2 stimuli match other people's 4: its experiments are f, the others' e; use one name"
+        "human:3: no stimuli in common with other people; for example human:3: its experiments are f, the others' e; "
+        "use one name"
     ]
     partly = table_of(*PEOPLE, trials_of("human:3", images=2))  # people need not see everything
     assert overlap_notices(partly) == []
@@ -103,3 +104,24 @@ def test_names_that_agree_only_across_conditions():
     theirs = pl.DataFrame([("e", "a", "2", None), ("e", "b", "1", None)], schema=columns, orient="row")
     assert mismatch(mine, theirs) == "image names agree only across experiments or conditions"
     assert mismatch(mine, theirs.clear()) == "nobody else answered those"
+
+
+def test_names_may_hold_anything():
+    rows = trials_of("model:{m}", images=1, image="i{x}0.png", condition="{c}", experiment="{e}")
+    (notice,) = overlap_notices(table_of(*PEOPLE, rows))
+    assert notice.startswith("model:{m}: none of its 1 stimuli match people's 4: its experiments are {e}, the others'")
+
+
+def test_many_reasons_are_cut_short():
+    models = [trials_of(f"model:m{number}", images=1, experiment=f"e{number}") for number in range(9)]
+    notices = overlap_notices(table_of(*PEOPLE, *models))
+    assert len(notices) == 6
+    assert notices[-1] == "4 more observers share only some stimuli with people; tables show n"
+
+
+def test_a_manifest_without_experiments_is_compared_too():
+    mine = table_of(*PEOPLE).columns
+    theirs = mine.with_columns(experiment=pl.lit(None, pl.String))
+    assert mismatch(mine, theirs) == "its experiments are e, the others' (none); use one name"
+    edges = mine.with_columns(experiment=pl.lit("edges"))
+    assert mismatch(edges, mine.with_columns(experiment=pl.lit("edge"))).startswith("image names agree")

@@ -176,10 +176,12 @@ def _finish(built: Built, out: Path, humans: Path | None, sheet: Path | None) ->
     from cosight.stimuli.build.sheet import write_category_sheet
     from cosight.stimuli.sets import read_set
     from cosight.trials import read
+    from cosight.trials.table import select_roles
 
     if humans is not None:
-        images = put_gold(out, read(humans))
-        notify((f"gold labels of {images} Uncertain images are people's",))
+        people = select_roles(read(humans))
+        images = put_gold(out, people)
+        notify((*people.notices, f"gold labels of {images} Uncertain images are people's"))
     if sheet is not None:
         write_category_sheet(read_set(out), sheet)
     reasons = Counter((job.rsplit("/", 1)[0], reason) for job, reason in built.made.dropped.items())

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cosight.cli.options import AsJson, names
+from cosight.cli.options import AsJson, names, notify
 from cosight.errors import InvalidInput
 
 __all__ = ["plan"]
@@ -41,7 +41,11 @@ def plan(
     """How many trials, people or images for an interval this wide, or to tell two models apart?"""
     from cosight.scoring.plan import plan as run
     from cosight.trials.reading import read
+    from cosight.trials.table import select_roles
 
+    trials = read(*pilot) if pilot else None
+    if trials is not None:
+        notify(select_roles(trials).notices)
     found = run(
         measure=measure,
         width=width,
@@ -53,7 +57,7 @@ def plan(
         sd=sd,
         joint=joint,
         power=power,
-        pilot=read(*pilot) if pilot else None,
+        pilot=trials,
         observers=names(observer) or (),
     )
     if as_json:

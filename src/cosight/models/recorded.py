@@ -17,15 +17,14 @@ import polars as pl
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models.grammar import ModelSpec
 from cosight.trials import LabelSpace, Trials, read
-from cosight.trials.join import matches
+from cosight.trials.join import ABOUT, matches
 from cosight.trials.samples import trial_path
-from cosight.trials.table import select_roles
+from cosight.trials.table import of_roles, select_roles
 
 __all__ = ["RECORDED_KEYS", "Recorded", "check_recorded", "load_recorded"]
 
 RECORDED_KEYS = ("observer",)
 
-_ABOUT = ("stimulus", "image", "experiment", "condition", "truth")  # what a trial and a manifest both say
 _ANSWER = ("response", "probabilities", "abstention", "rt", "session", "trial", "extra")
 
 
@@ -38,16 +37,17 @@ class Recorded:
     space: LabelSpace | None
     digest: str  # sha256 of the trials, whatever their order and the file they came from
     trials: pl.DataFrame = field(repr=False)
+    left_out: int = 0  # trials that are not first showings of test stimuli
 
     def answers(self, shown: pl.DataFrame) -> pl.DataFrame:
         """Its answers to the stimuli of a manifest, a row each in their order; `found` says whether there was a trial.
 
         `shown` is a whole set, not a part: a condition that is missing on one side is the only one of its experiment.
         """
-        missing = [name for name in _ABOUT if name not in shown.columns]
+        missing = [name for name in ABOUT if name not in shown.columns]
         if missing:
             raise InvalidInput(
-                f"stimuli must have the columns {', '.join(_ABOUT)}, got none called {', '.join(missing)}"
+                f"stimuli must have the columns {', '.join(ABOUT)}, got none called {', '.join(missing)}"
             )
         pairs = matches(shown, self.trials)
         pairs = pairs.filter(pl.col("near") == pl.col("near").max().over("row"))
@@ -89,7 +89,8 @@ def check_recorded(spec: ModelSpec) -> None:
 def load_recorded(spec: ModelSpec) -> tuple[Recorded, ...]:
     """The observers in the trial file or folder of `trials:FILE`, in order of appearance, or the one named."""
     spec.allow(RECORDED_KEYS)
-    trials = select_roles(read(Path(spec.name).expanduser()))
+    trials = read(Path(spec.name).expanduser())
+    select_roles(trials)  # refuses a file without test trials
     names = trials.frame["observer"].unique(maintain_order=True).to_list()
     wanted = spec.get("observer")
     if wanted is None:
@@ -102,15 +103,17 @@ def load_recorded(spec: ModelSpec) -> tuple[Recorded, ...]:
 
 
 def _recorded(trials: Trials, name: str) -> Recorded:
-    mine = trials.frame.filter(pl.col("observer") == name)
-    kinds = mine["kind"].unique().sort().to_list()
+    every = trials.frame.filter(pl.col("observer") == name)
+    mine = every.filter(of_roles(("test",)))
+    kinds = every["kind"].unique().sort().to_list()
     if len(kinds) > 1:
         raise InvalidInput(f"an observer is of one kind, got {' and '.join(kinds)} for {name}; name the two apart")
-    return Recorded(name, kinds[0], trials.space, _digest(mine), mine.select(*_ABOUT, *_ANSWER))
+    left_out = every.height - mine.height
+    return Recorded(name, kinds[0], trials.space, _digest(mine), mine.select(*ABOUT, *_ANSWER), left_out)
 
 
 def _digest(trials: pl.DataFrame) -> str:
-    kept = [name for name in (*_ABOUT, *_ANSWER) if name != "extra"]  # no answer, and holds the name of the file
+    kept = [name for name in (*ABOUT, *_ANSWER) if name != "extra"]  # no answer, and holds the name of the file
     rows = sorted(json.dumps(row) for row in trials.select(kept).iter_rows())
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 

@@ -177,7 +177,9 @@ class RunFolder:
 
         files = sorted((self.path / "trials").glob("[!.]*.[0-9][0-9][0-9][0-9][0-9].parquet"))
         columns = [name for name in SCHEMA if name not in ("probabilities", "extra")]
-        frame = pl.concat([pl.read_parquet(path, columns=columns, glob=False) for path in files])
+        parts = [pl.scan_parquet(path, glob=False) for path in files]
+        parts = [part.select(name for name in columns if name in part.collect_schema()) for part in parts]
+        frame = pl.concat(parts, how="diagonal").collect()  # shards of an older version lack columns
         return make(frame, source=str(self.path), space=read_space(files[0]))
 
     def has_answers(self) -> bool:

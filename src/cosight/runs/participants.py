@@ -199,9 +199,11 @@ class Replayed:
 
     @property
     def note(self) -> str | None:
-        """How many stimuli it has not answered, where it has not answered all."""
-        missing = self._answers.height - int(self._answers["found"].sum())
-        return f"no recorded answer to {missing} of {self._answers.height} stimuli" if missing else None
+        """How many stimuli it has not answered, and how many of its trials are not test trials, if any."""
+        missing, left_out = self._answers.height - int(self._answers["found"].sum()), self.recorded.left_out
+        notes = [f"no recorded answer to {missing} of {self._answers.height} stimuli"] if missing else []
+        notes += [f"{left_out} recorded trials are left out by their role"] if left_out else []
+        return "; ".join(notes) or None
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, CodeArray, common_trials
 from cosight.measures.facts import PairForm
 from cosight.scoring.derived import correlations, difference_rows, normalised, rank_rows
-from cosight.scoring.duos import ceiling_blocks, duo_blocks, model_ceiling_blocks
+from cosight.scoring.duos import PAIRED, ceiling_blocks, duo_blocks, model_ceiling_blocks
 from cosight.scoring.outputs import OUTPUT_MEASURES, Outputs, output_form
 from cosight.scoring.presets import Preset, presets
 from cosight.scoring.solo import solo_block
@@ -225,7 +225,7 @@ def _block(table: Table, cell: Cell, options: _Options, texture: CodeArray | Non
         if options.pairs != "model-model":
             blocks += ceiling_blocks(drawn, forms)
         if options.pairs == "all":
-            blocks += model_ceiling_blocks(drawn, forms, blocks)
+            blocks += model_ceiling_blocks(drawn, forms, blocks, options.level)
     return joined(blocks) if blocks else empty(cell.group, options.resamples)
 
 
@@ -239,7 +239,9 @@ def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: s
     means = nested_means(blocks, by)
     rows: list[Row] = []
     for block in [*blocks, *means]:
-        rows += rows_of(joined([block, *normalised(block, models)]), level=options.level, seed=options.seed)
+        shares = normalised(block, models)
+        shown = block.at([i for i, key in enumerate(block.keys) if not key.measure.endswith(PAIRED)])
+        rows += rows_of(joined([shown, *shares]), level=options.level, seed=options.seed)
         rows += rank_rows(block, options.duos, models, level=options.level, seed=options.seed)
     top = means[-1] if means else blocks[0]
     rows += difference_rows(top, options.duos, models, level=options.level, seed=options.seed)

@@ -12,7 +12,7 @@ from cosight.measures import measures
 from cosight.measures.contrast import paired_difference, rank_intervals, ranks
 from cosight.measures.correlation import rank_correlation, rank_correlation_resampled
 from cosight.measures.sums import divide
-from cosight.scoring.duos import CEILING_ONE, FEW_TRIALS
+from cosight.scoring.duos import CEILING_ONE, FEW_TRIALS, PAIRED
 from cosight.statistics.blocks import Block, Key, combine
 from cosight.statistics.groups import MODELS, PEOPLE, SIMULATED
 from cosight.statistics.rows import Row, group_text, number
@@ -39,10 +39,12 @@ def normalised(block: Block, models: Collection[str]) -> list[Block]:
     """
     place = {key: index for index, key in enumerate(block.keys)}
     out = []
-    for key, index in place.items():
+    for key in block.keys:
         ceiling = place.get(key._replace(measure=f"{key.measure}.{CEILING_ONE}"))
+        index = place.get(key._replace(measure=f"{key.measure}.{PAIRED}"))
         if (
             ceiling is None
+            or index is None
             or key.against != PEOPLE
             or key.observer not in (*models, MODELS)
             or not _scaled(key.measure)

@@ -7,12 +7,13 @@ others (leave one out), which is also the ceiling: no observer can be asked to b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
+from cosight.measures.answers import NOT_SHOWN
 from cosight.measures.distance import distance_items
 from cosight.measures.sums import BLOCK, divide
 from cosight.scoring.duos import CEILING_HALF, CEILING_ONE
@@ -37,7 +38,10 @@ class _Crowd:
 
 
 def distance_block(drawn: Draw, outputs: Outputs, names: Sequence[str], people: Group) -> Block:
-    """Mean distance of every observer to a group of people, with crossed resamples, and the ceilings."""
+    """Mean distance of every observer to a group of people, with crossed resamples, and people's ceilings.
+
+    Beside each model stand the ceilings on the stimuli that it shares with people.
+    """
     cell, against = drawn.cell, people.name
     crowd = _crowd(drawn, outputs, people.members)
     given = {
@@ -47,21 +51,42 @@ def distance_block(drawn: Draw, outputs: Outputs, names: Sequence[str], people: 
     persons = [drawn.names[row] for row in people.members]
     others = {name: own for name, own in given.items() if name not in persons}
     found = _mean_distances(crowd.said, crowd.times, crowd.weights, others, names)
-    for index, name in enumerate(persons):
+    own = {name: given[name] for name in persons}
+    every, ceilings = _people_blocks(drawn, crowd, own, names, against)
+    models = [mean_block(cell, Key(label, against, n), *found[label, n], "") for label in others for n in names]
+    blocks = [*every, *models, *ceilings]
+    shown = drawn.answers.response != NOT_SHOWN
+    by_people = shown[people.members].any(axis=0)
+    beside: dict[bytes, list[Block]] = {by_people.tobytes(): ceilings}
+    for row, label in enumerate(drawn.names):
+        if label in others and ceilings:
+            shared = shown[row] & by_people
+            if shared.tobytes() not in beside:
+                part = replace(crowd, weights=crowd.weights * shared)
+                beside[shared.tobytes()] = _people_blocks(drawn, part, own, names, against)[1]
+            blocks += [
+                replace(block, keys=tuple(key._replace(observer=label) for key in block.keys))
+                for block in beside[shared.tobytes()]
+            ]
+    return joined(blocks)
+
+
+def _people_blocks(
+    drawn: Draw, crowd: _Crowd, given: dict[str, FloatArray], names: Sequence[str], against: str
+) -> tuple[list[Block], list[Block]]:
+    """The mean distance of each person to the others, and people's ceilings."""
+    cell = drawn.cell
+    every = []
+    for index, (label, own) in enumerate(given.items()):
         times = crowd.times.copy()
         times[:, index] = 0  # every copy of a person is left out of the others
-        found |= _mean_distances(crowd.said, times, crowd.weights, {name: given[name]}, names)
-    blocks = [
-        mean_block(cell, Key(label, against, name), *found[label, name], "held against the others" * (label in persons))
-        for label in drawn.names
-        for name in names
-    ]
-    if len(persons) >= 2:
-        blocks += _leave_one_out(cell, blocks, crowd, persons, names, against)
-    if len(persons) >= ENOUGH_PEOPLE:
+        found = _mean_distances(crowd.said, times, crowd.weights, {label: own}, names)
+        every += [mean_block(cell, Key(label, against, n), *found[label, n], "compared with the others") for n in names]
+    ceilings = _leave_one_out(cell, every, crowd, list(given), names, against) if len(given) >= 2 else []
+    if len(given) >= ENOUGH_PEOPLE:
         rng = stream(drawn.seed, "halves of people", str(cell.group))
-        blocks += _split_half(cell, crowd, names, against, rng)
-    return joined(blocks)
+        ceilings += _split_half(cell, crowd, names, against, rng)
+    return every, ceilings
 
 
 def _crowd(drawn: Draw, outputs: Outputs, people: NDArray[np.int64]) -> _Crowd:
@@ -96,7 +121,7 @@ def _mean_distances(
         gold = counts / np.maximum(answers, 1)[:, :, None]
         for label, own in given.items():
             usable = (answers > 0) & ~np.isnan(own).any(axis=1)
-            used.setdefault(label, int(usable[0].sum()))
+            used.setdefault(label, int((usable[0] & (weights[0] > 0)).sum()))
             weight = weights[start : start + step] * usable
             for name in names:
                 items = distance_items[name](gold, np.nan_to_num(own))
@@ -118,7 +143,7 @@ def _leave_one_out(
         mean = divide((np.nan_to_num(samples) * times).sum(axis=0), times.sum(axis=0))
         value = float(np.nanmean(values)) if (~np.isnan(values)).any() else float("nan")
         n = int(np.mean([block.n[0] for block in own]))
-        note = f"mean of {len(own)} {against}, each held against the others"
+        note = f"mean of {len(own)} {against}, each compared with the others"
         key = Key(against, against, f"{name}.{CEILING_ONE}")
         out.append(mean_block(cell, key, np.concatenate([[value], mean]), n, note))
     return out

@@ -18,15 +18,24 @@ from cosight.measures.facts import PairForm
 from cosight.measures.sums import SCARCE, Pairs
 from cosight.measures.uncertainty import Compressed, mean_over_pairs
 from cosight.scoring.outputs import OUTPUT_MEASURES
-from cosight.statistics.blocks import Block, Key, finite_samples, joined
+from cosight.statistics.blocks import Block, Key, finite_samples, joined, mean_over_groups
 from cosight.statistics.crowd import ENOUGH_PEOPLE, Draw, Resampled, few, stream
 from cosight.statistics.groups import MODELS, PEOPLE, Group
 
-__all__ = ["CEILING_HALF", "CEILING_ONE", "FEW_TRIALS", "ceiling_blocks", "duo_blocks", "model_ceiling_blocks"]
+__all__ = [
+    "CEILING_HALF",
+    "CEILING_ONE",
+    "FEW_TRIALS",
+    "PAIRED",
+    "ceiling_blocks",
+    "duo_blocks",
+    "model_ceiling_blocks",
+]
 
 FEW_TRIALS = 10  # that a pair must share on average for its mean to be read, and for a ceiling
 
 CEILING_ONE, CEILING_HALF = "ceiling_leave_one_out", "ceiling_split_half"
+PAIRED = "where_the_ceiling_is_defined"  # a model's value beside its ceiling; no row is made of it
 _SPLITS = 20
 
 
@@ -174,62 +183,93 @@ def _ceiling(drawn: Draw, crowds: Answers, group: Group, name: str, form: PairFo
     return Block(drawn.cell.group, (key,), np.array([value]), mean[None], np.array([n]), (note,))
 
 
-def model_ceiling_blocks(drawn: Draw, forms: dict[str, PairForm], blocks: Sequence[Block]) -> list[Block]:
-    """People's ceilings beside each model, computed on the stimuli that the model shares with them.
+def model_ceiling_blocks(drawn: Draw, forms: dict[str, PairForm], blocks: Sequence[Block], level: float) -> list[Block]:
+    """People's ceilings beside each model, on the stimuli that the model shares with them.
 
-    `blocks` holds the ceilings on all stimuli, which are those of a model that answered every one of them.
+    Each model also gets its value again under `PAIRED`, so that a share of the ceiling is taken where both are defined:
+    both are nan where either is.
+
+    Args:
+        drawn: The answers of one cell.
+        forms: The measures.
+        blocks: The cell's numbers so far; the ceilings on all stimuli are among them.
+        level: Of the intervals to be made.
     """
     crowd = next((group for group in drawn.crowds if group.name == PEOPLE and len(group.members) > 1), None)
     models = [row for group in drawn.groups if group.name == MODELS for row in group.members]
-    if crowd is None or not forms:
+    if crowd is None or not forms or not models:
         return []
     seen = drawn.answers.response != NOT_SHOWN
     by_people = seen[crowd.members].any(axis=0)
+    shared = seen[models] & by_people
     whole = joined(list(blocks))
-    values = dict(zip(whole.keys, whole.values, strict=True))
-    found: dict[bytes, Block] = {}
-    out = []
-    for model in models:
-        shared = seen[model] & by_people
-        mask = shared.tobytes()
-        if mask not in found:
-            part = whole if shared.sum() == by_people.sum() else _on_stimuli(drawn, crowd, forms, shared)
-            wanted = [i for i, key in enumerate(part.keys) if key.observer == key.against == PEOPLE]
-            found[mask] = part.at(wanted)
-        own = _beside(found[mask], drawn.names[model])
-        lacking = [np.isnan(values.get(key._replace(measure=key.measure.split(".")[0]), np.nan)) for key in own.keys]
-        out.append(replace(own, values=np.where(lacking, np.nan, own.values)))  # means over groups use the same groups
-    if out and len(found) == 1:
-        out.append(_beside(next(iter(found.values())), MODELS))
-    elif out:
-        out.append(_mean_ceiling(out))
-    return out
+    masks, member = np.unique(shared, axis=0, return_inverse=True)
+    partial = {index: mask for index, mask in enumerate(masks) if mask.sum() < by_people.sum()}
+    ceilings = _on_stimuli(drawn, crowd, forms, partial, level)
+    ceilings |= {index: _ceilings_of(whole) for index in range(len(masks)) if index not in partial}
+    each = [
+        _beside(ceilings[int(index)], whole, drawn.names[model])
+        for model, index in zip(models, member.ravel(), strict=True)
+    ]
+    return [*each, _mean_beside(each)]
 
 
-def _on_stimuli(drawn: Draw, crowd: Group, forms: dict[str, PairForm], shared: NDArray[np.bool_]) -> Block:
-    """People with people and their split-half ceiling, on some stimuli of a draw."""
-    response = np.where(shared, drawn.answers.response, NOT_SHOWN)
-    answers = Answers(response, drawn.answers.truth, drawn.answers.classes)
-    part = replace(drawn, answers=answers, patterns=Compressed(answers, np.ones(answers.stimuli, dtype=np.int64)))
+def _ceilings_of(block: Block) -> Block:
+    """People with people and their split-half ceiling."""
+    return block.at([i for i, key in enumerate(block.keys) if key.observer == key.against == PEOPLE])
+
+
+def _on_stimuli(
+    drawn: Draw, crowd: Group, forms: dict[str, PairForm], masks: dict[int, NDArray[np.bool_]], level: float
+) -> dict[int, Block]:
+    """The ceilings on some stimuli of a draw, for each mask."""
+    able = {name: form for name, form in forms.items() if measures[name].symmetric}
     i, j = np.triu_indices(len(crowd.members), 1)
     pairs = np.stack([crowd.members[i], crowd.members[j]], axis=1)
-    able = {name: form for name, form in forms.items() if measures[name].symmetric}
-    return joined([*duo_blocks(part, pairs, able, 0.95), *ceiling_blocks(part, able)])
+    found = {}
+    for index, mask in masks.items():
+        response = np.where(mask, drawn.answers.response, NOT_SHOWN)
+        answers = Answers(response, drawn.answers.truth, drawn.answers.classes)
+        part = replace(drawn, answers=answers, patterns=Compressed(answers, np.ones(answers.stimuli, dtype=np.int64)))
+        found[index] = _ceilings_of(joined([*duo_blocks(part, pairs, able, level), *ceiling_blocks(part, able)]))
+    return found
 
 
-def _beside(ceilings: Block, model: str) -> Block:
-    """The ceilings under a model's name."""
-    names = [key.measure if "." in key.measure else f"{key.measure}.{CEILING_ONE}" for key in ceilings.keys]
-    keys = tuple(Key(model, PEOPLE, name) for name in names)
-    notes = tuple(f"people on the stimuli it answered; {note}" for note in ceilings.notes)
-    return replace(ceilings, keys=keys, notes=notes)
+def _beside(ceilings: Block, whole: Block, model: str) -> Block:
+    """The ceilings under a model's name, and its own values where these are defined."""
+    place = {key: index for index, key in enumerate(whole.keys)}
+    keys = [
+        Key(model, PEOPLE, key.measure if "." in key.measure else f"{key.measure}.{CEILING_ONE}")
+        for key in ceilings.keys
+    ]
+    own = [place.get(key._replace(measure=key.measure.split(".")[0])) for key in keys]
+    undefined = np.array([i is None or np.isnan(whole.values[i]) for i in own])
+    reason = "undefined: so is the model's own value"
+    notes = tuple(
+        reason if lacking else f"people on the stimuli it answered; {note}"
+        for lacking, note in zip(undefined, ceilings.notes, strict=True)
+    )
+    beside = replace(ceilings, keys=tuple(keys), values=np.where(undefined, np.nan, ceilings.values), notes=notes)
+    ones = [i for i, key in enumerate(keys) if key.measure.endswith(CEILING_ONE) and own[i] is not None]
+    paired = whole.at([own[i] for i in ones if own[i] is not None])  # type: ignore[misc]
+    return joined(
+        [
+            beside,
+            replace(
+                paired,
+                keys=tuple(key._replace(measure=f"{key.measure}.{PAIRED}") for key in paired.keys),
+                values=np.where(np.isnan(beside.values[ones]), np.nan, paired.values),
+            ),
+        ]
+    )
 
 
-def _mean_ceiling(ceilings: Sequence[Block]) -> Block:
-    """The mean over models of the ceilings beside them."""
-    keys = tuple(key._replace(observer=MODELS) for key in ceilings[0].keys)
-    values = np.stack([block.values for block in ceilings])
-    samples = np.stack([block.samples for block in ceilings])
-    n = np.mean([block.n for block in ceilings], axis=0)
-    notes = ("mean over models, people on the stimuli each answered",) * len(keys)
-    return Block(ceilings[0].group, keys, values.mean(axis=0), samples.mean(axis=0), n, notes)
+def _mean_beside(each: Sequence[Block]) -> Block:
+    """The mean over models of the ceilings beside them and of their values, where both are defined."""
+    keys = tuple(dict.fromkeys(key._replace(observer=MODELS) for block in each for key in block.keys))
+    named = tuple(replace(block, keys=tuple(key._replace(observer=MODELS) for key in block.keys)) for block in each)
+    mean = mean_over_groups(named, each[0].group, "models")
+    used = {key: sum(not np.isnan(block.values[block.keys.index(key)]) for block in named) for key in keys}
+    n = mean.n / np.maximum([used[key] for key in mean.keys], 1)
+    notes = tuple(f"mean over {used[key]} models, people on the stimuli each answered" for key in mean.keys)
+    return replace(mean, n=n, notes=notes, clusters=None)

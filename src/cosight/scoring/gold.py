@@ -83,17 +83,26 @@ def _with_manifests(path: Path) -> list[Path]:
 
 
 def _without_repeats(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row for each picture and name."""
-    said = ("truth", "original", "group", "category", "gold", "gold_counts")
+    """One row for each picture and name; without a digest, for each experiment, condition and image."""
+    digest = pl.col("stimulus").is_not_null()
+    return pl.concat(
+        [
+            _once(rows.filter(digest), ["stimulus", "image"]),
+            _once(rows.filter(~digest), ["experiment", "condition", "image"]),
+        ]
+    )
+
+
+def _once(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """The first row for each value of `keys`; refused where two rows have different labels."""
+    labels = ("truth", "original", "group", "category", "gold", "gold_counts")
     texts = [pl.col(name).cast(pl.List(pl.String)).list.join(" ").alias(name) for name in ("gold", "gold_counts")]
-    named = rows.filter(pl.col("stimulus").is_not_null())
-    different = named.with_columns(texts).unique(["stimulus", "image", *said])
-    torn = different.filter(pl.struct("stimulus", "image").is_duplicated())
-    if torn.height:
-        name = torn["image"][0] or torn["stimulus"][0]
+    different = rows.with_columns(texts).unique([*keys, *labels])
+    conflicts = different.filter(pl.struct(keys).is_duplicated())
+    if conflicts.height:
+        name = conflicts["image"][0] or conflicts["stimulus"][0]
         raise InvalidInput(f"a stimulus has one gold label and category, got two of {name}; score the runs apart")
-    kept = named.unique(["stimulus", "image"], keep="first", maintain_order=True)
-    return pl.concat([kept, rows.filter(pl.col("stimulus").is_null())])
+    return rows.unique(keys, keep="first", maintain_order=True)
 
 
 def gold_of(table: Table, manifest: pl.DataFrame | None) -> Gold:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from cosight.arrays import FloatArray
 from cosight.errors import InvalidInput, UnknownName
@@ -139,11 +140,8 @@ def _job(
         )
     if people is not None:
         gold = with_people(gold, table, people)
-    unmatched = "add trials or a stimulus set that has it"
-    if manifest is not None:
-        unmatched = f"the stimulus set has other stimuli: {mismatch(table.columns, manifest)}"
     held = people is None and bool(gold.known.any())
-    return _Job(table, trials, outputs, gold, held, unmatched, options)
+    return _Job(table, trials, manifest, outputs, gold, held, options)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,17 +150,20 @@ class _Job:
 
     table: Table
     trials: Trials
+    manifest: pl.DataFrame | None
     outputs: Outputs
     gold: Gold
     held: bool  # whether gold labels stand for people
-    unmatched: str  # what to do about stimuli without a truth
     options: _Options
 
     def names(self, asked: Sequence[str] | None) -> list[str]:
         """The measures asked for, or all that can be computed."""
         able = self.able()
         if asked is None and not self.table.answers.shown.any() and able["fleiss_kappa"]:
-            raise InvalidInput(f"scoring needs the truth of some stimulus, got none; {self.unmatched}")
+            way = "add trials or a stimulus set that has it"
+            if self.manifest is not None:
+                way = f"the stimulus set has other stimuli: {mismatch(self.table.columns, self.manifest)}"
+            raise InvalidInput(f"scoring needs the truth of some stimulus, got none; {way}")
         names = [measures.name_of(name) for name in asked or [n for n in _DEFAULT if not able[n]]]
         for name in names:
             if name not in able:
@@ -180,7 +181,8 @@ class _Job:
         sure = any(self.outputs.has_probabilities(i) for i in range(len(self.table.observers)))
         refuses = bool((~np.isnan(self.outputs.abstention)).any())
         cues = bool((texture_codes(self.table.columns, self.table.labels) >= 0).any())
-        several = (seen[people].sum(axis=0) > 1).any() or (self.trials.frame["role"] == "repeat").any()
+        several = (seen[people].sum(axis=0) > 1).any()
+        again = several or bool((align_repeats(self.trials).columns["presentation"] > 0).any())
         truth = "" if self.table.answers.shown.any() else "the truth of some stimulus; add trials or a set that has it"
         near = "people who saw the same stimuli; give their trials, or a set with gold labels, with --humans"
         return {
@@ -188,6 +190,7 @@ class _Job:
             "shape_bias": "" if cues else "the cue-conflict experiment, images named SHAPEn-TEXTUREm.png",
             **dict.fromkeys(distance_items, "" if common.any() or self.held else near),
             **dict.fromkeys(AGREEMENT, "" if several else "several people's answers to the same stimuli"),
+            INTRA: "" if again else "several answers of a person to the same stimulus",
             _ENTROPY: "" if sure else "probabilities",
             ABSTENTION: "" if refuses else "abstention; evaluate with --abstain",
             RISK: truth or ("" if sure or refuses else "probabilities or abstention"),
@@ -209,7 +212,7 @@ class _Job:
         """The rows of every cell, and of their means."""
         parts, level, seed = self._parts(by), self.options.level, self.options.seed
         blocks, rows = [], []
-        again = align_repeats(self.trials) if INTRA in names else None
+        again = align_repeats(self.trials, gamma=self.options.gamma) if INTRA in names else None
         for index, cell in enumerate(parts):
             if progress:
                 progress(index, len(parts), group_text(cell.group) or "all trials")

@@ -20,6 +20,7 @@ from cosight.measures.agreement import (
     krippendorff_alpha_resampled,
 )
 from cosight.measures.answers import NOT_SHOWN, Answers
+from cosight.measures.sums import BLOCK
 from cosight.measures.survey import cronbach_alpha, cronbach_alpha_resampled
 from cosight.measures.uncertainty import draw_people
 from cosight.statistics.blocks import Block, Key, rows_of
@@ -33,6 +34,7 @@ from cosight.trials.table import Trials, of_roles
 __all__ = ["AGREEMENT", "INTRA", "agreement_blocks", "agreement_rows", "align_repeats", "repeats_of"]
 
 INTRA = "intra_annotator_kappa"
+_NO_GOLD = NOT_SHOWN - 1  # a code that nobody's answer has
 AGREEMENT = ("fleiss_kappa", INTRA, "krippendorff_alpha", "cronbach_alpha")
 
 
@@ -64,9 +66,9 @@ def agreement_rows(trials: Trials, *, resamples: int, seed: int, level: float = 
     return [row for block in blocks for row in rows_of(block, level=level, seed=seed)]
 
 
-def align_repeats(trials: Trials) -> Table:
+def align_repeats(trials: Trials, *, gamma: float = 0.5) -> Table:
     """The table of all showings of test stimuli, which agreement within people needs."""
-    return align(trials, roles=("test", "repeat"))
+    return align(trials, gamma=gamma, roles=("test", "repeat"))
 
 
 def repeats_of(again: Table, table: Table, drawn: Draw) -> Draw:
@@ -94,7 +96,7 @@ def agreement_blocks(
         "fleiss_kappa": lambda: _fleiss(answers, drawn, people.name),
         "krippendorff_alpha": lambda: _krippendorff(answers, drawn, people.name),
         INTRA: lambda: _intra(repeats or drawn, people.name),
-        "cronbach_alpha": lambda: _cronbach(answers, drawn, people.name, refusing=refusing),
+        "cronbach_alpha": lambda: _cronbach(answers, drawn, people, refusing=refusing),
     }
     blocks = []
     for name in names:
@@ -153,35 +155,39 @@ def _intra(repeats: Draw, who: str) -> _Estimate:
     )
     if repeats.clusters is None:
         return nothing
-    keys, first, member = np.unique(repeats.clusters, return_index=True, return_inverse=True)
-    often = np.zeros((len(keys), answers.observers), dtype=np.int16)  # how often each person answered each stimulus
-    np.add.at(often, member, (answers.response >= 0).T)
-    stimulus, person = np.nonzero(often >= 2)
+    keys, first, stimulus_of = np.unique(repeats.clusters, return_index=True, return_inverse=True)
+    showings = np.zeros((len(keys), answers.observers), dtype=np.int16)  # answers of each person to each stimulus
+    np.add.at(showings, stimulus_of, (answers.response >= 0).T)
+    stimulus, person = np.nonzero(showings >= 2)
     if not len(person):
         return nothing
-    place = np.full(often.shape, -1)
-    place[stimulus, person] = np.arange(len(person))
-    who_said, column = np.nonzero(answers.response >= 0)
-    item = place[member[column], who_said]
-    items = np.zeros((len(person), answers.classes), dtype=np.int64)
-    np.add.at(items, (item[item >= 0], answers.response[who_said, column][item >= 0]), 1)
-    found, people = fleiss_kappa(items), len(set(person.tolist()))
+    item_of = np.full(showings.shape, -1)
+    item_of[stimulus, person] = np.arange(len(person))
+    rows, columns = np.nonzero(answers.response >= 0)
+    items = item_of[stimulus_of[columns], rows]
+    counts = np.zeros((len(person), answers.classes), dtype=np.int64)
+    np.add.at(counts, (items[items >= 0], answers.response[rows, columns][items >= 0]), 1)
+    found, people = fleiss_kappa(counts), len(set(person.tolist()))
     text = f"{found.n} pairs of {people} {who}"
     if people >= ENOUGH_PEOPLE:
-        samples = fleiss_kappa_resampled(items, repeats.times[:, members[person]])
+        times = repeats.times[:, members]
+        step = max(1, BLOCK // len(person))
+        parts = [times[start : start + step, person] for start in range(0, len(times), step)]
+        samples = np.concatenate([fleiss_kappa_resampled(counts, part) for part in parts])
         note = _why_undefined(found.value, found.n) or f"{text}; interval over {who}"
         return _Estimate(found.value, samples, found.n, note, clusters=people)
-    samples = repeats.sample([lambda _, w: fleiss_kappa_resampled(items, w[:, first[stimulus]])])[0]
+    samples = repeats.sample([lambda _, w: fleiss_kappa_resampled(counts, w[:, first[stimulus]])])[0]
     note = _why_undefined(found.value, found.n) or f"{text}; interval over stimuli"
     return _Estimate(found.value, samples, found.n, note, clusters=len(set(stimulus.tolist())))
 
 
-def _cronbach(answers: Answers, drawn: Draw, who: str, *, refusing: bool) -> _Estimate:
+def _cronbach(answers: Answers, drawn: Draw, people_of: Group, *, refusing: bool) -> _Estimate:
     """Cronbach's alpha of complete forms: people who were shown the same stimuli. The mean, where there are several.
 
     Right is the gold answer of Lee et al. (2023, D.1): the stimulus' own label if more than half chose it, else
     `abstain`; where nobody can abstain, the commonest answer. A missed answer is wrong.
     """
+    who, members = people_of.name, people_of.members
     nothing = np.full(len(drawn.times), np.nan)
     forms = _complete_forms(answers)
     if not forms:
@@ -189,25 +195,27 @@ def _cronbach(answers: Answers, drawn: Draw, who: str, *, refusing: bool) -> _Es
         return _Estimate(float("nan"), nothing, 0, f"{reason} (forms = true in a study)")
     right = (answers.response == _majority_labels(answers, refusing=refusing)).astype(np.float64)
     values, samples = [], []
-    for number, (people, columns) in enumerate(forms):
+    for people, columns in forms:
         scores = right[np.ix_(people, columns)]
         values.append(cronbach_alpha(scores).value)
-        rng = stream(drawn.seed, "people of a form", who, str(drawn.cell.group), str(number))
-        times = draw_people(len(people), len(drawn.times), rng)
+        names = [drawn.names[row] for row in members[people]]  # the same people are drawn alike in every cell
+        times = draw_people(len(people), len(drawn.times), stream(drawn.seed, "people of a form", *names))
         samples.append(cronbach_alpha_resampled(scores, times) if len(people) >= ENOUGH_PEOPLE else nothing)
     defined = [number for number, value in enumerate(values) if not np.isnan(value)]
     shown = np.flatnonzero((answers.response != NOT_SHOWN).any(axis=1))
-    members = sum(len(people) for people, _ in forms)
-    left = f", {len(shown) - members} without a complete form left out" if len(shown) > members else ""
+    complete = sum(len(people) for people, _ in forms)
+    left = f", {len(shown) - complete} without a complete form left out" if len(shown) > complete else ""
     if not defined:
         return _Estimate(float("nan"), nothing, 0, f"undefined: everybody has the same number right{left}")
     several = (
         f"mean of {len(defined)} forms ({', '.join(f'{values[i]:.3f}' for i in defined)}), " if len(forms) > 1 else ""
     )
-    note = f"{several}right and wrong of {members} {who}; interval over {who}{left}"
+    clusters = min(len(forms[number][0]) for number in defined)
+    few = f"no interval, fewer than {ENOUGH_PEOPLE} {who} on a form are too few to resample"
+    how = f"interval over {who}" if clusters >= ENOUGH_PEOPLE else few
+    note = f"{several}right and wrong of {complete} {who}; {how}{left}"
     value = float(np.mean([values[number] for number in defined]))
     n = sum(len(forms[number][1]) for number in defined)
-    clusters = min(len(forms[number][0]) for number in defined)
     return _Estimate(value, np.mean([samples[number] for number in defined], axis=0), n, note, clusters=clusters)
 
 
@@ -229,10 +237,10 @@ def _complete_forms(answers: Answers) -> list[tuple[NDArray[np.int64], NDArray[n
 
 
 def _majority_labels(answers: Answers, *, refusing: bool) -> NDArray[np.int64]:
-    """The gold answer of each column, as a code; -3, which nobody answers, where nobody answered."""
+    """The gold answer of each column, as a code; `_NO_GOLD` where nobody answered."""
     counts = _counts(answers)
     total, common = counts.sum(axis=1), counts.argmax(axis=1)
     candidate = np.where(answers.truth >= 0, answers.truth, common)
     clear = 2 * counts[np.arange(len(counts)), candidate] > total
     otherwise = np.full(len(counts), answers.classes - 1) if refusing else common  # abstain is the last class
-    return np.where(total > 0, np.where(clear, candidate, otherwise), -3)
+    return np.where(total > 0, np.where(clear, candidate, otherwise), _NO_GOLD)

@@ -102,6 +102,7 @@ def mean_over_groups(blocks: Sequence[Block], group: tuple[tuple[str, str], ...]
     resamples = blocks[0].samples.shape[1]
     values, samples = _Mean((len(keys),)), _Mean((len(keys), resamples))
     n, cells = np.zeros(len(keys)), np.zeros(len(keys), dtype=np.int64)
+    clusters = np.full(len(keys), np.inf)  # people are the same in every group: the fewest bound the mean
     for block in blocks:
         index = np.array([place[key] for key in block.keys], dtype=np.int64)
         defined = ~np.isnan(block.values)
@@ -109,11 +110,16 @@ def mean_over_groups(blocks: Sequence[Block], group: tuple[tuple[str, str], ...]
         samples.add(index[defined], block.samples[defined])
         n[index[defined]] += block.n[defined]
         cells[index] += 1
+        if block.clusters is not None:
+            own = defined & (block.clusters != block.n)
+            clusters[index[own]] = np.minimum(clusters[index[own]], block.clusters[own])
     notes = tuple(
         f"mean over {over}: {used} groups" + (f", {total - used} undefined left out" if total > used else "")
         for used, total in zip(values.count.astype(int), cells, strict=True)
     )
-    return Block(group, keys, values.mean(), samples.mean(), n, notes)
+    return Block(
+        group, keys, values.mean(), samples.mean(), n, notes, clusters=np.where(np.isinf(clusters), n, clusters)
+    )
 
 
 def nested_means(blocks: Sequence[Block], by: tuple[str, ...]) -> list[Block]:

@@ -25,7 +25,8 @@ def choice_answers(frame: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         `answer` (the response, or `target`, `other 1`, ... for a choice) and `choices` (the answer behind each option,
-        left to right; null where the trial is no choice), one row per trial.
+        left to right; null where the trial is no choice), one row per trial. A trial that lists no options has those of
+        the other trials with its stimulus.
     """
     try:
         options = frame["extra"].fill_null("{}").str.json_decode(pl.Struct({"options": pl.List(pl.String)}))
@@ -35,7 +36,9 @@ def choice_answers(frame: pl.DataFrame) -> pl.DataFrame:
         ) from error
     answers: list[str | None] = []
     choices: list[list[str] | None] = []
-    listed = options.struct.field("options").to_list()
+    known = pl.DataFrame({"stimulus": frame["stimulus"], "options": options.struct.field("options")})
+    shared = pl.col("options").drop_nulls().first().over("stimulus")
+    listed = known.select(pl.coalesce("options", pl.when(pl.col("stimulus").is_not_null()).then(shared)))["options"]
     for truth, response, shown in zip(frame["truth"], frame["response"], listed, strict=True):
         if shown is None:
             answers.append(response)
@@ -62,6 +65,7 @@ def code_answers(frame: pl.DataFrame) -> tuple[pl.DataFrame, LabelSpace | None]:
             most = int(words["choices"].list.len().max() or 2)  # type: ignore[arg-type]
             space = LabelSpace("choices", (TARGET, *(f"{OTHER} {number}" for number in range(1, most))))
             return frame.with_columns(response=words["answer"], truth=pl.lit(TARGET)), space
-    if frame.height and set(frame["response"].drop_nulls()) <= {KEEP, REJECT}:
+    said, truths = set(frame["response"].drop_nulls()), set(frame["truth"].drop_nulls())
+    if said and said <= {KEEP, REJECT} and not truths & {KEEP, REJECT}:
         return frame.with_columns(truth=pl.lit(None, pl.String)), LabelSpace("verdicts", (KEEP, REJECT))
     return frame, None

@@ -23,9 +23,10 @@ from cosight.errors import InvalidInput
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, CodeArray, check_classes
 from cosight.trials.choices import code_answers
 from cosight.trials.spaces import ABSTAIN, LabelSpace
-from cosight.trials.table import KINDS, PEOPLE, SCHEMA, Trials, of_roles, parse_roles, role_notices
+from cosight.trials.table import KINDS, PEOPLE, SCHEMA, Trials, first_showings, of_roles, parse_roles, role_notices
 
 __all__ = [
+    "ABOUT",
     "GROUPS",
     "Cell",
     "Table",
@@ -42,7 +43,7 @@ __all__ = [
 
 GROUPS = ("experiment", "condition", "level", "truth")  # the columns one may group by
 
-_ABOUT = ("stimulus", "image", "experiment", "condition", "truth")  # what a trial and a manifest both say
+ABOUT = ("stimulus", "image", "experiment", "condition", "truth")  # what a trial and a manifest both say
 _PLACE = ("experiment", "spelled")
 _ALIASES = {"edges": "edge", "silhouettes": "silhouette", "filled-silhouettes": "silhouette"}
 
@@ -84,12 +85,14 @@ def canonical_experiment(column: pl.Expr) -> pl.Expr:
 
 
 def canonical_condition(column: pl.Expr) -> pl.Expr:
-    """One spelling for conditions: numbers as numbers ("0.90" = "0.9", "3" = "3.0"), truth values in lower case."""
+    """One spelling for conditions: numbers as numbers ("0.90" = "0.9"), truth values in lower case, NaN as null."""
     number = column.cast(pl.Float64, strict=False)
     lower = column.str.to_lowercase()
     return (
         pl.when(number.is_not_null() & number.is_not_nan())
         .then(number.cast(pl.String))
+        .when(number.is_nan())
+        .then(None)
         .when(lower.is_in(["true", "false"]))
         .then(lower)
         .otherwise(column)
@@ -237,7 +240,7 @@ def _with_digests(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _without_duplicates(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
-    identity = ["observer", "key", "session", "trial"]
+    identity = ["observer", "key", "session", "trial", "role", "repetition"]
     kept = frame.unique(identity, keep="first", maintain_order=True)
     if kept.height == frame.height:
         return frame
@@ -257,17 +260,16 @@ def _without_duplicates(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame
 
 
 def _numbered(frame: pl.DataFrame, notices: list[str], *, first_only: bool) -> pl.DataFrame:
-    """Add `presentation`: 0 for an observer's first trial with a stimulus, then 1, ...; perhaps the first only."""
+    """Add `presentation`: 0 for an observer's first trial with a stimulus, then 1, ...; perhaps keep the first only."""
     if not frame.select(pl.struct("observer", "key").is_duplicated().any()).item():
         return frame.with_columns(presentation=pl.lit(0, dtype=pl.Int64))
+    if first_only:  # a set may hold one picture under two names: those are two stimuli, each shown once
+        first = first_showings(frame, ["observer", "key", "image"])
+        if later := frame.height - first.height:
+            notices.append(f"{later} later showings of a stimulus are left out; --role test,repeat includes them")
+        frame = first
     session = pl.col("session").cast(pl.Float64, strict=False)
     order = frame.sort("repetition", session, "session", "trial", "row", nulls_last=True)
-    if first_only:  # a set may hold one picture under two names: those are two stimuli, each shown once
-        first = order.unique(["observer", "key", "image"], keep="first", maintain_order=True)
-        later = order.height - first.height
-        if later:
-            notices.append(f"{later} later showings of a stimulus are left out; --role test,repeat includes them")
-        order = first
     order = order.with_columns(presentation=pl.int_range(pl.len()).over("observer", "key"))
     order = order.sort("row")
     often = pl.col("presentation").max().over("key") + 1
@@ -365,11 +367,10 @@ def matches(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame:
         trials: Trials, or anything with the columns stimulus, image, experiment, condition and truth.
 
     Returns:
-        One row per pair: `row` and `trial_row` are row numbers; `near` is 2 where experiment, condition and image
-        agree, 1 where only the first two do, else 0; what both say of the stimulus, the trial's columns with the suffix
-        _right.
+        One row per pair: `row` and `trial_row` are row numbers; `near` counts 2 where experiment and condition agree
+        and 1 where the image name does; what both say of the stimulus, the trial's columns with the suffix _right.
     """
-    mine, theirs = (_spelled(frame.select(pl.col(n).cast(SCHEMA[n]) for n in _ABOUT)) for frame in (manifest, trials))
+    mine, theirs = (_spelled(frame.select(pl.col(n).cast(SCHEMA[n]) for n in ABOUT)) for frame in (manifest, trials))
     together = pl.concat([mine, theirs])
     theirs = _with_only_conditions(_with_only_conditions(theirs, together), mine, ("experiment", "image"))
     mine, theirs = (
@@ -381,8 +382,8 @@ def matches(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame:
     for left, right in ((mine.filter(no_digest), theirs), (mine.filter(~no_digest), theirs.filter(no_digest))):
         parts.append(left.join(right, on=[*_PLACE, "image"], coalesce=False))
     here = pl.all_horizontal(pl.col(name) == pl.col(f"{name}_right") for name in _PLACE)
-    named = here & (pl.col("image") == pl.col("image_right")).fill_null(False)
-    return pl.concat(parts).with_columns(near=here.cast(pl.Int8) + named.cast(pl.Int8))
+    named = (pl.col("image") == pl.col("image_right")).fill_null(False)
+    return pl.concat(parts).with_columns(near=2 * here.cast(pl.Int8) + named.cast(pl.Int8))
 
 
 def manifest_rows(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.Series:

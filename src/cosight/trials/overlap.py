@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 
-from cosight.arrays import BoolArray
+from cosight.arrays import BoolArray, IntArray
 from cosight.measures.answers import NOT_SHOWN
-from cosight.trials.join import Table, natural
+from cosight.trials.join import Table, canonical_experiment, natural
 
 __all__ = ["mismatch", "overlap_notices", "shared_with_models"]
 
 _NAMED = 3  # observers, experiments or conditions that a notice names
+_NOTICES = 5  # about observers who share some stimuli
 
 
 def shared_with_models(table: Table) -> Table:
@@ -47,25 +49,37 @@ def overlap_notices(table: Table) -> list[str]:
     if not people.any():
         return []
     answered = seen[people].sum(axis=0)
-    groups: dict[tuple[str, str], list[str]] = {}
-    for name, own, person in zip(table.observers, seen, people, strict=True):
-        theirs = answered - (own & person) > 0
-        text = _overlap(table, own, theirs, partial=not person)
-        if text and (not person or people.sum() > 1):
-            groups.setdefault((text, "other people" if person else "people"), []).append(name)
-    return [f"{_listed(names, 'observers')}: {text.format(people=who)}" for (text, who), names in groups.items()]
+    notices = _lonely_people(table, seen, people, answered)
+    groups: dict[str, list[str]] = {}
+    for row in np.flatnonzero(~people):
+        text = _overlap(table, seen[row], answered > 0)
+        if text:
+            groups.setdefault(text, []).append(table.observers[row])
+    notices += [f"{_listed(names, 'observers')}: {text}" for text, names in list(groups.items())[:_NOTICES]]
+    more = sum(len(names) for names in list(groups.values())[_NOTICES:])
+    return [*notices, f"{more} more observers share only some stimuli with people; tables show n"] if more else notices
 
 
-def _overlap(table: Table, own: BoolArray, theirs: BoolArray, *, partial: bool) -> str:
-    """How many stimuli an observer shares with people and why not more; empty for all, or some if not `partial`."""
-    shared, mine = int((own & theirs).sum()), int(own.sum())
-    if not mine or shared == theirs.sum() or (shared and not partial):
+def _lonely_people(table: Table, seen: BoolArray, people: BoolArray, answered: IntArray) -> list[str]:
+    """One notice about the people who share no stimulus with another person; none about a single person."""
+    alone = [row for row in np.flatnonzero(people) if seen[row].any() and not (answered[seen[row]] > 1).any()]
+    if not alone or people.sum() < 2:
+        return []
+    others = (answered > 0) & ~seen[alone[0]]
+    reason = mismatch(table.columns.filter(seen[alone[0]]), table.columns.filter(others))
+    who = _listed([table.observers[row] for row in alone], "people")
+    return [f"{who}: no stimuli in common with other people; for example {table.observers[alone[0]]}: {reason}"]
+
+
+def _overlap(table: Table, own: BoolArray, theirs: BoolArray) -> str:
+    """How many stimuli an observer shares with people and why not more; empty where it shares all."""
+    shared, mine, every = int((own & theirs).sum()), int(own.sum()), int(theirs.sum())
+    if not mine or shared == every:
         return ""
     if shared == mine:
-        return f"answered {mine} of {{people}}'s {int(theirs.sum())} stimuli and no others"
+        return f"answered {mine} of people's {every} stimuli and no others"
     reason = mismatch(table.columns.filter(own & ~theirs), table.columns.filter(theirs & ~own))
-    share = f"{shared} of its {mine} stimuli" if shared else f"none of its {mine} stimuli"
-    return f"{share} match {{people}}'s {int(theirs.sum())}: {reason}"
+    return f"{shared or 'none'} of its {mine} stimuli match people's {every}: {reason}"
 
 
 def mismatch(mine: pl.DataFrame, theirs: pl.DataFrame) -> str:
@@ -75,6 +89,7 @@ def mismatch(mine: pl.DataFrame, theirs: pl.DataFrame) -> str:
         mine: Stimuli with the columns experiment, condition, image and stimulus.
         theirs: The other's.
     """
+    mine, theirs = (part.with_columns(canonical_experiment(pl.col("experiment"))) for part in (mine, theirs))
     where, there = set(mine["experiment"]), set(theirs["experiment"])
     if not theirs.height:
         return "nobody else answered those"
@@ -89,9 +104,8 @@ def mismatch(mine: pl.DataFrame, theirs: pl.DataFrame) -> str:
         return f"its conditions are {_listed(conditions)}, the others' {_listed(others)}; use one spelling"
     images = set(mine["image"].drop_nulls()) & set(theirs["image"].drop_nulls())
     if not images:
-        examples = (sorted(part["image"].drop_nulls().to_list(), key=natural)[:1] for part in (mine, theirs))
-        names = " and ".join(repr(name) for part in examples for name in part) or "missing"
-        return f"no image has the same name in both (for example {names})"
+        names = [min(part["image"].drop_nulls(), key=natural, default="none") for part in (mine, theirs)]
+        return f"no image has the same name in both (for example {names[0]!r} and {names[1]!r})"
     pixels = mine.filter(pl.col("image").is_in(sorted(images)))["stimulus"]
     if pixels.count():
         return f"{_listed(images)} have the same name and other pixels"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from cosight.trials.join import align, natural, people_first
@@ -41,11 +42,13 @@ def summarise(trials: Trials, *, roles: Sequence[str] = ("test",)) -> Summary:
         roles: Only trials of these roles are counted, and only first showings unless `repeat` is among them.
     """
     chosen = select_roles(trials, roles)
-    frame = chosen.frame.with_columns(right=(pl.col("response") == pl.col("truth")).fill_null(False))
-    if frame["truth"].null_count() == frame.height:
-        notices = (*chosen.notices, "no trial has a truth: accuracy is unknown")
+    if chosen.frame["truth"].null_count() == len(chosen):
+        frame, notices = chosen.frame, (*chosen.notices, "no trial has a truth: accuracy is unknown")
     else:
-        notices = align(trials, roles=roles).notices
+        table = align(trials, roles=roles)
+        rows = np.unique(table.rows[table.rows >= 0])
+        frame, notices = trials.frame[rows], table.notices
+    frame = frame.with_columns(right=(pl.col("response") == pl.col("truth")).fill_null(False))
     numbers = [
         pl.len().alias("trials"),
         pl.struct("experiment", "condition", pl.coalesce("image", "stimulus")).n_unique().alias("stimuli"),

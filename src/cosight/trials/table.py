@@ -21,6 +21,7 @@ __all__ = [
     "Role",
     "Trials",
     "concat",
+    "first_showings",
     "lost_columns",
     "make",
     "observers_of",
@@ -275,6 +276,18 @@ def of_roles(roles: Sequence[str]) -> pl.Expr:
 def select_roles(trials: Trials, roles: Sequence[str] = ("test",)) -> Trials:
     """Keep the trials of some roles, by default first showings of test stimuli; a notice counts the others."""
     return trials.keep(of_roles(roles), *role_notices(trials.frame, roles))
+
+
+def first_showings(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Keep the first row for each value of `keys`, in order of repetition, session and trial; rows stay in their order.
+
+    Args:
+        frame: Trials, or anything with the columns repetition, session and trial.
+        keys: The columns that name the observer and the stimulus.
+    """
+    session = pl.col("session").cast(pl.Float64, strict=False)  # 2 comes before 10
+    order = frame.with_row_index("_row").sort("repetition", session, "session", "trial", "_row", nulls_last=True)
+    return order.unique(keys, keep="first", maintain_order=True).sort("_row").drop("_row")
 
 
 def role_notices(frame: pl.DataFrame, roles: Sequence[str]) -> list[str]:

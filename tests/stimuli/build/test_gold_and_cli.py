@@ -55,6 +55,28 @@ def test_people_take_the_panels_place(built):
     assert read_set(built).frame.equals(after)
 
 
+def test_first_showings_of_test_images_count(built, tmp_path):
+    image = read_set(built).frame.filter(group="uncertain")["stimulus"][0]
+    given = answers(image, ["3", "8", "8", "3"]).frame.with_columns(
+        observer=pl.Series(["human:a", "human:a", "human:b", "human:c"]),
+        role=pl.Series(["test", "repeat", "test", "distractor"]),
+        repetition=pl.Series([0, 1, 0, 0]),
+    )
+    write(make(given, space=label_spaces["digits-11"]), tmp_path / "people.parquet")
+    done = run("digits", built, "--counts", FEW, "--humans", tmp_path / "people.parquet")
+    assert read_set(built).frame.filter(stimulus=image)["gold_counts"][0].to_list() == [0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0]
+    assert "2 of 4 trials are left out by their role (1 distractor, 1 repeat)" in done.stderr
+
+
+def test_a_missed_first_showing_is_not_replaced_by_the_second(built):
+    image = read_set(built).frame.filter(group="uncertain")["stimulus"][0]
+    given = answers(image, [None, "8", "3"]).frame.with_columns(
+        observer=pl.Series(["human:a", "human:a", "human:b"]), session=pl.Series(["2", "10", "1"])
+    )
+    put_gold(built, make(given, space=label_spaces["digits-11"]))
+    assert read_set(built).frame.filter(stimulus=image)["gold_counts"][0].sum() == 1
+
+
 def test_only_people_on_uncertain_images_count(built):
     frame = read_set(built).frame
     doubtful, clean = frame.filter(group="uncertain")["stimulus"][0], frame.filter(category=1)["stimulus"][0]

@@ -73,7 +73,7 @@ def export(
     with _opened(study, db) as (design, pool, store):
         trials = study_trials(design, pool, store)
         people = roster(design, pool, store) if participants else None
-    found = assess(trials)
+    found = assess(trials, resamples=None)
     chosen = trials if everyone else found.kept
     written = exports.write_trials(chosen, out, to=to)
     told = _attached(chosen, design.set) if gold and design.space is not None else ()
@@ -84,7 +84,7 @@ def export(
         paths.append(exports.write_curated(chosen, out, files=_files(pool, design.set)))
     if people is not None:
         paths.append(exports.write_roster(people, out))
-    notify((*found.notices, *told))
+    notify((*found.notices, *written.notices, *told))
     typer.echo(f"{len(written)} trials of {written.frame['observer'].n_unique()} participants: {out}")
     for path in paths:
         typer.echo(f"beside it: {path}")
@@ -112,11 +112,12 @@ def _files(pool: Pool, root: Path) -> dict[str, str]:
 def _attached(trials: Trials, root: Path) -> tuple[str, ...]:
     from cosight.humans.results.export import attach_gold
     from cosight.trials.manifest import MANIFEST
+    from cosight.trials.table import role_notices
 
     if not (root / MANIFEST).is_file():
         return (f"{root} has no {MANIFEST} to keep gold labels in: they are in the table only",)
     images, whose = attach_gold(trials, root)
-    return (f"gold labels of {images} images of {root} are {whose} now",)
+    return (*role_notices(trials.frame, ("test",)), f"gold labels of {images} images of {root} are {whose} now")
 
 
 def _print(found: Quality, trials: Trials) -> None:

@@ -53,7 +53,7 @@ class Quality:
     agreement: tuple[Row, ...]  # of those who are kept
     kept: Trials
     rules: Rules
-    resamples: int
+    resamples: int | None
     seed: int
     notices: tuple[str, ...]
 
@@ -70,8 +70,8 @@ class Quality:
         return self.participants.with_columns(pl.col("reasons").list.join("; ")).write_csv()
 
 
-def assess(trials: Trials, *, rules: Rules | None = None, resamples: int = 1000, seed: int = 0) -> Quality:
-    """Who did the task, and how far they agree; real and simulated people apart.
+def assess(trials: Trials, *, rules: Rules | None = None, resamples: int | None = 1000, seed: int = 0) -> Quality:
+    """Who did the task, and how far they agree; real and simulated people apart. Without `resamples`, only the first.
 
     Rules about a participant's own trials and times come first. The rules about chance then hold the answers of each
     against those of the others who passed the first.
@@ -83,7 +83,7 @@ def assess(trials: Trials, *, rules: Rules | None = None, resamples: int = 1000,
     flagged = tuple(Flagged(row["participant"], tuple(row["reasons"])) for row in out.iter_rows(named=True))
     names = out["participant"].to_list()
     kept = trials.keep(~pl.col("observer").is_in(names))
-    rows = tuple(agreement_rows(kept, resamples=resamples, seed=seed)) if len(kept) else ()
+    rows = tuple(agreement_rows(kept, resamples=resamples, seed=seed)) if resamples and len(kept) else ()
     return Quality(table, flagged, rows, kept, rules, resamples, seed, _notices(table, list(groups)))
 
 

@@ -7,7 +7,7 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.statistics.groups import PEOPLE, SIMULATED
 from cosight.trials.choices import choice_answers
-from cosight.trials.table import Trials, of_roles
+from cosight.trials.table import Trials, first_showings, of_roles
 
 __all__ = ["asked_once", "groups_of", "records_of"]
 
@@ -55,7 +55,7 @@ def groups_of(trials: Trials) -> dict[str, pl.DataFrame]:
 
 def asked_once(records: pl.DataFrame) -> pl.DataFrame:
     """First showings of test stimuli."""
-    return records.filter(of_roles(("test",))).unique(["participant", "item"], keep="first", maintain_order=True)
+    return first_showings(records.filter(of_roles(("test",))), ["participant", "item"])
 
 
 def _fields(extra: pl.Series) -> pl.DataFrame:

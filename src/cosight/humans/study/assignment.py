@@ -14,8 +14,9 @@ from itertools import pairwise
 import numpy as np
 
 from cosight.humans.study.design import Study
-from cosight.humans.study.pool import Item, Pool, Role
+from cosight.humans.study.pool import Item, Pool
 from cosight.humans.study.spreading import Tally, balanced_draw, shares, spread_among, with_repeats
+from cosight.trials.table import Role
 
 __all__ = ["Assigned", "assign", "forms_of", "overlap_of"]
 

@@ -7,20 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput
 from cosight.humans.study.sources import Row, Sources, is_clear, sources_of
 from cosight.stimuli.images import digest, read_image
 from cosight.stimuli.tasks import Task
 from cosight.trials.spaces import ABSTAIN
+from cosight.trials.table import Role
 
 if TYPE_CHECKING:  # which needs this module
     from cosight.humans.study.design import Study
 
-__all__ = ["Item", "Pool", "Role", "Slot", "pool_of", "shown_slots"]
-
-Role = Literal["test", "distractor", "gold", "check", "warmup"]
+__all__ = ["Item", "Pool", "Slot", "pool_of", "shown_slots"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ def _parquet(desk: Desk) -> bytes:
     trials = study_trials(desk.study, desk.pool, desk.store)
     if not len(trials):
         raise Refused(409, "nobody has answered yet")
-    kept = assess(trials).kept
+    kept = assess(trials, resamples=None).kept
     if not len(kept):
         raise Refused(409, "every participant is excluded; `cosight study export --all` writes their answers")
     with tempfile.TemporaryDirectory() as folder:

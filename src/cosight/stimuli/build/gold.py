@@ -13,7 +13,7 @@ from cosight.measures.gold import label_counts
 from cosight.stimuli.sets import StimulusSet, read_set
 from cosight.trials.manifest import MANIFEST, MANIFEST_SCHEMA, write_manifest
 from cosight.trials.spaces import LabelSpace, label_space
-from cosight.trials.table import Trials, of_roles
+from cosight.trials.table import Trials, first_showings, of_roles
 
 __all__ = ["put_gold"]
 
@@ -30,13 +30,8 @@ def put_gold(root: Path, trials: Trials, *, kind: Literal["human", "simulated"] 
     stimuli = read_set(root)
     space = _space_of(stimuli, trials)
     asked = _asked(stimuli)["stimulus"].unique(maintain_order=True).to_list()
-    given = trials.frame.filter(
-        of_roles(("test",))
-        & (pl.col("kind") == kind)
-        & pl.col("stimulus").is_in(asked)
-        & pl.col("response").is_not_null()
-    )
-    given = given.unique(["observer", "stimulus"], keep="first", maintain_order=True)  # repetitions may be unrecorded
+    shown = trials.frame.filter(of_roles(("test",)) & (pl.col("kind") == kind) & pl.col("stimulus").is_in(asked))
+    given = first_showings(shown, ["observer", "stimulus"]).filter(pl.col("response").is_not_null())
     if not given.height:
         which = "Uncertain images" if _grouped(stimuli) else "images"
         raise InvalidInput(f"gold labels need {kind} answers to {which} of {root}, got none in the trials")
