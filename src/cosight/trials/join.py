@@ -136,7 +136,7 @@ def align(trials: Trials, *, gamma: float = 0.5, roles: Sequence[str] = ("test",
     table = _fill(frame, columns, names, [kind for kind, _ in order], labels, gamma)
     shown = {ABSTAIN, *columns["truth"]}
     unseen = [label for label in labels if label not in shown]
-    if unseen and table.answers.shown.any():
+    if unseen and space == trials.space and table.answers.shown.any():
         notices.append(
             f"{len(unseen)} of {len(labels)} classes are the truth of no stimulus ({', '.join(unseen[:3])}...)"
         )
