@@ -31,6 +31,7 @@ REGISTRIES = [
     *(family.kinds for family in FAMILIES.values()),
 ]
 MIRRORED = ("model-vs-human", "texture-vs-shape", "weights")  # folders of the mirror that the pages name
+LONG_PAGES = ("runs.md", "scoring.md", "studies.md")  # whose commands take more than three seconds
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 
 
@@ -80,7 +81,9 @@ def shown_commands():
     for page in PAGES:
         lines = re.findall(r"^\$ (cosight .*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
         if lines:
-            yield pytest.param(lines, id=page.name)
+            for quick in (True, False):
+                marks = [] if quick and page.name not in LONG_PAGES else pytest.mark.slow
+                yield pytest.param(lines, quick, id=f"{page.name}-{'quick' if quick else 'as-they-stand'}", marks=marks)
 
 
 def write_photos(folder):
@@ -130,14 +133,11 @@ QUICK = {"compare": ["--resamples", "10"], "score": ["--resamples", "10"]}
 QUICK |= {f"stimuli {verb}": ["--workers", "1"] for verb in ("corrupt", "distort", "manipulate")}
 
 
-@pytest.mark.parametrize(
-    "quick", [pytest.param(True, id="quick"), pytest.param(False, marks=pytest.mark.slow, id="as-they-stand")]
-)
-@pytest.mark.parametrize("lines", list(shown_commands()))
+@pytest.mark.parametrize(("lines", "quick"), list(shown_commands()))
 def test_commands_in_the_docs_run(lines, quick, tmp_path, monkeypatch, mirror_or_none, cosight, simulated_observers):
     """In a folder with photos, trials under the name the demo gives its own, and the mirror's folders, if any.
 
-    `make test` adds the options of QUICK; `make test-all` runs the commands as they stand.
+    `make test` adds the options of QUICK and leaves LONG_PAGES out; `make test-all` runs the commands as they stand too.
     """
     monkeypatch.chdir(tmp_path)
     if mirror_or_none is None:

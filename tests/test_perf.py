@@ -156,6 +156,7 @@ def test_an_unknown_part_is_one_line_with_the_known_ones(perf, command, capsys):
     assert printed.err == f"perf: unknown part scorign; choose from {', '.join(perf.run.PARTS)}\n"
 
 
+@pytest.mark.slow
 def test_every_stimulus_line_is_measured(perf):
     pytest.importorskip("imagecorruptions")
     corrupted = list(perf.corruptions.lines(perf.corruptions.Size((48,), 1)))

@@ -42,6 +42,7 @@ def finished(count, who):
     return f"dt:text-is('{who} finished') + dd:text-is('{count}')"
 
 
+@pytest.mark.slow
 def test_simulated_people_are_called_simulated(people, server):
     people.come(server).open("?simulated=panel").to_trials().finish(CLASSES)
     experimenter = people.come(server).open(f"admin#token={server.token}")
@@ -58,6 +59,7 @@ def in_full(experimenter):
     assert experimenter.page.eval_on_selector_all("th", cut) == []
 
 
+@pytest.mark.slow
 def test_progress_pause_resume_and_export(people, server, tmp_path):
     paused = ["status of 423"]
     experimenter = people.come(server).open(f"admin#token={server.token}")
@@ -76,18 +78,38 @@ def test_progress_pause_resume_and_export(people, server, tmp_path):
     experimenter.page.wait_for_selector("text=paused", state="hidden")
     newcomer.page.reload()
     newcomer.to_trials()
-    with experimenter.page.expect_download() as download:
-        experimenter.use("Export trials")
-    assert download.value.suggested_filename == "small.parquet"
-    download.value.save_as(tmp_path / "small.parquet")
-    trials = read(tmp_path / "small.parquet")
+    trials = export(experimenter, tmp_path)
     assert set(trials.frame["kind"]) == {"human", "simulated"}
     people_only = trials.frame.filter(trials.frame["kind"] == "human")
     assert len(people_only) == 4
-    first = people_only.filter(people_only["session"] == visitor.name())
+    check_answers(people_only, visitor, given)
+
+
+def export(experimenter, folder):
+    with experimenter.page.expect_download() as download:
+        experimenter.use("Export trials")
+    assert download.value.suggested_filename == "small.parquet"
+    download.value.save_as(folder / "small.parquet")
+    return read(folder / "small.parquet")
+
+
+def check_answers(frame, visitor, given):
+    first = frame.filter(frame["session"] == visitor.name())
     assert [*first.select("response", "stimulus").iter_rows()] == [(label, shown[0]) for label, shown in given]
 
 
+def test_pause_and_export(people, server, tmp_path):
+    visitor = people.come(server).open().to_trials()
+    given = visitor.finish(CLASSES)
+    experimenter = people.come(server).open(f"admin#token={server.token}")
+    experimenter.use("Pause")
+    experimenter.sees("text=small (classify): paused")
+    experimenter.use("Resume")
+    experimenter.page.wait_for_selector("text=paused", state="hidden")
+    check_answers(export(experimenter, tmp_path).frame, visitor, given)
+
+
+@pytest.mark.slow
 def test_a_server_that_is_gone_is_told(people, server):
     experimenter = people.come(server, expected=["ERR_CONNECTION"]).open(f"admin#token={server.token}")
     experimenter.sees("text=of 48")

@@ -27,6 +27,7 @@ def test_two_frames_are_on_time(exposing, exposure, late, share):
     assert exposing.on_time([row, {**row, "exposure": 0.5, "late": False}]) == (share + 1) / 2
 
 
+@pytest.mark.slow
 def test_the_line_is_measured(exposing):
     if missing():
         pytest.skip(missing())

@@ -86,6 +86,7 @@ def test_reload_and_back_go_on_at_the_first_unanswered_trial(people, server):
     assert person.code() == code
 
 
+@pytest.mark.slow
 def test_double_clicks_and_double_keys_answer_once(people, server):
     person = people.come(server).open()
     person.use("I agree")
@@ -112,6 +113,7 @@ def twice(person, label, *, by_key):
         person.page.mouse.dblclick(box["x"] + 20, box["y"] + 10)
 
 
+@pytest.mark.slow
 def test_of_two_tabs_one_goes_on(people, server):
     person = people.come(server).open().to_trials()
     given = answer(person, "tiger")
@@ -132,6 +134,7 @@ def test_of_two_tabs_one_goes_on(people, server):
     ends_with(person, given, "bear", "camel")
 
 
+@pytest.mark.slow
 def test_without_a_network_answers_are_kept_and_sent_later(people, server):
     person = people.come(server, expected=DEAD).open().to_trials()
     given = answer(person, "tiger")
@@ -148,6 +151,7 @@ def test_without_a_network_answers_are_kept_and_sent_later(people, server):
     ends_with(person, given, "abstain")
 
 
+@pytest.mark.slow
 def test_answers_that_waited_when_the_page_was_closed_are_sent_at_the_next_visit(people, server):
     person = people.come(server, expected=DEAD).open().to_trials()
     person.context.set_offline(True)
@@ -173,6 +177,7 @@ def test_a_server_that_dies_and_comes_back(people, server):
     ends_with(person, given, "zebra")
 
 
+@pytest.mark.slow
 def test_trials_that_went_to_somebody_else_are_replaced(people, server):
     """Two hours pass for one who looks at the first image (410); then the page shows others, as if nothing were."""
     person = people.come(server, expected=["410"]).open().to_trials()

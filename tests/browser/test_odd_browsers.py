@@ -18,20 +18,27 @@ IMAGES = 2
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
+def server(tmp_path_factory):
     if missing():
         pytest.skip(missing())
     home = tmp_path_factory.mktemp("odd")
-    classify = make_study(home / "c", "classify", images=IMAGES, answers=9, distractors=0, repeats=0)
-    arabic = make_study(home / "a", "2afc", images=1, checks=0)
-    texts = (arabic / "texts.toml").read_text()
-    (arabic / "texts.toml").write_text(re.sub(r'^language = ".*"', 'language = "ar"', texts, flags=re.MULTILINE))
-    with serving(classify, arabic) as [first, second]:
-        yield {"classify": first, "arabic": second}
+    with serving(make_study(home, "classify", images=IMAGES, answers=9, distractors=0, repeats=0)) as [server]:
+        yield server
 
 
-def test_by_touch_on_a_phone(people, served):
-    person = people.come(served["classify"], **PHONE).open().to_trials()
+@pytest.fixture
+def arabic(tmp_path):
+    if missing():
+        pytest.skip(missing())
+    folder = make_study(tmp_path, "2afc", images=1, checks=0)
+    texts = (folder / "texts.toml").read_text()
+    (folder / "texts.toml").write_text(re.sub(r'^language = ".*"', 'language = "ar"', texts, flags=re.MULTILINE))
+    with serving(folder) as [server]:
+        yield server
+
+
+def test_by_touch_on_a_phone(people, server):
+    person = people.come(server, **PHONE).open().to_trials()
     image = person.sees(".figure img").bounding_box()
     first = person.sees("button.choice").bounding_box()
     assert 0 < first["y"] - image["y"] - image["height"] < 40  # the image of 40 x 32 pixels, and no gap below it
@@ -44,8 +51,8 @@ def test_by_touch_on_a_phone(people, served):
     assert [(row["response"], row["input"]) for row in person.rows()] == [(label, "touch") for label in CLASSES[:2]]
 
 
-def test_with_cookies_off(people, served):
-    server = served["classify"]
+@pytest.mark.slow
+def test_with_cookies_off(people, server):
     before = len(server.rows())
     person = people.come(server)
     person.context.add_init_script(COOKIES_OFF)
@@ -54,15 +61,17 @@ def test_with_cookies_off(people, served):
     assert len(server.rows()) == before + IMAGES
 
 
-def test_with_a_full_local_storage(people, served):
-    person = people.come(served["classify"]).open().to_trials()
+@pytest.mark.slow
+def test_with_a_full_local_storage(people, server):
+    person = people.come(server).open().to_trials()
     person.page.evaluate(FULL)
     given = person.finish(CLASSES)
     assert [row["response"] for row in person.rows()] == [label for label, _ in given]
 
 
-def test_left_is_left_where_text_runs_from_the_right(people, served):
-    person = people.come(served["arabic"]).open().to_trials()
+@pytest.mark.slow
+def test_left_is_left_where_text_runs_from_the_right(people, arabic):
+    person = people.come(arabic).open().to_trials()
     assert person.page.evaluate("document.dir") == "rtl"
     left, right = (person.sees(f"button[data-response={side}]").bounding_box() for side in ("left", "right"))
     assert left["x"] + left["width"] < right["x"]

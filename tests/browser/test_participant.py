@@ -15,6 +15,7 @@ from tests.browser.visits import READY, kept, missing, responses, serving, store
 from tests.humans.conftest import CLASSES, make_study, write_set
 
 KINDS = ("classify", "timed", "2afc", "cluster", "curate")
+QUICK = {("classify", "mouse"), ("timed", "mouse"), ("2afc", "key"), ("cluster", "mouse"), ("curate", "key")}
 REASONS = ("wrong class", "bad quality")
 ANSWERS = {"timed": ("cat", "dog", "tools", "bird"), "classify": ("abstain", *CLASSES)}
 PATIENT = "[timing]\nfixation = 0.1\nexposure = 0.2\nresponse = 60\nprompt = 60\n"  # test_timed.py is not
@@ -90,8 +91,14 @@ def begin(person, kind, look):
         person.use(button)
 
 
-@pytest.mark.parametrize("by", ["mouse", "key"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "by"),
+    [
+        pytest.param(kind, by, marks=[] if (kind, by) in QUICK else pytest.mark.slow)
+        for kind in KINDS
+        for by in ("mouse", "key")
+    ],
+)
 def test_from_the_link_to_the_code(people, served, kind, by):
     person = people.come(served[kind], by=by, **({"viewport": ZOOMED} if by == "mouse" else {})).open()
 
@@ -123,6 +130,7 @@ def test_who_declines_is_thanked_and_is_shown_nothing(people, served):
     assert [row for row in served["curate"].rows() if not row["finished"]] == []
 
 
+@pytest.mark.slow
 def test_a_choice_among_columns_can_be_changed_until_it_is_given(people, served):
     person = people.come(served["cluster"]).open("?simulated=panel")
     for words in ("I agree", "Next", "Begin"):

@@ -12,24 +12,32 @@ from tests.humans.conftest import CLASSES, make_study
 
 MARKUP = "<b>bold</b><img src=x onerror=document.title='owned'><script>document.title='owned'</script>"
 ODD = "<b>odd</b>"  # a class
-ONE_IMAGE = "[show]\nimage = 'secret-name-000.png'\n"
+ONE = {"images": 1, "answers": 2, "more": "[show]\nimage = 'secret-name-000.png'\n"}
 REFUSED = ("status of 400", "status of 403", "status of 409", "status of 423")
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
+def prolific(tmp_path_factory):
     if missing():
         pytest.skip(missing())
-    home = tmp_path_factory.mktemp("strangers")
     code = "completion_code = 'C1A2B3'\ncompletion_url = 'https://platform.invalid/done?cc=C1A2B3'\n"
-    one = {"images": 1, "answers": 2, "more": ONE_IMAGE}
-    plain = {**one, "distractors": 0, "repeats": 0}
-    prolific = make_study(home / "p", "classify", people=f"platform = 'prolific'\n{code}", **plain)
-    (prolific / "study.toml").write_text((prolific / "study.toml").read_text().replace("tiger,", f"tiger,{ODD},"))
-    mturk = make_study(home / "m", "curate", people="platform = 'mturk'\ndemographics = ['age']", **one)
-    with_markup(mturk)
-    with serving(prolific, mturk) as [first, second]:
-        yield {"prolific": first, "mturk": second}
+    plain = {**ONE, "distractors": 0, "repeats": 0}
+    home = tmp_path_factory.mktemp("prolific")
+    folder = make_study(home, "classify", people=f"platform = 'prolific'\n{code}", **plain)
+    (folder / "study.toml").write_text((folder / "study.toml").read_text().replace("tiger,", f"tiger,{ODD},"))
+    with serving(folder) as [server]:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def mturk(tmp_path_factory):
+    if missing():
+        pytest.skip(missing())
+    home = tmp_path_factory.mktemp("mturk")
+    folder = make_study(home, "curate", people="platform = 'mturk'\ndemographics = ['age']", **ONE)
+    with_markup(folder)
+    with serving(folder) as [server]:
+        yield server
 
 
 def with_markup(folder):
@@ -49,8 +57,9 @@ def as_text(person):
     assert "owned" not in person.page.title()
 
 
-def test_prolific_from_the_link_to_its_own_code(people, served):
-    server = served["prolific"]
+@pytest.mark.slow
+def test_prolific_from_the_link_to_its_own_code(people, prolific):
+    server = prolific
     person = people.come(server).open("?PROLIFIC_PID=abc123&STUDY_ID=s1&SESSION_ID=v1&other=thing").to_trials()
     person.page.reload()  # the same link again is the same person
     person.finish(CLASSES)
@@ -72,8 +81,8 @@ def test_prolific_from_the_link_to_its_own_code(people, served):
     assert [row["response"] for row in server.rows()] == ["tiger", ODD]
 
 
-def test_mturk_and_markup(people, served):
-    server = served["mturk"]
+def test_mturk_and_markup(people, mturk):
+    server = mturk
     person = people.come(server, expected=REFUSED)
     person.open("?workerId=W1&assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE&hitId=H1")
     person.sees("text=this is a preview")
@@ -96,8 +105,9 @@ def test_mturk_and_markup(people, served):
     assert [row["reason"] for row in server.rows()] == [MARKUP]
 
 
-def test_markup_in_a_platforms_parameters(people, served):
-    person = people.come(served["mturk"], expected=REFUSED)
+@pytest.mark.slow
+def test_markup_in_a_platforms_parameters(people, mturk):
+    person = people.come(mturk, expected=REFUSED)
     person.open("?workerId=%3Cb%3Ebold%3C%2Fb%3E%3Cimg%20src%3Dx%20onerror%3Ddocument.title%3D%27owned%27%3E")
     person.sees(".small")
     as_text(person)

@@ -12,14 +12,14 @@ from tests.humans.conftest import CLASSES, make_stimuli, make_study
 
 ASKED = 0.25  # s; LAION-C's 2.5 would only make the test longer
 TIMING = f"[timing]\nfixation = 0.1\nexposure = {ASKED}\nresponse = 3.0\nprompt = 2.5\n"
-WARMUP, BLOCK, BLOCKS = 2, 6, 3
-MISSED, WRONG = 9, 10  # trials (from 1), of the second block
+WARMUP, BLOCK, BLOCKS = 2, 4, 3
+MISSED, WRONG = 7, 8  # trials (from 1), of the second block
 LATE = {
-    16: ("exposure", 0),
-    17: ("exposure", 190),
-    18: ("ready", 0),
+    12: ("exposure", 0),
+    13: ("exposure", 190),
+    14: ("ready", 0),
 }  # trial -> state, and ms after it: then 150 ms busy
-HIDDEN = 19  # during the exposure the page is out of sight for a moment
+HIDDEN = 9  # during the exposure the page is out of sight for a moment
 TRIALS = WARMUP + BLOCK * BLOCKS
 
 # a second clock, that knows nothing of animation frames
@@ -169,7 +169,7 @@ def test_every_late_paint_is_flagged(sat):
         planted = row["trial"] in (*LATE, HIDDEN)
         assert row["late"] or not (wrong or planted), row
     long = [row for row in sat.rows if row["exposure"] > ASKED + 0.08]
-    assert 17 in {row["trial"] for row in long}  # busy when the image should have gone
+    assert 13 in {row["trial"] for row in long}  # busy when the image should have gone
     assert not all(row["late"] for row in sat.rows)
 
 

@@ -158,11 +158,11 @@ def command(*arguments):
 
 
 def test_one_and_more_workers_give_the_same_bytes(source, tmp_path, cosight):
-    kinds = ("--kind", "snow,shot_noise,glass_blur,elastic_transform,frost", "--severity", "2,5", "--seed", 3)
+    kinds = ("--kind", "snow,shot_noise,glass_blur,elastic_transform,frost", "--severity", "5", "--seed", 3)
     assert cosight("stimuli", "corrupt", source, tmp_path / "1", *kinds, "--workers", 1).code == 0
     assert cosight("stimuli", "corrupt", source, tmp_path / "2", *kinds, "--workers", 2).code == 0
     assert tree(tmp_path / "1") == tree(tmp_path / "2")
-    assert len(tree(tmp_path / "1")) == 12 * 10 + 2
+    assert len(tree(tmp_path / "1")) == 12 * 5 + 2
 
 
 def children(pid):
@@ -195,6 +195,7 @@ def killed_at(images, out, *arguments):
     assert not any(map(alive, workers))  # nobody is left waiting for work
 
 
+@pytest.mark.slow
 def test_a_killed_extension_with_tiles_goes_on(source, tmp_path, cosight):
     """Only the killed run needs processes of its own; the others are made here, by one worker."""
     whole, out = tmp_path / "whole", tmp_path / "out"
@@ -207,7 +208,7 @@ def test_a_killed_extension_with_tiles_goes_on(source, tmp_path, cosight):
     assert tree(out) == tree(whole)
 
 
-@pytest.mark.parametrize("shares", [(0.02, 0.6), pytest.param((0.02, 0.3, 0.6), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("shares", [(0.3,), pytest.param((0.02, 0.3, 0.6), marks=pytest.mark.slow)])
 def test_killed_at_any_moment_it_goes_on_and_ends_in_the_same_bytes(source, tmp_path, cosight, shares):
     arguments = ("--kind", "snow,fog", "--severity", "1-10", "--workers")
     whole, out = tmp_path / "whole", tmp_path / "out"
@@ -335,6 +336,7 @@ def test_mistakes_are_one_line_and_leave_nothing(source, tmp_path, monkeypatch, 
     assert [path.name for path in Path("thesis").iterdir()] == ["ten.tex"]
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_it_soon_and_keeps_what_was_done(source, tmp_path):
     """Ctrl-C in a terminal reaches the workers too."""
     out = tmp_path / "out"

@@ -65,8 +65,9 @@ def listed(tmp_path):
     ("source", "kind", "options", "made", "unused", "answers"),
     [
         ("manifest", "2afc", (), 7, 0, 7),
-        ("csv", "2afc", (), 7, 0, 7),
-        ("manifest", "cluster", (), 2, 9, 6),  # two panels of three; the seeds, one target and its query are left
+        pytest.param("csv", "2afc", (), 7, 0, 7, marks=pytest.mark.slow),
+        # two panels of three; the seeds, one target and its query are left
+        pytest.param("manifest", "cluster", (), 2, 9, 6, marks=pytest.mark.slow),
         ("csv", "cluster", ("--panels-of", 2, "--seed", 3), 3, 9, 6),
     ],
 )

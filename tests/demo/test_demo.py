@@ -104,6 +104,7 @@ def test_progress_tells_of_each_network(done, steps):
     assert steps[[text.endswith("asked") for text in words].index(True)][1] == 6
 
 
+@pytest.mark.slow
 def test_a_demo_is_gone_on_with_and_ends_the_same_with_other_processes(done, folder):
     checkpoint = folder / "networks" / "mixer-small@45.safetensors"
     before = checkpoint.read_bytes()
@@ -120,7 +121,8 @@ def test_a_demo_is_gone_on_with_and_ends_the_same_with_other_processes(done, fol
     ("how", "end"),
     [
         (signal.SIGKILL, "os.kill(os.getpid(), signal.SIGKILL)"),
-        (signal.SIGINT, "os.killpg(0, signal.SIGINT)"),  # Ctrl-C, which all processes of a terminal get
+        # Ctrl-C, which all processes of a terminal get
+        pytest.param(signal.SIGINT, "os.killpg(0, signal.SIGINT)", marks=pytest.mark.slow),
     ],
 )
 def test_processes_end_with_a_demo_that_is_ended(how, end):

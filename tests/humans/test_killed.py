@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 
+import pytest
 import sqlalchemy as sa
 
 from cosight.humans.database.store import Store
@@ -36,9 +37,10 @@ async def go_on(crowds, port, tokens):
     return await asyncio.gather(*map(rest, visitors))
 
 
-def test_every_acknowledged_answer_survives(crowds, tmp_path):
-    """40 people answer as fast as they can; the server dies when so many answers have been acknowledged."""
-    size, after = crowds.Size(participants=40, answers=8, seconds=0.0), 60
+@pytest.mark.parametrize(("people", "after"), [(15, 40), pytest.param(40, 60, marks=pytest.mark.slow)])
+def test_every_acknowledged_answer_survives(crowds, tmp_path, people, after):
+    """They answer as fast as they can; the server dies when so many answers have been acknowledged."""
+    size = crowds.Size(participants=people, answers=8, seconds=0.0)
     folder = crowds.write_study(tmp_path, participants=size.participants, images=size.answers)
     with crowds.served(folder) as server:
 

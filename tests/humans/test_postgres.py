@@ -20,7 +20,10 @@ from .test_store import Room
 pytestmark = pytest.mark.usefixtures("postgres")
 
 
-@pytest.mark.parametrize("kind", ["classify", "timed", "2afc", "cluster", "curate"])
+@pytest.mark.parametrize(
+    "kind",
+    ["classify", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("timed", "2afc", "cluster", "curate"))],
+)
 def test_a_session_of_every_type(postgres, tmp_path, kind):
     with open_study(make_study(tmp_path, kind, name=f"session-{kind}"), postgres) as here:
         _, ended = here.sit()
@@ -121,7 +124,7 @@ def test_an_answer_and_its_release_never_both_happen(postgres, tmp_path):
         room.store.close()
 
 
-@pytest.mark.parametrize(("participants", "seconds"), [(60, 0.2), pytest.param(300, 1.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("participants", "seconds"), [(20, 0.1), pytest.param(300, 1.0, marks=pytest.mark.slow)])
 def test_a_crowd_on_two_processes(postgres, crowds, tmp_path, participants, seconds):
     size = crowds.Size(participants=participants, answers=3, seconds=seconds)
     folder = crowds.write_study(

@@ -118,6 +118,7 @@ def test_photos_altered_on_the_way(cluster, in_workshop, tmp_path):
     assert len(list((tmp_path / "ray" / "thumbnails").rglob("*.jpeg"))) == 90  # 3 photos, 6 distortions, 5 levels
 
 
+@pytest.mark.slow
 def test_the_command_line_on_a_cluster_that_others_started(cluster, images, command, in_workshop, tmp_path):
     evaluate(TINY, on=images, out=tmp_path / "local", threads=1, features=True)
     where = ("--on", images, "--out", tmp_path / "ray", "--features")
@@ -174,6 +175,7 @@ def test_a_model_that_kills_every_worker_is_given_up(cluster, images, fragile):
     assert kept(Path("ray")) == whole
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("less_patience")
 def test_a_model_that_no_worker_survives_loading(cluster, images, fragile):
     Path("dies loading").touch()
@@ -189,6 +191,7 @@ def test_another_model_under_the_same_name_is_refused(cluster, images, fragile):
         evaluate(_MODEL, on=images, out="ray", engine="ray", workers=1)
 
 
+@pytest.mark.slow
 def test_a_broken_image_stops_with_its_line_or_is_skipped(cluster, few_images, in_workshop, tmp_path):
     broken = few_images / "cat" / "0073.png"
     broken.write_bytes(broken.read_bytes()[:200])

@@ -89,9 +89,9 @@ def test_no_object_no_mask():
 @pytest.mark.parametrize(
     ("colour", "noise", "lost"),
     [
-        ((140, 130, 60), 12, False),
+        pytest.param((140, 130, 60), 12, False, marks=pytest.mark.slow),
         ((140, 130, 60), 25, False),
-        ((110, 130, 70), 40, True),
+        pytest.param((110, 130, 70), 40, True, marks=pytest.mark.slow),
         ((90, 140, 70), 25, True),
     ],
 )
@@ -343,7 +343,7 @@ def test_no_pair_comes_twice_before_all():
 @pytest.mark.parametrize("category", [2, 5])
 def test_rows_become_images(category):
     sources = {"tiger": ["t1", "t2"], "zebra": ["z1"], "bear": ["b1"]}
-    for row in plan_composites(category, sources, count=6, seed=0, backgrounds=["red", "snow"]).iter_rows(named=True):
+    for row in plan_composites(category, sources, count=3, seed=0, backgrounds=["red", "snow"]).iter_rows(named=True):
         picture = make_composite(row, PHOTOS.__getitem__, size=96)
         assert picture.shape == (96, 96, 3)
         np.testing.assert_array_equal(make_composite(row, PHOTOS.__getitem__, size=96), picture)

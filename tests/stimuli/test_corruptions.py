@@ -62,7 +62,9 @@ def test_settings_are_the_published_constants(kind, severity, options, settings)
 # --- beside SciPy and Pillow ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("radius", "alias"), [(3, 0.1), (6, 0.5), (8, 0.5), (15, 0.5), (50, 0.5)])
+@pytest.mark.parametrize(
+    ("radius", "alias"), [(3, 0.1), (6, 0.5), (8, 0.5), (15, 0.5), pytest.param(50, 0.5, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("shape", [(70, 45), (40, 64, 3)])
 def test_the_disk_filter_is_a_correlation(radius, alias, shape):
     image = draw(0).random(shape, dtype=np.float32)

@@ -94,9 +94,11 @@ def test_pretraining_comes_first_and_everything_learns_after(method, recipe, set
     assert all(not torch.equal(one[name], other[name]) for name in one if name.endswith("weight"))
 
 
-def test_killed_while_pretraining_gives_the_same_bytes(recipe, forks, tmp_path):
+# inside ssl, on its last epoch, in the first epoch of training, on its last
+@pytest.mark.parametrize("kills", [(1,), pytest.param((1, 2, 2, 1), marks=pytest.mark.slow)])
+def test_killed_while_pretraining_gives_the_same_bytes(recipe, forks, tmp_path, kills):
     (whole,) = train(recipe, out=tmp_path / "whole")
-    for number in (1, 2, 2, 1):  # inside ssl, on its last epoch, in the first epoch of training, on its last
+    for number in kills:
         forks.start(recipe, tmp_path / "broken", dies_in=number)
         assert forks.wait() == [-signal.SIGKILL]
     (done,) = train(recipe, out=tmp_path / "broken")

@@ -106,7 +106,8 @@ def test_random_numbers_outside_are_left_alone(settings, tmp_path):
     assert not torch.are_deterministic_algorithms_enabled()
 
 
-@pytest.mark.parametrize("architecture", [pytest.param("densenet-small", marks=pytest.mark.slow), "swin-small"])
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["densenet-small", "swin-small"])
 def test_killed_between_and_inside_epochs_gives_the_same_bytes(architecture, settings, forks, tmp_path):
     recipe = Recipe(**{**settings, "architecture": architecture, "epochs": 8})
     (whole,) = train(recipe, out=tmp_path / "whole")
@@ -158,7 +159,7 @@ def free_port():
         return str(server.getsockname()[1])
 
 
-@pytest.mark.parametrize("architecture", ["mixer-small", "convnext-small"])
+@pytest.mark.parametrize("architecture", ["mixer-small", pytest.param("convnext-small", marks=pytest.mark.slow)])
 def test_two_processes_are_as_one(architecture, settings, forks, tmp_path):
     """27 training images in batches of 13: 13, 13, and one image that only the first process has."""
     recipe = Recipe(**{**settings, "architecture": architecture, "batch": 13, "epochs": 2, "dropout": 0.0})
@@ -188,7 +189,7 @@ def test_soft_labels_are_cross_entropy_where_people_agree():
     torch.testing.assert_close(losses(logits, shares), by_hand, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("architecture", ["densenet-small", "vit-small"])
+@pytest.mark.parametrize("architecture", [pytest.param("densenet-small", marks=pytest.mark.slow), "vit-small"])
 def test_a_pretrained_trunk_stays_as_it_is(architecture, settings, tmp_path):
     (before,) = train(Recipe(**{**settings, "architecture": architecture}), out=tmp_path / "before")
     changed = {**settings, "architecture": None, "pretrained": str(before.path), "name": "tuned", "rate": 1e-2}

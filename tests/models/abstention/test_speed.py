@@ -43,6 +43,7 @@ def test_every_line_is_measured(abstaining, monkeypatch):
     assert all(line.ratio > 0 for line in found)
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_a_process_of_its_own(abstaining, tmp_path):
     abstaining.drawn(abstaining.Size(20_000, 64, 30, 1)).save(tmp_path / "data.npz")
     used = abstaining.peak("MD scoring", 0, tmp_path / "data.npz")
