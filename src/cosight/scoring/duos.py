@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations_with_replacement
 
@@ -203,12 +203,13 @@ def model_ceiling_blocks(drawn: Draw, forms: dict[str, PairForm], blocks: Sequen
     by_people = seen[crowd.members].any(axis=0)
     shared = seen[models] & by_people
     whole = joined(list(blocks))
+    place = {key: index for index, key in enumerate(whole.keys)}
     masks, member = np.unique(shared, axis=0, return_inverse=True)
     partial = {index: mask for index, mask in enumerate(masks) if mask.sum() < by_people.sum()}
     ceilings = _on_stimuli(drawn, crowd, forms, partial, level)
     ceilings |= {index: _ceilings_of(whole) for index in range(len(masks)) if index not in partial}
     each = [
-        _beside(ceilings[int(index)], whole, drawn.names[model])
+        _beside(ceilings[int(index)], whole, place, drawn.names[model])
         for model, index in zip(models, member.ravel(), strict=True)
     ]
     return [*each, _mean_beside(each)]
@@ -235,9 +236,8 @@ def _on_stimuli(
     return found
 
 
-def _beside(ceilings: Block, whole: Block, model: str) -> Block:
-    """The ceilings under a model's name, and its own values where these are defined."""
-    place = {key: index for index, key in enumerate(whole.keys)}
+def _beside(ceilings: Block, whole: Block, place: Mapping[Key, int], model: str) -> Block:
+    """The ceilings under a model's name, and its own values where these are defined; `place` indexes `whole`."""
     keys = [
         Key(model, PEOPLE, key.measure if "." in key.measure else f"{key.measure}.{CEILING_ONE}")
         for key in ceilings.keys
