@@ -137,7 +137,8 @@ QUICK |= {f"stimuli {verb}": ["--workers", "1"] for verb in ("corrupt", "distort
 def test_commands_in_the_docs_run(lines, quick, tmp_path, monkeypatch, mirror_or_none, cosight, simulated_observers):
     """In a folder with photos, trials under the name the demo gives its own, and the mirror's folders, if any.
 
-    `make test` adds the options of QUICK and leaves LONG_PAGES out; `make test-all` runs the commands as they stand too.
+    `make test` adds the options of QUICK and leaves LONG_PAGES out; `make test-all` also runs the commands as they
+    stand.
     """
     monkeypatch.chdir(tmp_path)
     if mirror_or_none is None:

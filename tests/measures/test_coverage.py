@@ -43,8 +43,8 @@ ALMOST_ALWAYS = 0.995
         ec_case((0.8, 0.7), 0.5, 200),
         ma_case((0.8, 0.7), 0.3, 300),  # 35 joint errors
         hellinger_case("a tenth off", 200),
-        crossed_case("ec", 0.75, 20, 200),
-        pytest.param(crossed_case("ma", 0.6, 20, 200, with_model=True), marks=pytest.mark.slow),
+        pytest.param(crossed_case("ec", 0.75, 20, 200), marks=pytest.mark.slow),
+        crossed_case("ma", 0.6, 20, 200, with_model=True),
     ],
     ids=lambda case: case.name,
 )

@@ -88,8 +88,8 @@ def by_norm(module, pixels):
         ("test_mambaout", 256),
         ("mobilenetv3_small_050", 1024),
         ("levit_128s", 384),
-        ("deit_tiny_distilled_patch16_224", 192),
-        ("crossvit_tiny_240", 96 + 192),
+        pytest.param("deit_tiny_distilled_patch16_224", 192, marks=pytest.mark.slow),
+        pytest.param("crossvit_tiny_240", 96 + 192, marks=pytest.mark.slow),
     ],
 )
 def test_families_of_timm(timm, name, dimensions):

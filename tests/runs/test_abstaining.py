@@ -39,9 +39,13 @@ def split_set(tmp_path_factory):
     return root
 
 
-@pytest.fixture
-def run(split_set, in_workshop, tmp_path):
-    return evaluate(TINY, on=split_set, out=tmp_path / "run", abstain=STORED)
+@pytest.fixture(scope="module")
+def run(split_set, workshop, tmp_path_factory):
+    """A run that no test changes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(workshop)
+        patch.syspath_prepend(str(workshop))
+        return evaluate(TINY, on=split_set, out=tmp_path_factory.mktemp("abstaining") / "run", abstain=STORED)
 
 
 def test_only_the_test_split_is_trials_and_all_of_it_is_kept(run):

@@ -46,12 +46,20 @@ def untouched(run):
     return {path: path.read_bytes() for path in files}
 
 
-@pytest.fixture
-def finished(few_images, tmp_path):
-    """A run with features that nobody has done anything to."""
-    run = tmp_path / "finished"
-    evaluate(TINY, on=few_images, out=run, features=True)
+@pytest.fixture(scope="module")
+def finished_once(drawn_few_images, workshop, tmp_path_factory):
+    run = tmp_path_factory.mktemp("finished") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(workshop)
+        patch.syspath_prepend(str(workshop))
+        evaluate(TINY, on=drawn_few_images, out=run, features=True)
     return run
+
+
+@pytest.fixture
+def finished(finished_once, tmp_path):
+    """A run with features that nobody has done anything to."""
+    return Path(shutil.copytree(finished_once, tmp_path / "finished"))
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,14 @@ def test_the_extreme_weights_are_image_to_image(pipeline, image, weight, strengt
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # torch tensors in diffusers' code
-@pytest.mark.parametrize("name", ["PNDMScheduler", "EulerDiscreteScheduler", "EulerAncestralDiscreteScheduler"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("PNDMScheduler", marks=pytest.mark.slow),
+        pytest.param("EulerDiscreteScheduler", marks=pytest.mark.slow),
+        "EulerAncestralDiscreteScheduler",
+    ],
+)
 def test_other_schedulers_mix_too(pipeline, image, name):
     import diffusers
 
