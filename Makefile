@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 # where npm is found: the machine's, else a wheel's, in an environment of its own
 NODE := PATH="$(abspath .venv/node/bin):$$PATH"
-MAKEFLAGS += -j2  # what is installed does not wait for what is installed
+MAKEFLAGS += -j3  # installations, lint and tests do not wait for each other
 # Modules are compiled once, when they are first imported. pip does not compile those that nobody imports.
 export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
@@ -12,12 +12,14 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest
 # the page that participants of studies see, built from web/
 PAGE := src/cosight/humans/web/static/index.html
 
-.PHONY: demo test test-all test-web compiled lint perf docs page clean
+.PHONY: demo test test-all test-python test-web compiled lint perf docs page clean
 
 demo: .venv/ready $(PAGE)
 	$(BIN)/cosight demo
 
-test: .venv/ready-dev .venv/tools $(PAGE) lint compiled test-web
+test: lint test-web test-python
+
+test-python: .venv/ready-dev .venv/tools $(PAGE) compiled
 	# three processes for two cores, because tests of browsers and servers wait themselves
 	$(PYTEST) -n 3 --dist loadfile
 

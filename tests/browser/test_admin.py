@@ -20,6 +20,7 @@ def server(tmp_path_factory):
         yield server
 
 
+@pytest.mark.slow
 def test_the_token_opens_the_page_and_stays_out_of_the_address(people, server):
     guest = people.come(server, expected=["status of 401"]).open("admin")
     guest.sees("input")

@@ -37,6 +37,7 @@ def arabic(tmp_path):
         yield server
 
 
+@pytest.mark.slow
 def test_by_touch_on_a_phone(people, server):
     person = people.come(server, **PHONE).open().to_trials()
     image = person.sees(".figure img").bounding_box()

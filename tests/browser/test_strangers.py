@@ -81,6 +81,7 @@ def test_prolific_from_the_link_to_its_own_code(people, prolific):
     assert [row["response"] for row in server.rows()] == ["tiger", ODD]
 
 
+@pytest.mark.slow
 def test_mturk_and_markup(people, mturk):
     server = mturk
     person = people.come(server, expected=REFUSED)

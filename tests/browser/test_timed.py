@@ -138,6 +138,7 @@ def sit(person, found, trial, truth):
     grid.wait_for_element_state("hidden")
 
 
+@pytest.mark.slow
 def test_every_answer_and_every_missed_one_is_stored(sat):
     assert [row["response"] for row in sat.rows] == sat.given
     assert sat.given.count(None) == 1

@@ -56,6 +56,7 @@ def done(folder, steps):
     return demo(folder, size=SMALL, processes=1, progress=lambda *step: steps.append(step))
 
 
+@pytest.mark.slow
 def test_every_architecture_is_scored_with_every_function(done):
     table = visalign_table(done.benchmark)
     found = {(line.model, line.function): line.seeds for line in table.lines}
@@ -68,6 +69,7 @@ def test_every_architecture_is_scored_with_every_function(done):
     assert table.columns == ("1", "2", "3", "4", "5", "6", "7", "8", "average", "RS 0", "RS 13.5", "RS 27")
 
 
+@pytest.mark.slow
 def test_errors_are_compared_with_the_panel_on_images_that_show_a_digit(done, folder):
     trials = read(folder / "trials.parquet")
     assert trials.observers["observer"].to_list() == [
@@ -83,6 +85,7 @@ def test_errors_are_compared_with_the_panel_on_images_that_show_a_digit(done, fo
     } <= pairs
 
 
+@pytest.mark.slow
 def test_the_page_shows_all_of_it_and_calls_people_simulated(done, folder):
     text = done.page.read_text(encoding="utf-8")
     assert text.count("<table>") == 4
@@ -93,11 +96,13 @@ def test_the_page_shows_all_of_it_and_calls_people_simulated(done, folder):
     assert "http" not in re.sub(r'xmlns[^"]*"[^"]*"', "", text)  # nothing is fetched from elsewhere
 
 
+@pytest.mark.slow
 def test_numbers_are_kept_as_json(done, folder):
     for name, scores in (("benchmark", done.benchmark), ("comparison", done.comparison)):
         assert json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) == json.loads(scores.to_json())
 
 
+@pytest.mark.slow
 def test_progress_tells_of_each_network(done, steps):
     words = [text for _, _, text in steps]
     assert {f"{name} trained, seed {seed}" for name in SMALL.architectures for seed in SMALL.seeds} <= set(words)
@@ -172,6 +177,7 @@ def test_exceptions_are_lines_that_refuse_clean_digits_more():
     assert observer_name(rows[0].observer).line == "cosight:vit#sp"
 
 
+@pytest.mark.slow
 def test_the_command_prints_tables_and_where_the_page_is(done, folder, cosight, monkeypatch):
     monkeypatch.setattr("cosight.demo.demo", lambda out, seed, progress: done)
     said = cosight("demo", "--out", folder)

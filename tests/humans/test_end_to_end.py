@@ -5,6 +5,7 @@ clear distractors with a class. What each participant sent is noted here, and th
 """
 
 import json
+import shutil
 from collections import Counter
 
 import httpx
@@ -18,6 +19,7 @@ from cosight.measures import intra_annotator_kappa
 from cosight.stimuli.images import decode, digest
 from cosight.stimuli.sets import read_set
 from cosight.trials import label_spaces, read
+from cosight.trials.manifest import write_manifest
 
 ANSWERS = label_spaces["digits-11"].answers
 COUNTS = "1=12,2=0,3=0,4=0,5=0,6=0,7=0,8=8,train=0,distractors=6"
@@ -78,9 +80,14 @@ def folder(tmp_path_factory):
     from cosight.humans.study.texts import new_texts
 
     home = tmp_path_factory.mktemp("whole")
-    for name, seed in (("digits", 0), ("warm", 9)):
-        made = CliRunner().invoke(app, ["digits", str(home / name), "--counts", COUNTS, "--seed", str(seed)])
-        assert made.exit_code == 0, made.output
+    made = CliRunner().invoke(app, ["digits", str(home / "digits"), "--counts", COUNTS])
+    assert made.exit_code == 0, made.output
+    whole = read_set(home / "digits")
+    warm = whole.frame.filter(split="calibration", category=8).head(4)
+    for file in warm["file"]:
+        (home / "warm" / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(whole.path(file), home / "warm" / file)
+    write_manifest(home / "warm", warm, {})
     (home / "study").mkdir()
     (home / "study" / "study.toml").write_text(DESIGN)
     (home / "study" / "texts.toml").write_text(new_texts("timed", abstain=True))
@@ -94,7 +101,7 @@ def roles_of(folder):
     for name, role in kept:
         for row in read_set(folder / name).frame.iter_rows(named=True):
             mine = "gold" if role == "test" and row["category"] == 1 else role
-            roles[row["stimulus"]] = (mine, row["truth"] or "abstain")
+            roles.setdefault(row["stimulus"], (mine, row["truth"] or "abstain"))
     return roles
 
 

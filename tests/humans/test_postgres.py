@@ -125,6 +125,7 @@ def test_an_answer_and_its_release_never_both_happen(postgres, tmp_path):
 
 
 @pytest.mark.parametrize(("participants", "seconds"), [(21, 0.1), pytest.param(300, 1.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_crowd_on_two_processes(postgres, crowds, tmp_path, participants, seconds):
     size = crowds.Size(participants=participants, answers=3, seconds=seconds)
     folder = crowds.write_study(

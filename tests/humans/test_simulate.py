@@ -123,6 +123,7 @@ def survey(digits, tmp_path):
 
 
 @pytest.mark.parametrize("answers", [20, *(pytest.param(count, marks=pytest.mark.slow) for count in (40, 134))])
+@pytest.mark.slow
 def test_many_answers_an_image_give_the_panels_shares(survey, crowds, answers):
     folder = survey(f"images = 8\nanswers = {answers}\nforms = true\n[participants]\nconsent = false")
     check_shares(folder, crowds, images=8, answers=answers)
@@ -225,6 +226,7 @@ def distracted(panel, clear):
 
 
 @pytest.mark.parametrize("good", [6, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_bad_workers_are_found_and_good_ones_kept(survey, good):
     """Who comes in which order is known, and numbers are given in that order."""
     folder = survey(f"images = 8\nanswers = {6 + good}\ndistractors = 10\ngold = 6")
@@ -266,6 +268,7 @@ def test_the_panel_sits_every_type(kind, tmp_path):
     assert checks["response"].to_list() == checks["expected"].to_list()  # what is the same is nearest, always
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_answers(tmp_path):
     tables = []
     for place, seed in enumerate((7, 7, 8)):
@@ -452,7 +455,8 @@ def chromium(page):
     return page
 
 
-@pytest.mark.parametrize(("kind", "trials"), [("classify", 7), pytest.param("cluster", 2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kind", "trials"), [("classify", 7), ("cluster", 2)])
+@pytest.mark.slow
 def test_a_participant_goes_through_the_real_page(kind, trials, tmp_path, chromium):
     folder = make_study(tmp_path, kind, answers=1, people="demographics = ['age']")
     sight = sight_of(read_study(folder))

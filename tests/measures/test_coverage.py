@@ -42,9 +42,9 @@ ALMOST_ALWAYS = 0.995
     [
         ec_case((0.8, 0.7), 0.5, 200),
         ma_case((0.8, 0.7), 0.3, 300),  # 35 joint errors
-        hellinger_case("a tenth off", 200),
+        pytest.param(hellinger_case("a tenth off", 200), marks=pytest.mark.slow),
         pytest.param(crossed_case("ec", 0.75, 20, 200), marks=pytest.mark.slow),
-        crossed_case("ma", 0.6, 20, 200, with_model=True),
+        pytest.param(crossed_case("ma", 0.6, 20, 200, with_model=True), marks=pytest.mark.slow),
     ],
     ids=lambda case: case.name,
 )

@@ -22,6 +22,7 @@ from cosight.torchvision_ops import import_torchvision
 torch = pytest.importorskip("torch")
 
 pytestmark = [
+    pytest.mark.slow,  # diffusers takes as long to import as most files take to run
     pytest.mark.usefixtures("one_torch_thread"),
     # not importorskip: every test process would import it to collect the tests
     pytest.mark.skipif(find_spec("diffusers") is None, reason="pip install 'cosight[diffusion]'"),

@@ -96,6 +96,7 @@ def test_pretraining_comes_first_and_everything_learns_after(method, recipe, set
 
 # inside ssl, on its last epoch, in the first epoch of training, on its last
 @pytest.mark.parametrize("kills", [(1,), pytest.param((1, 2, 2, 1), marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_killed_while_pretraining_gives_the_same_bytes(recipe, forks, tmp_path, kills):
     (whole,) = train(recipe, out=tmp_path / "whole")
     for number in kills:

@@ -171,6 +171,7 @@ def test_a_killed_build_goes_on_to_the_same_bytes(whole, tmp_path, monkeypatch):
     assert tree(out) == tree(whole[1])
 
 
+@pytest.mark.slow
 def test_the_closed_set_can_come_later_and_changes_nothing(whole, tmp_path):
     first = build_digits(tmp_path / "set", counts=FEW).made.stimuli.frame
     assert set(first["split"]) == {"train", "calibration", "test"}
