@@ -165,6 +165,7 @@ def test_answers_that_waited_when_the_page_was_closed_are_sent_at_the_next_visit
     ends_with(person, given, "tiger", "bear")
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_and_comes_back(people, server):
     person = people.come(server, expected=DEAD).open().to_trials()
     given = answer(person, "tiger")

@@ -157,6 +157,7 @@ def command(*arguments):
     return [sys.executable, "-m", "cosight", *map(str, arguments)]
 
 
+@pytest.mark.slow
 def test_one_and_more_workers_give_the_same_bytes(source, tmp_path, cosight):
     kinds = ("--kind", "snow,shot_noise,glass_blur,elastic_transform,frost", "--severity", "5", "--seed", 3)
     assert cosight("stimuli", "corrupt", source, tmp_path / "1", *kinds, "--workers", 1).code == 0

@@ -132,6 +132,7 @@ def check_agreement(rows, trials, folder):
     assert rows["cosight:near#sp", AGREEMENT].value == pytest.approx(np.mean(same))
 
 
+@pytest.mark.slow
 def test_who_comes_next_is_somebody_else(played, folder):
     """They see the same digits, and have a table of their own; a simulated person is called so."""
     before = (folder / "me" / "study.toml").stat().st_mtime_ns if (folder / "me").exists() else None

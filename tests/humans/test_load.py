@@ -38,6 +38,7 @@ def check_all_kept(folder, crowd, *, participants, images, url=None):
 
 
 @pytest.mark.parametrize(("participants", "seconds"), [(21, 0.1), pytest.param(300, 1.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_crowd_on_sqlite(crowds, tmp_path, participants, seconds):
     size = crowds.Size(participants=participants, answers=4, seconds=seconds)
     folder = crowds.write_study(tmp_path, participants=size.participants, images=size.answers)

@@ -126,6 +126,7 @@ def _wait_for(true, seconds=60):
 
 
 @pytest.mark.usefixtures("in_workshop")
+@pytest.mark.slow
 def test_ctrl_c_while_others_read_then_the_call_in_python_goes_on(command, few, uninterrupted, tmp_path):
     run = tmp_path / "run"
     process = command.start("evaluate", TINY, "--on", few, "--features", "--out", run, TINY_SECONDS="0.4")

@@ -254,6 +254,7 @@ def test_the_versions_of_what_gives_gradients_are_recorded(sources, tmp_path):
     assert {"torch", "timm"} <= set(Attacked(sources, ("m",), load).packages)
 
 
+@pytest.mark.slow
 def test_the_command_attacks_a_real_network(mirror, tmp_path, cosight):
     """ResNet-20 on CIFAR-10 test images: a Linf step of 2/255 fools it nearly always (98 %, their README)."""
     import cv2

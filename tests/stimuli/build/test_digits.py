@@ -152,6 +152,7 @@ def test_the_attacked_model_is_as_good_as_a_reference():
     assert fooled(ours, image, label)[1] in EPS
 
 
+@pytest.mark.slow
 def test_a_killed_build_goes_on_to_the_same_bytes(whole, tmp_path, monkeypatch):
     out, drawn = tmp_path / "set", []
     original = building.Building.make
