@@ -20,8 +20,8 @@ demo: .venv/ready $(PAGE)
 test: lint test-web test-python
 
 test-python: .venv/ready-dev .venv/tools $(PAGE) compiled
-	# four processes for two cores, because tests of browsers and servers wait themselves
-	$(PYTEST) -n 4 --dist loadfile
+	# three processes for two cores, because tests of browsers and servers wait themselves
+	$(PYTEST) -n 3 --dist loadfile
 
 test-all: .venv/ready-dev .venv/tools $(PAGE) lint compiled test-web
 	$(PYTEST) -n 2 --dist loadfile -m ""
