@@ -106,7 +106,7 @@ def roles_of(folder):
 
 
 @pytest.fixture(scope="module")
-def told(folder):
+def served(folder):
     """What participants sent, what the experimenter's page says, and the file it exports."""
     roles, rng = roles_of(folder), np.random.default_rng(0)
     with hosted(folder / "study") as address, httpx.Client(base_url=address, timeout=30) as site:
@@ -124,8 +124,8 @@ def numbers(rows, names=AGREEMENT):
     return {row["measure"]: tuple(row[key] for key in keys) for row in rows if row["measure"] in names}
 
 
-def test_every_way_to_the_numbers_gives_the_same_ones(folder, told, cosight):
-    sent, state = told
+def test_every_way_to_the_numbers_gives_the_same_ones(folder, served, cosight):
+    sent, state = served
     roles = Counter(role for role, _, _ in sent[1])
     assert roles == {"warmup": 2, "test": IMAGES + REPEATS, "distractor": 3, "gold": 2}
     assert [one["participant"] for one in state["flagged"]] == ["human:p0001"]
@@ -191,8 +191,8 @@ def test_every_way_to_the_numbers_gives_the_same_ones(folder, told, cosight):
     assert stored() == expected
 
 
-def test_other_roles_are_scored_when_asked_for(folder, told, cosight):
-    sent, _ = told
+def test_other_roles_are_scored_when_asked_for(folder, served, cosight):
+    sent, _ = served
     cosight("study", "export", folder / "study", folder / "roles.parquet")
     shown = cosight("trials", "show", folder / "roles.parquet", "--role", "gold", "--json")
     (line,) = {row["accuracy"] for row in json.loads(shown.out)["observers"]}

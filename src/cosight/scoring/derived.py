@@ -32,7 +32,7 @@ NORMALISED, RANK, DIFFERENCE, CORRELATION = "normalised", "rank", "difference", 
 
 
 def normalised(block: Block, models: Collection[str]) -> list[Block]:
-    """The mean of each of `models`, and of all, with people as a share of the ceiling beside it; never clipped.
+    """Divide the mean of each of `models`, and of all, with people by its ceiling; never clipped.
 
     The ceiling is people's mean with each other on the stimuli that the model shares with them. For a distance (lower
     is more alike) it is the other way round, so that 1 always means as alike as people are.

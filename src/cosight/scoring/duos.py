@@ -35,7 +35,7 @@ __all__ = [
 FEW_TRIALS = 10  # that a pair must share on average for its mean to be read, and for a ceiling
 
 CEILING_ONE, CEILING_HALF = "ceiling_leave_one_out", "ceiling_split_half"
-PAIRED = "where_the_ceiling_is_defined"  # a model's value beside its ceiling; no row is made of it
+PAIRED = "where_the_ceiling_is_defined"  # a model's value where its ceiling is defined; internal, no score row
 _SPLITS = 20
 
 
@@ -265,7 +265,7 @@ def _beside(ceilings: Block, whole: Block, place: Mapping[Key, int], model: str)
 
 
 def _mean_beside(each: Sequence[Block]) -> Block:
-    """The mean over models of the ceilings beside them and of their values, where both are defined."""
+    """Average the ceilings of all models, and their values where both are defined."""
     keys = tuple(dict.fromkeys(key._replace(observer=MODELS) for block in each for key in block.keys))
     named = tuple(replace(block, keys=tuple(key._replace(observer=MODELS) for key in block.keys)) for block in each)
     mean = mean_over_groups(named, each[0].group, "models")

@@ -76,7 +76,7 @@ def export(
     found = assess(trials, resamples=None)
     chosen = trials if everyone else found.kept
     written = exports.write_trials(chosen, out, to=to)
-    told = _attached(chosen, design.set) if gold and design.space is not None else ()
+    gold_notices = _attached(chosen, design.set) if gold and design.space is not None else ()
     paths = [exports.write_excluded(found, out, everyone=everyone)]
     if gold:
         paths.append(exports.write_gold(chosen, out))
@@ -84,7 +84,7 @@ def export(
         paths.append(exports.write_curated(chosen, out, files=_files(pool, design.set)))
     if people is not None:
         paths.append(exports.write_roster(people, out))
-    notify((*found.notices, *written.notices, *told))
+    notify((*found.notices, *written.notices, *gold_notices))
     typer.echo(f"{len(written)} trials of {written.frame['observer'].n_unique()} participants: {out}")
     for path in paths:
         typer.echo(f"beside it: {path}")
