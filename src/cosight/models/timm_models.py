@@ -49,7 +49,7 @@ def timm_preprocessing(module: nn.Module) -> Preprocessing:
     """What timm says becomes of a photo before this module of its making."""
     from timm.data.config import resolve_model_data_config
 
-    facts = resolve_model_data_config(module)  # type: ignore[no-untyped-call]
+    facts = resolve_model_data_config(module)
     return Preprocessing(
         size=tuple(facts["input_size"][1:]),
         mean=tuple(facts["mean"]),
@@ -65,7 +65,7 @@ def _imagenet_names(module: Any) -> tuple[str, ...] | None:
     from timm.data.imagenet_info import ImageNetInfo, infer_imagenet_subset
 
     subset = infer_imagenet_subset(module)
-    names = tuple(ImageNetInfo(subset).label_names()) if subset else ()  # type: ignore[no-untyped-call]
+    names = tuple(ImageNetInfo(subset).label_names()) if subset else ()
     return names if len(names) == module.num_classes else None
 
 
