@@ -12,24 +12,26 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest
 # the page that participants of studies see, built from web/
 PAGE := src/cosight/humans/web/static/index.html
 
-.PHONY: demo test test-all test-python test-web compiled lint perf docs page clean
+.PHONY: demo test test-all test-python test-web kernels modules lint perf docs page clean
 
 demo: .venv/ready $(PAGE)
 	$(BIN)/cosight demo
 
 test: lint test-web test-python
 
-test-python: .venv/ready-dev .venv/tools $(PAGE) compiled
+test-python: .venv/ready-dev .venv/tools $(PAGE) kernels modules
 	# three processes for two cores, because tests of browsers and servers wait themselves
 	$(PYTEST) -n 3 --dist loadfile
 
-test-all: .venv/ready-dev .venv/tools $(PAGE) lint compiled test-web
+test-all: .venv/ready-dev .venv/tools $(PAGE) lint kernels modules test-web
 	$(PYTEST) -n 2 --dist loadfile -m ""
 
-# Beside lint, which needs one core: the test processes then find every module and every numba kernel compiled, instead
-# of compiling them side by side. Errors are left to them.
-compiled: .venv/ready-dev
+# The test processes find every numba kernel and every module compiled, instead of compiling them side by side. Kernels
+# are compiled while the larger packages are installed, modules while mypy runs. Errors are left to the tests.
+kernels: .venv/ready-stimuli
 	$(PYTEST) -q tests/contracts/test_kinds.py >/dev/null || true
+
+modules: .venv/ready-dev
 	$(PYTEST) --collect-only -qq >/dev/null || true
 
 test-web: web/node_modules/ready
@@ -61,7 +63,11 @@ clean:
 	$(PIP) --editable '.[demo]'
 	touch $@
 
-.venv/ready-dev: .venv/bin/python pyproject.toml constraints.txt
+.venv/ready-stimuli: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[stimuli]' hypothesis pytest
+	touch $@
+
+.venv/ready-dev: .venv/ready-stimuli
 	$(PIP) --editable '.[dev]'
 	# the peer that corruptions are compared with, whose own opencv-python would overwrite the headless build; and
 	# lightly, of which the losses are used and not the trainer that it would bring along
