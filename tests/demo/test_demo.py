@@ -15,9 +15,9 @@ from cosight.demo.report import exceptions
 from cosight.errors import InvalidInput
 from cosight.models import architectures
 from cosight.models.abstention import abstentions
-from cosight.scoring.seeds import observer_name
 from cosight.scoring.visalign import visalign_table
 from cosight.statistics.rows import Row, Scores
+from cosight.statistics.seeds import observer_name
 from cosight.trials import read
 
 SMALL = Size(

@@ -118,7 +118,7 @@ def test_simulated_answers_are_called_simulated_and_never_replace_peoples(plain)
 
 
 def test_gold_labels_of_a_set_are_scored_as_simulated(plain):
-    from cosight.scoring.gold import _is_simulated
+    from cosight.statistics.gold_labels import _is_simulated
 
     attach_gold(pets(["dog"], kind="simulated"), plain)
     assert _is_simulated(manifest_row(plain, "i1")["parameters"])

@@ -22,7 +22,7 @@ from cosight.measures import (
     softmax_output_consistency,
     softmax_output_consistency_on_errors,
 )
-from cosight.scoring.outputs import OUTPUT_MEASURES
+from cosight.statistics.outputs import OUTPUT_MEASURES
 from cosight.trials import LabelSpace, write
 from tests.scoring.made import LETTERS, REFUSING, answered, observers, row_of, trials
 

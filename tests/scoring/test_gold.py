@@ -11,8 +11,8 @@ import cosight
 from cosight.errors import InvalidInput
 from cosight.measures import distance_items, draw_stimuli, hellinger, reliability_score, with_abstention
 from cosight.scoring import visalign_table
-from cosight.scoring.gold import category_cells, gold_of, is_set, read_manifests
-from cosight.statistics.crowd import stream
+from cosight.statistics.gold_labels import category_cells, gold_of, is_set, read_manifests
+from cosight.statistics.resampling import stream
 from cosight.trials import write
 from cosight.trials.join import align, with_manifest
 from tests.scoring.made import LETTERS, REFUSING, plain_interval, row_of, trials

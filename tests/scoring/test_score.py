@@ -20,7 +20,7 @@ from cosight.measures import (
     risk_coverage,
     with_abstention,
 )
-from cosight.statistics.crowd import stream
+from cosight.statistics.resampling import stream
 from cosight.trials import write
 from tests.scoring.made import LETTERS, REFUSING, answered, observers, plain_interval, plain_mean, row_of, trials
 

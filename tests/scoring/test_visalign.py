@@ -13,8 +13,8 @@ import cosight
 from cosight.errors import InvalidInput, UnknownName
 from cosight.measures import hellinger, pearson_correlation, with_abstention
 from cosight.scoring import visalign_table
-from cosight.scoring.seeds import observer_name
 from cosight.statistics.blocks import Block, Key, mean_over_groups
+from cosight.statistics.seeds import observer_name
 from tests.scoring.made import row_of
 from tests.scoring.made_runs import VISALIGN, answers, random_answers, shares, stimuli, write_run
 

@@ -17,7 +17,7 @@ from cosight.measures import (
 )
 from cosight.statistics.blocks import Block, Key, combine, empty, finite_samples, joined, mean_over_groups, nested_means
 from cosight.statistics.blocks import rows_of as block_rows
-from cosight.statistics.crowd import stream
+from cosight.statistics.resampling import stream
 from tests.scoring.made import LETTERS, answered, observers, plain_interval, plain_mean, row_of, trials
 
 RESAMPLES, SEED = 40, 3

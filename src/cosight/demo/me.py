@@ -27,10 +27,10 @@ from cosight.measures.distance import distance_items
 from cosight.measures.uncertainty import mean_with_interval
 from cosight.reports.grids import made_how, score_grid
 from cosight.reports.page import Page, Section, Table, write_page
-from cosight.scoring.seeds import observer_name
 from cosight.scoring.visalign import HELLINGER
 from cosight.statistics.groups import PEOPLE, SIMULATED
 from cosight.statistics.rows import Row, Scores, number, settings_of
+from cosight.statistics.seeds import observer_name
 from cosight.stimuli.sets import read_set
 from cosight.trials import Trials, read, write
 from cosight.trials.files import new_file

@@ -19,9 +19,9 @@ from cosight.reports.grids import (
 from cosight.reports.page import Figure, Page, Section, Table, write_page
 from cosight.reports.plots import Point, dots, scatter
 from cosight.scoring.score import ABSTENTION
-from cosight.scoring.seeds import observer_name
 from cosight.scoring.visalign import FUNCTIONS, HELLINGER, visalign_table
 from cosight.statistics.rows import Row, Scores
+from cosight.statistics.seeds import observer_name
 
 __all__ = ["STRANGE", "SURE", "abstention_grid", "exceptions", "write_demo_page"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cosight.measures import measures
-from cosight.scoring.derived import CORRELATION
 from cosight.scoring.visalign import PEARSON, BenchmarkTable, TableCell, visalign_table
+from cosight.statistics.contrasts import CORRELATION
 from cosight.statistics.groups import GOLD, MODELS, PEOPLE, SIMULATED, SIMULATED_GOLD
 from cosight.statistics.rows import Row, Scores
 

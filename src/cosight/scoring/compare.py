@@ -10,14 +10,14 @@ from cosight.errors import InvalidInput
 from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, CodeArray, common_trials
 from cosight.measures.facts import PairForm
-from cosight.scoring.derived import correlations, difference_rows, normalised, rank_rows
-from cosight.scoring.duos import PAIRED, ceiling_blocks, duo_blocks, model_ceiling_blocks
-from cosight.scoring.outputs import OUTPUT_MEASURES, Outputs, output_form
 from cosight.scoring.presets import Preset, presets
-from cosight.scoring.solo import solo_block
 from cosight.statistics.blocks import Block, empty, joined, nested_means, rows_of
-from cosight.statistics.crowd import Draw, draw, stream
+from cosight.statistics.contrasts import correlations, difference_rows, normalised, rank_rows
 from cosight.statistics.groups import PAIR_KINDS, check_names, pairs_of
+from cosight.statistics.observer_scores import solo_block
+from cosight.statistics.outputs import OUTPUT_MEASURES, Outputs, output_form
+from cosight.statistics.pair_scores import PAIRED, ceiling_blocks, duo_blocks, model_ceiling_blocks
+from cosight.statistics.resampling import Draw, draw, stream
 from cosight.statistics.rows import Row, Scores, settings_of
 from cosight.trials.cues import texture_codes
 from cosight.trials.join import Cell, Table, align, cells

@@ -14,7 +14,9 @@ from cosight.errors import InvalidInput, UnknownName
 from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.distance import distance_items, entropy
 from cosight.measures.sums import divide
-from cosight.scoring.abstaining import (
+from cosight.scoring.compare import Progress
+from cosight.scoring.visalign import HELLINGER, TABLES, visalign_rows
+from cosight.statistics.abstention_scores import (
     RELIABILITY,
     RISK,
     reliability_blocks,
@@ -22,9 +24,11 @@ from cosight.scoring.abstaining import (
     risk_blocks,
     sweep_rows,
 )
-from cosight.scoring.compare import Progress
-from cosight.scoring.distances import distance_block
-from cosight.scoring.gold import (
+from cosight.statistics.agreement import AGREEMENT, INTRA, agreement_blocks, align_repeats, repeats_of
+from cosight.statistics.blocks import Block, Key, empty, joined, nested_means, rows_of
+from cosight.statistics.distances import distance_block
+from cosight.statistics.gold_distances import gold_block
+from cosight.statistics.gold_labels import (
     CATEGORY,
     Gold,
     category_cells,
@@ -33,16 +37,12 @@ from cosight.scoring.gold import (
     read_manifests,
     with_people,
 )
-from cosight.scoring.gold_distances import gold_block
-from cosight.scoring.outputs import Outputs
-from cosight.scoring.seeds import with_seed_means
-from cosight.scoring.solo import solo_block
-from cosight.scoring.visalign import HELLINGER, TABLES, visalign_rows
-from cosight.statistics.agreement import AGREEMENT, INTRA, agreement_blocks, align_repeats, repeats_of
-from cosight.statistics.blocks import Block, Key, empty, joined, nested_means, rows_of
-from cosight.statistics.crowd import Draw, draw
 from cosight.statistics.groups import check_names
+from cosight.statistics.observer_scores import solo_block
+from cosight.statistics.outputs import Outputs
+from cosight.statistics.resampling import Draw, draw
 from cosight.statistics.rows import Row, Scores, group_text, settings_of
+from cosight.statistics.seeds import with_seed_means
 from cosight.trials.cues import texture_codes
 from cosight.trials.join import Cell, Table, align, cells, with_manifest
 from cosight.trials.overlap import mismatch, overlap_notices, shared_with_models

@@ -17,15 +17,15 @@ from cosight.measures.contrast import rank_intervals, ranks
 from cosight.measures.correlation import pearson_correlation, rank_correlation, rank_correlation_resampled
 from cosight.measures.facts import Direction
 from cosight.measures.sums import Weights
-from cosight.scoring.abstaining import RELIABILITY, reliability_blocks, sweep_rows
-from cosight.scoring.derived import CORRELATION, RANK
-from cosight.scoring.gold import CATEGORY, Gold, category_cells
-from cosight.scoring.gold_distances import gold_block
-from cosight.scoring.outputs import Outputs
-from cosight.scoring.seeds import SPREAD, ObserverName, observer_name, with_seed_means
+from cosight.statistics.abstention_scores import RELIABILITY, reliability_blocks, sweep_rows
 from cosight.statistics.blocks import Block, Key, empty, joined, mean_over_groups, rows_of
-from cosight.statistics.crowd import Draw, draw
+from cosight.statistics.contrasts import CORRELATION, RANK
+from cosight.statistics.gold_distances import gold_block
+from cosight.statistics.gold_labels import CATEGORY, Gold, category_cells
+from cosight.statistics.outputs import Outputs
+from cosight.statistics.resampling import Draw, draw
 from cosight.statistics.rows import Row, Scores, group_text, number
+from cosight.statistics.seeds import SPREAD, ObserverName, observer_name, with_seed_means
 from cosight.trials.join import Cell, Table
 
 __all__ = [

@@ -24,8 +24,8 @@ from cosight.measures.sums import BLOCK
 from cosight.measures.survey import cronbach_alpha, cronbach_alpha_resampled
 from cosight.measures.uncertainty import draw_people
 from cosight.statistics.blocks import Block, Key, rows_of
-from cosight.statistics.crowd import ENOUGH_PEOPLE, Draw, draw, stream
 from cosight.statistics.groups import Group
+from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, draw, stream
 from cosight.statistics.rows import Row
 from cosight.trials.join import Cell, Table, align
 from cosight.trials.spaces import ABSTAIN

@@ -16,11 +16,11 @@ from cosight.arrays import FloatArray
 from cosight.measures.answers import NOT_SHOWN
 from cosight.measures.distance import distance_items
 from cosight.measures.sums import BLOCK, divide
-from cosight.scoring.duos import CEILING_HALF, CEILING_ONE
-from cosight.scoring.outputs import Outputs
 from cosight.statistics.blocks import Block, Key, finite_samples, joined
-from cosight.statistics.crowd import ENOUGH_PEOPLE, Draw, stream
 from cosight.statistics.groups import Group
+from cosight.statistics.outputs import Outputs
+from cosight.statistics.pair_scores import CEILING_HALF, CEILING_ONE
+from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, stream
 from cosight.trials.join import Cell
 
 __all__ = ["SPLITS", "distance_block", "mean_block"]

@@ -10,7 +10,7 @@ from cosight.measures.answers import Answers, CodeArray
 from cosight.measures.bias import shape_choices
 from cosight.measures.sums import Weights
 from cosight.statistics.blocks import Block, Key
-from cosight.statistics.crowd import Draw, few
+from cosight.statistics.resampling import Draw, few
 
 __all__ = ["solo_block"]
 

@@ -17,10 +17,10 @@ from cosight.measures.consistency import reachable_kappa
 from cosight.measures.facts import PairForm
 from cosight.measures.sums import SCARCE, Pairs
 from cosight.measures.uncertainty import Compressed, mean_over_pairs
-from cosight.scoring.outputs import OUTPUT_MEASURES
 from cosight.statistics.blocks import Block, Key, finite_samples, joined, mean_over_groups
-from cosight.statistics.crowd import ENOUGH_PEOPLE, Draw, Resampled, few, stream
 from cosight.statistics.groups import MODELS, PEOPLE, Group
+from cosight.statistics.outputs import OUTPUT_MEASURES
+from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, Resampled, few, stream
 
 __all__ = [
     "CEILING_HALF",

@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 import cosight
-from cosight.scoring.derived import correlations, difference_rows, normalised, rank_rows
-from cosight.scoring.duos import PAIRED
 from cosight.statistics.blocks import Block, Key, finite_samples
+from cosight.statistics.contrasts import correlations, difference_rows, normalised, rank_rows
+from cosight.statistics.pair_scores import PAIRED
 from tests.scoring.made import answered, observers, row_of, trials
 
 EC = "error_consistency"

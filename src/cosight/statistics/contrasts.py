@@ -12,9 +12,9 @@ from cosight.measures import measures
 from cosight.measures.contrast import paired_difference, rank_intervals, ranks
 from cosight.measures.correlation import rank_correlation, rank_correlation_resampled
 from cosight.measures.sums import divide
-from cosight.scoring.duos import CEILING_ONE, FEW_TRIALS, PAIRED
 from cosight.statistics.blocks import Block, Key, combine
 from cosight.statistics.groups import MODELS, PEOPLE, SIMULATED
+from cosight.statistics.pair_scores import CEILING_ONE, FEW_TRIALS, PAIRED
 from cosight.statistics.rows import Row, group_text, number
 
 __all__ = [

@@ -10,10 +10,10 @@ from cosight.measures.reliability import Action, Reliability, reliability_score,
 from cosight.measures.risk import risk_coverage
 from cosight.measures.sums import Weights, divide
 from cosight.measures.uncertainty import draw_stimuli
-from cosight.scoring.gold import Gold
-from cosight.scoring.outputs import Outputs
 from cosight.statistics.blocks import Block, Key
-from cosight.statistics.crowd import Draw
+from cosight.statistics.gold_labels import Gold
+from cosight.statistics.outputs import Outputs
+from cosight.statistics.resampling import Draw
 from cosight.statistics.rows import Row, group_text, number
 from cosight.trials.spaces import ABSTAIN
 

@@ -6,8 +6,8 @@ import pytest
 import cosight
 from cosight.errors import InvalidInput
 from cosight.statistics import crowd
-from cosight.statistics.crowd import draw, stream
 from cosight.statistics.groups import MODELS, PEOPLE, SIMULATED, groups_of, pairs_of
+from cosight.statistics.resampling import draw, stream
 from cosight.trials import align, cells
 from tests.scoring.made import answered, observers, row_of, trials
 

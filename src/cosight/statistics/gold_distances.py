@@ -16,13 +16,13 @@ import numpy as np
 from cosight.arrays import BoolArray, FloatArray, IntArray
 from cosight.measures.distance import distance_items
 from cosight.measures.sums import BLOCK, Weights, blocks, divide
-from cosight.scoring.distances import SPLITS, mean_block
-from cosight.scoring.duos import CEILING_HALF
-from cosight.scoring.gold import Gold
-from cosight.scoring.outputs import Outputs
 from cosight.statistics.blocks import Block, Key, joined
-from cosight.statistics.crowd import Draw, stream
+from cosight.statistics.distances import SPLITS, mean_block
+from cosight.statistics.gold_labels import Gold
 from cosight.statistics.groups import MODELS
+from cosight.statistics.outputs import Outputs
+from cosight.statistics.pair_scores import CEILING_HALF
+from cosight.statistics.resampling import Draw, stream
 
 __all__ = ["gold_block"]
 
