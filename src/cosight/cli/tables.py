@@ -11,6 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from cosight.benchmarks.tables import TableLayout
 from cosight.reports.grids import (
     Grid,
     benchmark_grid,
@@ -22,7 +23,6 @@ from cosight.reports.grids import (
     score_grid,
     undefined_remarks,
 )
-from cosight.scoring.visalign import visalign_table
 from cosight.statistics.rows import Scores
 
 __all__ = ["console", "print_benchmark", "print_comparison", "print_scores"]
@@ -61,12 +61,12 @@ def print_scores(scores: Scores, *, more: str = "--json") -> None:
     out.print(_caption(scores, more), style="dim")
 
 
-def print_benchmark(scores: Scores, *, more: str = "--json") -> None:
-    """A benchmark's table, a model with an abstention function a row, and how distance and reliability go together."""
+def print_benchmark(layout: TableLayout, scores: Scores, *, more: str = "--json") -> None:
+    """A benchmark's table, one line per model and abstention function, and what is written below it."""
     out = console()
-    found = visalign_table(scores)
-    _print_fitting(out, lambda whole: benchmark_grid(found, whole=whole))
-    _print_lines(out, benchmark_remarks(scores))
+    table = layout.table(scores)
+    _print_fitting(out, lambda whole: benchmark_grid(table, whole=whole))
+    _print_lines(out, benchmark_remarks(layout, scores))
     out.print(f"* best, + second best; \u00b1 standard deviation over seeds; {_caption(scores, more)}", style="dim")
 
 

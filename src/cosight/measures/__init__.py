@@ -37,6 +37,7 @@ from cosight.measures.answers import (
     check_classes,
     common_trials,
     encode,
+    joint_errors,
 )
 from cosight.measures.bias import (
     AccuracyDifference,
@@ -90,6 +91,7 @@ from cosight.measures.consistency import (
 )
 from cosight.measures.contrast import (
     PairedDifference,
+    holm,
     paired_difference,
     rank_intervals,
     ranks,
@@ -140,9 +142,11 @@ from cosight.measures.gold import (
 )
 from cosight.measures.misclassification import (
     MisclassificationAgreement,
+    ResponseAgreement,
     misclassification_agreement,
     misclassification_agreement_matrix,
     misclassification_agreement_resampled,
+    response_agreement,
 )
 from cosight.measures.power import (
     Influence,
@@ -167,11 +171,15 @@ from cosight.measures.refusal import (
     mean_abstention,
 )
 from cosight.measures.reliability import (
+    ABSTAIN_ACTIONS,
+    ACT_ACTIONS,
     Action,
     ActionCounts,
+    ActionShare,
     ActionShares,
     GammaSweep,
     Reliability,
+    action_share,
     reliability_score,
     reliability_sweep,
     with_abstention,
@@ -211,12 +219,15 @@ from cosight.measures.uncertainty import (
 )
 
 __all__ = [
+    "ABSTAIN_ACTIONS",
+    "ACT_ACTIONS",
     "CKA",
     "NOT_SHOWN",
     "NO_ANSWER",
     "AccuracyDifference",
     "Action",
     "ActionCounts",
+    "ActionShare",
     "ActionShares",
     "Answers",
     "ChoiceShare",
@@ -260,6 +271,7 @@ __all__ = [
     "RankCorrelation",
     "RaterPlan",
     "Reliability",
+    "ResponseAgreement",
     "RiskCoverage",
     "ShapeBias",
     "Share",
@@ -269,6 +281,7 @@ __all__ = [
     "accuracy",
     "accuracy_difference",
     "accuracy_difference_sd",
+    "action_share",
     "check_classes",
     "choice_share",
     "class_level_error_distance_printed",
@@ -303,9 +316,11 @@ __all__ = [
     "half_pairs",
     "hellinger",
     "hellinger_printed",
+    "holm",
     "intra_annotator_kappa",
     "jensen_shannon",
     "jensen_shannon_divergence",
+    "joint_errors",
     "joint_shares",
     "kappa_influence",
     "kappa_standard_error",
@@ -344,6 +359,7 @@ __all__ = [
     "reachable_kappa",
     "reliability_score",
     "reliability_sweep",
+    "response_agreement",
     "response_entropy",
     "risk_coverage",
     "shape_bias",

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from cosight.arrays import BoolArray, FloatArray, correctness, labels, same_length
 from cosight.errors import InvalidInput
 
-__all__ = ["NOT_SHOWN", "NO_ANSWER", "Answers", "CodeArray", "check_classes", "common_trials", "encode"]
+__all__ = ["NOT_SHOWN", "NO_ANSWER", "Answers", "CodeArray", "check_classes", "common_trials", "encode", "joint_errors"]
 
 NO_ANSWER = -1  # shown, but nothing was answered in time
 NOT_SHOWN = -2  # this observer never met the stimulus
@@ -85,11 +85,12 @@ class Answers:
 
 
 def encode(
-    *answers: ArrayLike, truth: ArrayLike, classes: ArrayLike | None = None, names: tuple[str, ...] | None = None
+    *answers: ArrayLike, truth: ArrayLike | None, classes: ArrayLike | None = None, names: tuple[str, ...] | None = None
 ) -> Answers:
     """Answers and truth given as class names or numbers, coded over `classes` (default: every value that occurs).
 
-    None, nan, "" and "na" in an answer mean no answer; the truth must be known. `names`, one for each of `answers`, are
+    None, nan, "" and "na" in an answer mean no answer; the truth must be known, or None for a measure that does not
+    read it. `names`, one for each of `answers`, are
     what messages call them.
 
     >>> encode(["cat", None], ["dog", "dog"], truth=["cat", "dog"]).response
@@ -98,22 +99,29 @@ def encode(
     """
     called = names or tuple(f"observer {i}" for i in range(len(answers)))
     rows = [labels(row, name=name) for row, name in zip(answers, called, strict=True)]
-    target = labels(truth, name="truth")
-    same_length(truth=target, **dict(zip(called, rows, strict=True)))
+    target = labels(rows[0][:0] if truth is None else truth, name="truth")
+    same_length(**({} if truth is None else {"truth": target}), **dict(zip(called, rows, strict=True)))
     present = [~_missing(row) for row in rows]
     if _missing(target).any():
         raise InvalidInput("the truth must be known for every trial, got a missing one; leave such trials out first")
     known = _known(classes, [target, *(row[ok] for row, ok in zip(rows, present, strict=True))])
-    response = np.full((len(rows), len(target)), NO_ANSWER, dtype=np.int16)
+    response = np.full((len(rows), len(rows[0])), NO_ANSWER, dtype=np.int16)
     for code, row, ok in zip(response, rows, present, strict=True):
         code[ok] = _codes(row[ok], known)
-    return Answers(response, _codes(target, known), len(known))
+    unknown = np.full(len(rows[0]), -1, dtype=np.int16)
+    return Answers(response, unknown if truth is None else _codes(target, known), len(known))
 
 
 def common_trials(answers: Answers, pairs: NDArray[np.int64]) -> FloatArray:
     """How many stimuli both observers of each pair met; (pairs,)."""
     seen = answers.shown.astype(np.float32)
     return (seen @ seen.T)[pairs[:, 0], pairs[:, 1]].astype(np.float64)
+
+
+def joint_errors(answers: Answers, pairs: NDArray[np.int64]) -> FloatArray:
+    """How many stimuli both observers of each pair got wrong, a missing answer included; (pairs,)."""
+    failed = (answers.shown & ~answers.correct).astype(np.float32)
+    return (failed @ failed.T)[pairs[:, 0], pairs[:, 1]].astype(np.float64)
 
 
 def _picked(indices: ArrayLike) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -212,7 +212,7 @@ _SHARE_RIGHT = SoloForm(
     lambda answers: np.count_nonzero(answers.shown, axis=1).astype(np.float64),
 )
 solo_forms.add("accuracy", _SHARE_RIGHT)
-solo_forms.add("shape_bias", _SHARE_RIGHT)  # of `shape_choices`
+solo_forms.add("shape_bias", replace(_SHARE_RIGHT, choices=shape_choices))
 solo_forms.add(
     "response_entropy",
     SoloForm(_uses, _bits, lambda answers: np.count_nonzero(answers.response >= 0, axis=1).astype(np.float64)),

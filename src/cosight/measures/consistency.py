@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosight.arrays import FloatArray, correctness, same_length
 from cosight.errors import InvalidInput
-from cosight.measures.answers import Answers, common_trials
+from cosight.measures.answers import Answers, common_trials, joint_errors
 from cosight.measures.facts import PairForm, declare, pair_forms
 from cosight.measures.sums import BLOCK, Pairs, Weights, blocks, divide, scarce_limit
 
@@ -312,6 +312,15 @@ def _consistency_reach(answers: Answers, pairs: Pairs, level: float) -> FloatArr
     return divide(n * _most_alike(sums, level) - chance, n * n - chance)
 
 
+def _reachable(answers: Answers, pairs: Pairs) -> list[str]:
+    """The range of EC that the accuracies of each pair leave."""
+    remarks = []
+    for n, right_a, right_b, _ in zip(*_pair_sums(answers, pairs), strict=True):
+        ends = reachable_kappa(float(right_a / n), float(right_b / n)) if n else None
+        remarks.append(f"reachable {ends.lowest:.3f} to {ends.highest:.3f}" if ends else "")
+    return remarks
+
+
 def _unbiased_reach(answers: Answers, pairs: Pairs, level: float) -> FloatArray:
     return _unbiased(_consistency_reach(answers, pairs, level), _pair_sums(answers, pairs)[0])
 
@@ -329,6 +338,8 @@ pair_forms.add(
         common_trials,
         _PERFECT,
         reach=_consistency_reach,
+        errors=joint_errors,
+        remarks=_reachable,
     ),
 )
 pair_forms.add(

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cosight.arrays import FloatArray
 from cosight.measures.facts import Direction
 from cosight.measures.uncertainty import Interval, percentile_interval
 
-__all__ = ["PairedDifference", "paired_difference", "rank_intervals", "ranks"]
+__all__ = ["PairedDifference", "holm", "paired_difference", "rank_intervals", "ranks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class PairedDifference:
     low: float
     high: float
     p: float  # two-sided, for no difference
+    at_resolution: bool = False  # no resample contradicts the difference: the true p is `p` or less
 
 
 def paired_difference(
@@ -54,7 +56,24 @@ def paired_difference(
     moved = kept - np.median(kept) + value[0]
     least = min(np.count_nonzero(moved <= 0), np.count_nonzero(moved >= 0))
     p = min(1.0, 2 * (least + 1) / (len(moved) + 1))
-    return PairedDifference(float(value[0]), float(interval.low[0]), float(interval.high[0]), p)
+    return PairedDifference(float(value[0]), float(interval.low[0]), float(interval.high[0]), p, least == 0)
+
+
+def holm(p: ArrayLike) -> FloatArray:
+    """Adjust p-values of several tests so that any false positive among them is as rare as in one (Holm 1979).
+
+    The k-th smallest of m is multiplied by m - k + 1, at most 1 and never below the one before it. nan stays nan and
+    does not count as a test.
+
+    >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    values = np.asarray(p, dtype=np.float64)
+    adjusted = np.full(values.shape, np.nan)
+    order = np.argsort(values)[: np.count_nonzero(~np.isnan(values))]  # nan sorts last
+    steps = values[order] * np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted
 
 
 def ranks(values: FloatArray, *, direction: Direction = "higher") -> FloatArray:

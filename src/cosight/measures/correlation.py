@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from cosight.arrays import BoolArray, FloatArray, IntArray, labels, same_length
 from cosight.errors import InvalidInput
+from cosight.measures.facts import declare
 
 __all__ = [
     "Correlation",
@@ -58,6 +59,17 @@ class DomainCorrelations:
     left_out: IntArray  # (measures, measures), domains whose value is undefined
 
 
+@declare(
+    "rank_correlation",
+    summary="Spearman's r: whether two measures order the same pairs of observers alike.",
+    low=-1,
+    high=1,
+    direction="neither",
+    symmetric=True,
+    needs=("values",),
+    citation="Spearman 1904",
+    aliases=("spearman",),
+)
 def rank_correlation(x: ArrayLike, y: ArrayLike) -> RankCorrelation:
     """Spearman's r: Pearson's r of the ranks, ties sharing their mean rank (Spearman 1904).
 
@@ -89,6 +101,17 @@ def rank_correlation_resampled(x: ArrayLike, y: ArrayLike) -> FloatArray:
     return _pearson(_ranks(a, keep), _ranks(b, keep), keep)
 
 
+@declare(
+    "pearson_correlation",
+    summary="Pearson's r of two lists of numbers, with Fisher's interval.",
+    low=-1,
+    high=1,
+    direction="neither",
+    symmetric=True,
+    needs=("values",),
+    citation="Fisher 1921",
+    aliases=("pearson",),
+)
 def pearson_correlation(x: ArrayLike, y: ArrayLike, *, level: float = 0.95) -> Correlation:
     """Pearson's r and its interval tanh(atanh(r) -+ z / sqrt(n - 3)) (Fisher 1921).
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from cosight.arrays import FloatArray
-from cosight.measures.answers import Answers
+from cosight.measures.answers import Answers, CodeArray
 from cosight.measures.sums import Pairs, Weights
 from cosight.registry import Registry
 
@@ -34,6 +34,7 @@ Need = Literal[
     "scores",  # complete forms, (people, items)
     "raters",  # who answered, per answer
     "items",  # what was answered about, per answer
+    "values",  # one number per observer, or per pair of observers
 ]
 
 
@@ -93,6 +94,8 @@ class PairForm:
     undefined: str  # when the value is undefined, in words
     shared: bool = True  # whether the two must have met the same stimuli
     reach: Callable[[Answers, Pairs, float], FloatArray] | None = None  # (pairs,): the least high end of an interval
+    errors: Callable[[Answers, Pairs], FloatArray] | None = None  # (pairs,): the errors in common behind the value
+    remarks: Callable[[Answers, Pairs], list[str]] | None = None  # what a reader should know of each pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,8 @@ class SoloForm:
     totals: Callable[[Answers, Weights], FloatArray]  # (observers, resamples, sums)
     finish: Callable[[FloatArray], FloatArray]  # (..., sums) -> (...)
     count: Callable[[Answers], FloatArray]  # (observers,): how many trials the value rests on
+    # for cue-conflict images: the answers as choices of shape or texture, given the code of each stimulus' texture
+    choices: Callable[[Answers, CodeArray], Answers] | None = None
 
 
 pair_forms: Registry[PairForm] = Registry("pair-form", listed=False)

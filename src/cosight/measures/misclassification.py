@@ -12,13 +12,15 @@ from scipy.sparse import csr_array
 from cosight.arrays import FloatArray
 from cosight.measures.answers import Answers, encode
 from cosight.measures.facts import PairForm, declare, pair_forms
-from cosight.measures.sums import BLOCK, Pairs, Weights, divide, scarce_limit, summed
+from cosight.measures.sums import BLOCK, Pairs, Weights, blocks, divide, scarce_limit, summed
 
 __all__ = [
     "MisclassificationAgreement",
+    "ResponseAgreement",
     "misclassification_agreement",
     "misclassification_agreement_matrix",
     "misclassification_agreement_resampled",
+    "response_agreement",
 ]
 
 
@@ -64,6 +66,44 @@ def misclassification_agreement(
     agree, chance = int((ya == yb).sum()), int(said_a @ said_b)
     kappa = float(_many_classes(*(np.asarray(x, dtype=np.float64) for x in (n, agree, chance))))
     return MisclassificationAgreement(kappa, agree / n, chance / n**2, n)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseAgreement:
+    """The share of stimuli that two observers answer alike."""
+
+    value: float
+    items: FloatArray  # 1 or 0 per stimulus that both answered
+    n: int
+
+
+@declare(
+    "response_agreement",
+    summary="The share of stimuli to which two observers give the same answer, right or wrong.",
+    low=0,
+    high=1,
+    direction="higher",
+    symmetric=True,
+    needs=("responses",),
+    citation="Cohen 1960, where it is the observed agreement",
+    aliases=("agreement",),
+)
+def response_agreement(a: ArrayLike, b: ArrayLike) -> ResponseAgreement:
+    """Compute the share of stimuli to which two observers give the same answer.
+
+    Stimuli that one of them did not answer are left out. Undefined (nan) when nothing is left.
+
+    Args:
+        a: The first observer's answers, one per stimulus.
+        b: The second observer's, in the same order.
+
+    >>> response_agreement(["cat", "dog", None], ["cat", "cat", "cat"]).value
+    0.5
+    """
+    answers = encode(a, b, truth=None, names=("a", "b"))
+    both = (answers.response >= 0).all(axis=0)
+    same = (answers.response[0] == answers.response[1])[both].astype(np.float64)
+    return ResponseAgreement(float(same.mean()) if len(same) else float("nan"), same, len(same))
 
 
 def misclassification_agreement_matrix(answers: Answers) -> FloatArray:
@@ -167,6 +207,35 @@ def _joint_errors(answers: Answers, pairs: Pairs) -> FloatArray:
     return np.array([np.count_nonzero(wrong[i] & wrong[j]) for i, j in pairs], dtype=np.float64)
 
 
+def _equal_error_counts(answers: Answers, pairs: Pairs) -> FloatArray:
+    wrong, response = answers.wrong, answers.response
+    return np.array(
+        [np.count_nonzero(wrong[i] & wrong[j] & (response[i] == response[j])) for i, j in pairs], dtype=np.float64
+    )
+
+
+def _both_answered(answers: Answers, pairs: Pairs) -> FloatArray:
+    answered = (answers.response >= 0).astype(np.float32)
+    return (answered @ answered.T)[pairs[:, 0], pairs[:, 1]].astype(np.float64)
+
+
+def _same_answers(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
+    response, columns = answers.response, np.ascontiguousarray(weights.T)
+    out = np.empty((len(pairs), len(weights)))
+    for part in blocks(len(pairs), answers.stimuli, most=BLOCK):
+        a, b = response[pairs[part, 0]], response[pairs[part, 1]]
+        both = (a >= 0) & (b >= 0)
+        same = (both & (a == b)).astype(np.float32) @ columns
+        out[part] = divide(same.astype(np.float64), (both.astype(np.float32) @ columns).astype(np.float64))
+    return out
+
+
+def _same_answers_matrix(answers: Answers) -> FloatArray:
+    everyone = np.stack(np.meshgrid(*[np.arange(answers.observers)] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
+    once = np.ones((1, answers.stimuli), dtype=np.float32)
+    return _same_answers(answers, once, everyone).reshape(answers.observers, answers.observers)
+
+
 def _agreement_reach(answers: Answers, pairs: Pairs, level: float) -> FloatArray:
     """MA if equal errors were as frequent as their count allows, with the answers on joint errors as they are."""
     out = np.empty(len(pairs))
@@ -188,5 +257,10 @@ pair_forms.add(
         _joint_errors,
         "no joint errors, or all with the same answer",
         reach=_agreement_reach,
+        errors=_equal_error_counts,
     ),
+)
+pair_forms.add(
+    "response_agreement",
+    PairForm(_same_answers_matrix, _same_answers, _both_answered, "no stimulus that both answered"),
 )

@@ -234,7 +234,9 @@ def pair_estimate(
     samples = form.resampled(small.answers, weights, pairs)
     interval = percentile_interval(samples, value, n=n, reach=reach, level=level)
     note = f"{interval.undefined[0]} of {resamples} resamples undefined" if interval.undefined[0] else ""
-    return Estimate(float(value[0]), float(interval.low[0]), float(interval.high[0]), int(n[0]), level, resamples, note)
+    facts = measures[measure]
+    low, high = np.clip([interval.low[0], interval.high[0]], facts.low, facts.high)
+    return Estimate(float(value[0]), float(low), float(high), int(n[0]), level, resamples, note)
 
 
 def mean_with_interval(

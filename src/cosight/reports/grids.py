@@ -5,16 +5,15 @@ A grid holds texts and how they stand out; the terminal and pages draw it each t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from cosight.benchmarks.tables import BenchmarkTable, TableCell, TableColumn, TableLayout
 from cosight.measures import measures
-from cosight.scoring.visalign import PEARSON, BenchmarkTable, TableCell, visalign_table
 from cosight.statistics.contrasts import CORRELATION
 from cosight.statistics.groups import GOLD, MODELS, PEOPLE, SIMULATED, SIMULATED_GOLD
-from cosight.statistics.rows import Row, Scores
+from cosight.statistics.rows import GroupKey, Row, Scores
 
 __all__ = [
     "Cell",
@@ -49,7 +48,7 @@ class Cell:
 class Line:
     """Cells side by side; lines of one section stand together."""
 
-    section: tuple[str, str]
+    section: tuple[GroupKey, str]
     cells: tuple[Cell, ...]
 
 
@@ -63,7 +62,7 @@ class Grid:
     def only(self, columns: Sequence[str]) -> Grid:
         """The same lines with some of the columns.
 
-        >>> Grid(("a", "b"), (Line(("", ""), (Cell("1"), Cell("2"))),)).only(["b"]).lines[0].cells
+        >>> Grid(("a", "b"), (Line(((), ""), (Cell("1"), Cell("2"))),)).only(["b"]).lines[0].cells
         (Cell(text='2', mark=''),)
         """
         places = [self.headers.index(name) for name in columns]
@@ -77,7 +76,7 @@ def comparison_grid(scores: Scores, *, list_pairs: bool, whole: bool = True) -> 
     `n` is the number of trials behind the first measure of pairs, else behind the first measure. Not `whole`: intervals
     stand below the values, and `against` is left out where it is the same in every line.
     """
-    columns = [name for name in scores.settings["measure"] if any(row.measure == name for row in scores.rows)]
+    columns = _compared(scores)
     grouped = bool(scores.settings["by"])
     headers = [*(["group"] if grouped else []), "observer", "against", "n", *map(short_name, columns)]
     number = _text(whole)
@@ -94,16 +93,26 @@ def comparison_grid(scores: Scores, *, list_pairs: bool, whole: bool = True) -> 
     return grid if whole or len(others) > 1 else grid.only([name for name in headers if name != "against"])
 
 
+def _values(scores: Scores) -> list[Row]:
+    """The rows of plain values: no ranks, differences, ceilings or points of a curve."""
+    return [row for row in scores.rows if row.statistic == "value" and "sweep" not in row.flags]
+
+
+def _compared(scores: Scores) -> list[str]:
+    """The measures asked for that have a value."""
+    valued = {row.measure for row in _values(scores)}
+    return [name for name in scores.settings["measure"] if name in valued]
+
+
 def undefined_remarks(scores: Scores, *, list_pairs: bool) -> list[str]:
     """Why numbers of the comparison table are undefined, one line per measure and reason."""
-    columns = [name for name in scores.settings["measure"] if any(row.measure == name for row in scores.rows)]
-    found: dict[tuple[str, str], list[str]] = {}
-    for _, rows in _comparison_rows(scores, columns, list_pairs=list_pairs):
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for _, rows in _comparison_rows(scores, _compared(scores), list_pairs=list_pairs):
         for row in rows:
             if row is not None and row.value is None:
                 who = f"{row.observer} and {row.against}" if list_pairs else row.observer
-                found.setdefault((short_name(row.measure), row.note), []).append(who)
-    lines = [f"{measure} of {_first_names(who)}: {note}" for (measure, note), who in found.items()]
+                reasons.setdefault((short_name(row.measure), row.note), []).append(who)
+    lines = [f"{measure} of {_first_names(who)}: {note}" for (measure, note), who in reasons.items()]
     more = len(lines) - _REMARKS
     return lines if more <= 0 else [*lines[:_REMARKS], f"{more} more reasons are in the notes of --json"]
 
@@ -113,12 +122,15 @@ def _first_names(names: Sequence[str]) -> str:
     return ", ".join(unique[:3]) + (f" and {len(unique) - 3} more" if len(unique) > 3 else "")
 
 
+_LineKey = tuple[GroupKey, str, str | None]  # group, observer, against
+
+
 def _comparison_rows(
     scores: Scores, columns: Sequence[str], *, list_pairs: bool
-) -> Iterator[tuple[tuple[str, str, str | None], list[Row | None]]]:
-    """The lines of a comparison table (group, observer, against) with the row of each measure, if there is one."""
+) -> Iterator[tuple[_LineKey, list[Row | None]]]:
+    """The lines of a comparison table with the row of each measure, if there is one."""
     grouped = bool(scores.settings["by"])
-    index = {(row.group, row.observer, row.against, row.measure): row for row in scores.rows}
+    index = {(row.group, row.observer, row.against, row.measure): row for row in _values(scores)}
     for line in _pair_lines(scores) if list_pairs else _observer_lines(scores, grouped):
         rows = [index.get((*line, c)) or index.get((*line[:2], None, c)) for c in columns]
         if any(rows):
@@ -126,46 +138,58 @@ def _comparison_rows(
 
 
 def score_grid(scores: Scores, *, whole: bool = True) -> Grid:
-    """Scores of single observers, an observer a line."""
-    rows = [row for row in scores.rows if "gamma=" not in row.group and ".ceiling" not in row.measure]
-    columns = list(dict.fromkeys((row.measure, row.against) for row in rows))
-    grouped = bool(scores.settings["by"])
-    headers = [*(["group"] if grouped else []), "observer", "n", *_titles(columns)]
+    """Scores of single observers, one line per observer; a mean over seeds with its standard deviation."""
+    by = scores.settings["by"]
+
+    def parts(row: Row) -> tuple[GroupKey, GroupKey]:
+        """The group of trials that a line is about, and what else distinguishes a number: a cost, an action."""
+        inside = [pair for pair in row.group if pair[0] in by]
+        return tuple(inside), tuple(pair for pair in row.group if pair[0] not in by)
+
+    rows = _values(scores)
+    spread = {
+        (*parts(row), row.observer, row.measure, row.against): row for row in scores.rows if row.statistic == "sd"
+    }
+    columns = list(dict.fromkeys((row.measure, row.against, parts(row)[1]) for row in rows))
+    headers = [*(["group"] if by else []), "observer", "n", *_titles(columns)]
     number = _text(whole)
-    index = {(row.group, row.observer, (row.measure, row.against)): row for row in rows}
+    index = {(parts(row)[0], row.observer, (row.measure, row.against, parts(row)[1])): row for row in rows}
     lines = []
-    who = dict.fromkeys((row.group, row.observer) for row in rows)
+    who = dict.fromkeys((parts(row)[0], row.observer) for row in rows)
     groups = list(dict.fromkeys(group for group, _ in who))
     for group, observer in sorted(who, key=lambda w: (groups.index(w[0]), _ORDER.index(_section(scores, w[1])))):
-        name = [_group_name(group)] if grouped else []
-        found = [index.get((group, observer, column)) for column in columns]
-        n = next(row.n for row in found if row)
-        cells = [number(row) if row else "" for row in found]
+        name = [_group_name(group)] if by else []
+        cells = []
+        for measure, against, part in columns:
+            row = index.get((group, observer, (measure, against, part)))
+            sd = spread.get((group, part, observer, measure, against))
+            deviation = "" if sd is None or sd.value is None else f" \u00b1 {_digits(sd.value)}"
+            cells.append(number(row) + deviation if row else "")
+        n = next(row.n for column in columns if (row := index.get((group, observer, column))))
         lines.append(_line((group, _section(scores, observer)), [*name, observer, str(n), *cells]))
     return Grid(tuple(headers), tuple(lines))
 
 
-def benchmark_grid(found: BenchmarkTable, *, whole: bool = True) -> Grid:
-    """A benchmark's table, a line for each model and function."""
+def benchmark_grid(table: BenchmarkTable, *, whole: bool = True) -> Grid:
+    """A benchmark's table, one line per model and function."""
     lines = []
-    for line in found.lines:
-        cells = [_benchmark_cell(title, cell, whole) for title, cell in zip(found.columns, line.cells, strict=True)]
-        section = (line.model.rpartition(" x ")[2], "")
-        lines.append(Line(section, (Cell(line.model), Cell(line.function), *cells)))
-    return Grid(("model", "function", *found.columns), tuple(lines))
+    for line in table.lines:
+        cells = [_benchmark_cell(column, cell, whole) for column, cell in zip(table.columns, line.cells, strict=True)]
+        lines.append(Line(((), line.section), (Cell(line.model), Cell(line.function), *cells)))
+    return Grid(("model", "function", *(column.title for column in table.columns)), tuple(lines))
 
 
-def _benchmark_cell(column: str, cell: TableCell, whole: bool) -> Cell:
+def _benchmark_cell(column: TableColumn, cell: TableCell, whole: bool) -> Cell:
     """A value, its mark and its spread over seeds; the `whole` has an interval too, where it sums up a line."""
     if cell.value is None:
         return Cell("-")
-    digits = 0 if column.startswith("RS") else 3
+    digits = column.digits
     sign, mark = _MARKS.get(cell.place or 0, ("", ""))
     value, spread = f"{cell.value:.{digits}f}", "" if cell.sd is None else f"\u00b1 {cell.sd:.{digits}f}"
     if not whole:
         return Cell(f"{value}{sign}\n{spread}".rstrip(), mark)
     ends = ""
-    if not column.isdigit() and cell.low is not None and cell.high is not None:
+    if column.summary and cell.low is not None and cell.high is not None:
         ends = f" [{cell.low:.{digits}f}, {cell.high:.{digits}f}]"
     return Cell(f"{value} {spread}".rstrip() + ends + sign, mark)
 
@@ -173,22 +197,12 @@ def _benchmark_cell(column: str, cell: TableCell, whole: bool) -> Cell:
 _MARKS: dict[int, tuple[str, Mark]] = {1: (" *", "best"), 2: (" +", "second")}
 
 
-def benchmark_remarks(scores: Scores) -> list[str]:
-    """What stands below a benchmark's table: ceilings, how distance and reliability go together, what is what."""
-    found = visalign_table(scores)
-    remarks = []
-    for row in scores.rows:
-        if ".ceiling" in row.measure and row.value is not None:
-            where = row.group.replace("=", " ")
-            remarks.append(f"split-half ceiling of {row.observer}, {where}: {number_text(row)}")
-        if row.measure in (PEARSON, CORRELATION):
-            name = "Pearson's" if row.measure == PEARSON else "Spearman's"
-            remarks.append(f"{name} r of average distance and {found.columns[-1]}, {row.note}: {number_text(row)}")
-    meaning = f"categories and average: Hellinger distance to {found.against}, lower is nearer; RS: reliability score"
-    return [*remarks, meaning]
+def benchmark_remarks(layout: TableLayout, scores: Scores) -> list[str]:
+    """What is written below a benchmark's table."""
+    return [text if row is None else f"{text}: {number_text(row)}" for text, row in layout.remarks(scores)]
 
 
-def _line(section: tuple[str, str], texts: Sequence[str]) -> Line:
+def _line(section: tuple[GroupKey, str], texts: Sequence[str]) -> Line:
     return Line(section, tuple(Cell(text) for text in texts))
 
 
@@ -196,15 +210,17 @@ def _text(whole: bool) -> Callable[[Row], str]:
     return number_text if whole else _two_lines
 
 
-def _titles(columns: Sequence[tuple[str, str | None]]) -> list[str]:
-    """A measure's name, and to whom, where it is one of several or people known only by gold labels."""
-    often = Counter(measure for measure, _ in columns)
-    return [
-        f"{short_name(measure)} to {against}"
-        if often[measure] > 1 or against in (GOLD, SIMULATED_GOLD)
-        else short_name(measure)
-        for measure, against in columns
-    ]
+def _titles(columns: Sequence[tuple[str, str | None, GroupKey]]) -> list[str]:
+    """A measure's name with its cost or action, and to whom, where that is one of several or known by gold labels."""
+    others: dict[tuple[str, GroupKey], set[str | None]] = {}
+    for measure, against, part in columns:
+        others.setdefault((measure, part), set()).add(against)
+    titles = []
+    for measure, against, part in columns:
+        name = " ".join([short_name(measure), *(f"{key} {value.replace('_', ' ')}" for key, value in part)])
+        several = len(others[measure, part]) > 1 or against in (GOLD, SIMULATED_GOLD)
+        titles.append(f"{name} to {against}" if several else name)
+    return titles
 
 
 def short_name(measure: str) -> str:
@@ -213,18 +229,15 @@ def short_name(measure: str) -> str:
     >>> short_name("error_consistency"), short_name("accuracy")
     ('EC', 'accuracy')
     """
-    base, _, rest = measure.partition(".")
-    if base not in measures:
-        return measure.replace("_", " ")
-    short = next((alias.upper() for alias in measures[base].aliases if len(alias) <= 4 and alias != "acc"), None)
-    name = short or base.replace("_", " ")
-    return f"{name} {rest.replace('_', ' ')}" if rest else name
+    aliases = measures[measure].aliases if measure in measures else ()
+    short = next((alias.upper() for alias in aliases if len(alias) <= 4 and alias != "acc"), None)
+    return short or measure.replace("_", " ")
 
 
 def number_text(row: Row) -> str:
     """A value and its interval.
 
-    >>> number_text(Row("a", "b", "ec", "", .3311, .2763, None, 10))
+    >>> number_text(Row(observer="a", against="b", measure="error_consistency", value=0.3311, low=0.2763, n=10))
     '0.331'
     """
     if row.value is None:
@@ -251,9 +264,9 @@ def _section(scores: Scores, observer: str) -> str:
     return observer if observer in _ORDER else parts.get(scores.kinds.get(observer, ""), MODELS)
 
 
-def _observer_lines(scores: Scores, grouped: bool) -> Iterable[tuple[str, str, str | None]]:
-    """One line an observer: held against people, or, where there are none, against whom there is."""
-    pairs = list(dict.fromkeys((r.group, r.observer, r.against) for r in scores.rows if "." not in r.measure))
+def _observer_lines(scores: Scores, grouped: bool) -> Iterable[_LineKey]:
+    """One line per observer: compared with people, or, where there are none, with whom there is."""
+    pairs = list(dict.fromkeys((r.group, r.observer, r.against) for r in _values(scores)))
     has_people = any(against == PEOPLE for _, _, against in pairs)
     for group in dict.fromkeys(g for g, _, _ in pairs):
         inside = [(o, a) for g, o, a in pairs if g == group]
@@ -269,52 +282,52 @@ def _observer_lines(scores: Scores, grouped: bool) -> Iterable[tuple[str, str, s
             yield group, observer, other
 
 
-def _pair_lines(scores: Scores) -> Iterable[tuple[str, str, str | None]]:
-    for row in dict.fromkeys((r.group, r.observer, r.against) for r in scores.rows if "." not in r.measure):
-        group, observer, against = row
+def _pair_lines(scores: Scores) -> Iterable[_LineKey]:
+    for group, observer, against in dict.fromkeys((r.group, r.observer, r.against) for r in _values(scores)):
         if against is not None:
             yield group, observer, against
 
 
-def _group_name(group: str) -> str:
+def _group_name(group: GroupKey) -> str:
     """A group as a reader wants it: values, and `mean over` where a key was averaged away."""
-    parts = [part.split("=", 1) for part in group.split(";") if part]
-    values = [value for _, value in parts if value != "*"]
-    over = [key for key, value in parts if value == "*"]
+    values = [value for _, value in group if value != "*"]
+    over = [key for key, value in group if value == "*"]
     return " ".join([*values, *([f"mean over {' and '.join(over)}"] if over else [])])
+
+
+_CEILINGS = {"ceiling_leave_one_out": "leave-one-out", "ceiling_split_half": "split-half"}
 
 
 def ceiling_remarks(scores: Scores) -> list[str]:
     """People's ceilings of the last group: of everything, or of the means."""
-    ceilings = [row for row in scores.rows if ".ceiling" in row.measure and row.value is not None]
-    found = [row for row in ceilings if row.observer in (PEOPLE, SIMULATED)]  # those beside models are in --json
+    ceilings: dict[tuple[str, str], list[Row]] = {}
+    for row in scores.rows:  # those beside models are in --json
+        if row.statistic in _CEILINGS and row.value is not None and row.observer in (PEOPLE, SIMULATED):
+            ceilings.setdefault((row.observer, row.statistic), []).append(row)
     remarks = []
-    for (who, kind), rows in _by_ceiling(found).items():
+    for (who, statistic), rows in ceilings.items():
         last = rows[-1].group
-        texts = [f"{short_name(r.measure.split('.')[0])} {number_text(r)}" for r in rows if r.group == last]
+        texts = [f"{short_name(row.measure)} {number_text(row)}" for row in rows if row.group == last]
         where = f", {_group_name(last)}" if last else ""
-        remarks.append(f"{kind.replace('_', '-')} ceiling of {who}{where}: {', '.join(texts)}")
+        remarks.append(f"{_CEILINGS[statistic]} ceiling of {who}{where}: {', '.join(texts)}")
     return remarks
 
 
-def _by_ceiling(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    out: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        out.setdefault((row.observer, row.measure.rsplit(".ceiling_", 1)[1]), []).append(row)
-    return out
-
-
 def correlation_grid(scores: Scores) -> Grid | None:
-    """How the measures go together over pairs; None where that was not computed."""
-    found = [row for row in scores.rows if row.measure == CORRELATION]
-    if not found:
+    """How the measures correlate over pairs; None where that was not computed."""
+    rows = [row for row in scores.rows if row.measure == CORRELATION]
+    if not rows:
         return None
-    pairs = list(dict.fromkeys((row.observer, row.against or "") for row in found))
+    pairs = list(dict.fromkeys((row.observer, row.against or "") for row in rows))
+    groups = list(dict.fromkeys(row.group for row in rows))
     lines = []
-    for group, note in dict.fromkeys((row.group, row.note.split(":")[0]) for row in found):
-        cells = {(r.observer, r.against): number_text(r) for r in found if r.group == group and r.note.startswith(note)}
-        label = note if note in ("global", "average") else _group_name(group) or "all"
-        lines.append(_line(("", ""), [label, *(cells.get(pair, "") for pair in pairs)]))
+    for group in groups:
+        if not group:
+            label = "global" if len(groups) > 1 else "all"
+        else:
+            label = "average" if all(value == "*" for _, value in group) else _group_name(group)
+        cells = {(row.observer, row.against): number_text(row) for row in rows if row.group == group}
+        lines.append(_line(((), ""), [label, *(cells.get(pair, "") for pair in pairs)]))
     headers = ("Spearman's r", *(f"{short_name(a)} and {short_name(b)}" for a, b in pairs))
     return Grid(headers, tuple(lines))
 

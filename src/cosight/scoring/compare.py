@@ -12,13 +12,13 @@ from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, CodeArray, common_tri
 from cosight.measures.facts import PairForm
 from cosight.scoring.presets import Preset, presets
 from cosight.statistics.blocks import Block, empty, joined, nested_means, rows_of
-from cosight.statistics.contrasts import correlations, difference_rows, normalised, rank_rows
+from cosight.statistics.contrasts import against_people, correlations, difference_rows, normalised, rank_rows
 from cosight.statistics.groups import PAIR_KINDS, check_names, pairs_of
 from cosight.statistics.observer_scores import solo_block
 from cosight.statistics.outputs import OUTPUT_MEASURES, Outputs, output_form
-from cosight.statistics.pair_scores import PAIRED, ceiling_blocks, duo_blocks, model_ceiling_blocks
+from cosight.statistics.pair_scores import PAIRED, ceiling_blocks, model_ceiling_blocks, pair_blocks
 from cosight.statistics.resampling import Draw, draw, stream
-from cosight.statistics.rows import Row, Scores, settings_of
+from cosight.statistics.rows import Row, Scores, make_scores
 from cosight.trials.cues import texture_codes
 from cosight.trials.join import Cell, Table, align, cells
 from cosight.trials.overlap import mismatch, overlap_notices, shared_with_models
@@ -117,11 +117,10 @@ def compare(
         raise InvalidInput(
             "shape_bias needs trials of the cue-conflict experiment with images named SHAPEn-TEXTUREm.png"
         )
-    settings = settings_of(
-        command="compare", measure=list(names), by=list(grouping), pairs=pairs, preset=preset, missing=missing,
-        role=list(role), gamma=gamma, resamples=resamples, level=level, seed=seed, labels=list(table.labels),
+    return make_scores(
+        rows, table, command="compare", measure=list(names), by=list(grouping), pairs=pairs, preset=preset,
+        missing=missing, role=list(role), gamma=gamma, resamples=resamples, level=level, seed=seed,
     )  # fmt: skip
-    return Scores(tuple(rows), settings, table.notices, dict(zip(table.observers, table.kinds, strict=True)))
 
 
 def _names(asked: Sequence[str] | None, preset: Preset | None) -> tuple[str, ...]:
@@ -200,7 +199,8 @@ def _check(table: Table, options: _Options) -> None:
 def _blocks(
     table: Table, parts: Sequence[Cell], options: _Options, outputs: Outputs | None, progress: Progress | None
 ) -> list[Block]:
-    texture = texture_codes(table.columns, table.labels) if "shape_bias" in options.solos else None
+    cue_measures = [name for name in options.solos if solo_forms[name].choices is not None]
+    texture = texture_codes(table.columns, table.labels) if cue_measures else None
     blocks = []
     for index, cell in enumerate(parts):
         if progress:
@@ -221,7 +221,7 @@ def _block(table: Table, cell: Cell, options: _Options, texture: CodeArray | Non
     pairs = pairs_of(table.people[drawn.observers], options.pairs)
     if len(pairs):
         forms = {name: _form(name, drawn, outputs) for name in options.duos}
-        blocks += duo_blocks(drawn, pairs, forms, options.level)
+        blocks += pair_blocks(drawn, pairs, forms, options.level)
         if options.pairs != "model-model":
             blocks += ceiling_blocks(drawn, forms)
         if options.pairs == "all":
@@ -240,11 +240,14 @@ def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: s
     rows: list[Row] = []
     for block in [*blocks, *means]:
         shares = normalised(block, models)
-        shown = block.at([i for i, key in enumerate(block.keys) if not key.measure.endswith(PAIRED)])
+        shown = block.at([i for i, key in enumerate(block.keys) if key.statistic != PAIRED])
         rows += rows_of(joined([shown, *shares]), level=options.level, seed=options.seed)
-        rows += rank_rows(block, options.duos, models, level=options.level, seed=options.seed)
+        for name in options.duos:
+            ranked = against_people(block, name, models)
+            rows += rank_rows(block, ranked, of="models", level=options.level, seed=options.seed)
     top = means[-1] if means else blocks[0]
-    rows += difference_rows(top, options.duos, models, level=options.level, seed=options.seed)
+    for name in options.duos:
+        rows += difference_rows(top, name, models, level=options.level, seed=options.seed)
     if correlate:
         domains = _domains(blocks, means, by)
         for block in correlations(domains, options.duos):

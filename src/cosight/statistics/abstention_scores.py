@@ -6,24 +6,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
-from cosight.measures.reliability import Action, Reliability, reliability_score, reliability_sweep
+from cosight.measures.reliability import (
+    ABSTAIN_ACTIONS,
+    ACT_ACTIONS,
+    Reliability,
+    reliability_score,
+    reliability_sweep,
+)
 from cosight.measures.risk import risk_coverage
 from cosight.measures.sums import Weights, divide
 from cosight.measures.uncertainty import draw_stimuli
-from cosight.statistics.blocks import Block, Key
+from cosight.statistics.blocks import Block, Key, block_of, single
 from cosight.statistics.gold_labels import Gold
 from cosight.statistics.outputs import Outputs
 from cosight.statistics.resampling import Draw
-from cosight.statistics.rows import Row, group_text, number
+from cosight.statistics.rows import Row, number
 from cosight.trials.spaces import ABSTAIN
 
-__all__ = ["RELIABILITY", "RISK", "reliability_blocks", "reliability_lacks", "risk_blocks", "sweep_rows"]
+__all__ = [
+    "ACTION_SHARE",
+    "COST",
+    "COSTS",
+    "RELIABILITY",
+    "RISK",
+    "reliability_blocks",
+    "reliability_lacks",
+    "risk_blocks",
+    "sweep_rows",
+]
 
-RELIABILITY, RISK = "reliability_score", "risk_coverage"
+RELIABILITY, ACTION_SHARE, RISK = "reliability_score", "action_share", "risk_coverage"
+COST, COSTS = "cost", ("0", "N/2", "N")  # of a wrong prediction, for N stimuli; rows have it in their group
 
 _SWEEP = np.round(np.linspace(0, 1, 11), 2)
-_ACT = (Action.ACT_CORRECT, Action.ACT_INCORRECT, Action.ACT_ABSTAINED)
-_ABSTAIN = (Action.ABSTAIN_ORIGINAL, Action.ABSTAIN_OTHER, Action.ABSTAIN_ABSTAINED)
 
 # probabilities, abstention, original, group, gold with abstain last
 _Given = tuple[FloatArray, FloatArray, NDArray[np.int64], NDArray[np.str_], FloatArray]
@@ -42,10 +57,9 @@ def risk_blocks(drawn: Draw, outputs: Outputs) -> list[Block]:
         known = np.isfinite(doubt) & own[row]
         if known.any():
             right = outputs.right(observer, columns)[known]
-            value = np.array([risk_coverage(doubt[known], right).value])
+            value = risk_coverage(doubt[known], right).value
             samples = _resampled_risk(doubt[known], right, weights[:, known])
-            key, n = Key(drawn.names[row], None, RISK), np.array([float(known.sum())])
-            blocks.append(Block(drawn.cell.group, (key,), value, samples[None], n, ("",)))
+            blocks.append(single(drawn.cell.group, Key(drawn.names[row], None, RISK), value, samples, known.sum()))
     return blocks
 
 
@@ -98,11 +112,18 @@ def sweep_rows(drawn: Draw, outputs: Outputs, gold: Gold, *, lam: float) -> list
             continue
         sweep = reliability_sweep(*_given(drawn, outputs, gold, row, known), gammas=_SWEEP, lam=lam)
         for gamma, value, wrong in zip(sweep.gamma, sweep.score, sweep.wrong, strict=True):
-            group = group_text((*drawn.cell.group, ("gamma", f"{gamma:g}")))
-            note = f"sweep over gamma, N = {n}; {int(wrong)} wrong predictions"
-            for cost, label in _costs(n):
-                total = number(float(value - cost * wrong))
-                rows.append(Row(observer, None, f"{RELIABILITY}.{label}", group, total, None, None, n, note))
+            rows += [
+                Row(
+                    observer=observer,
+                    measure=RELIABILITY,
+                    group=(*drawn.cell.group, ("gamma", f"{gamma:g}"), (COST, label)),
+                    value=number(float(value - cost * wrong)),
+                    n=n,
+                    flags=("sweep",),
+                    note=f"sweep over gamma, N = {n}; {int(wrong)} wrong predictions",
+                )
+                for cost, label in _costs(n)
+            ]
     return rows
 
 
@@ -122,7 +143,7 @@ def _given(drawn: Draw, outputs: Outputs, gold: Gold, row: int, known: NDArray[n
 
 
 def _costs(n: int) -> list[tuple[float, str]]:
-    return [(0.0, "cost_0"), (n / 2, "cost_half"), (float(n), "cost_n")]
+    return list(zip((0.0, n / 2, float(n)), COSTS, strict=True))
 
 
 def _times(drawn: Draw, known: NDArray[np.bool_]) -> Weights:
@@ -132,31 +153,39 @@ def _times(drawn: Draw, known: NDArray[np.bool_]) -> Weights:
 
 
 def _reliability(drawn: Draw, row: int, given: _Given, weights: Weights, gamma: float, lam: float) -> Block:
-    n = len(given[0])
+    n, observer = len(given[0]), drawn.names[row]
     scored = [(label, reliability_score(*given, gamma=gamma, lam=lam, cost=cost)) for cost, label in _costs(n)]
-    numbers = [(f"{RELIABILITY}.{label}", found.value, weights @ found.items) for label, found in scored]
-    numbers += _action_shares(scored[0][1], weights)
-    keys = tuple(Key(drawn.names[row], None, name) for name, _, _ in numbers)
-    values, samples = np.array([value for _, value, _ in numbers]), np.stack([sample for _, _, sample in numbers])
-    notes = (f"gamma {gamma:g}, N = {n}" + _uncertain(scored[0][1], given[3]),) * len(keys)
-    return Block(drawn.cell.group, keys, values, samples, np.full(len(keys), float(n)), notes)
+    numbers = [
+        (Key(observer, None, RELIABILITY, part=((COST, label),)), found.value, weights @ found.items)
+        for label, found in scored
+    ]
+    numbers += _action_shares(observer, scored[0][1], weights)
+    return block_of(
+        drawn.cell.group,
+        [key for key, _, _ in numbers],
+        np.array([value for _, value, _ in numbers]),
+        np.stack([samples for _, _, samples in numbers]),
+        np.full(len(numbers), float(n)),
+        notes=[f"gamma {gamma:g}, N = {n}" + _uncertain(scored[0][1], given[3])] * len(numbers),
+    )
 
 
 def _uncertain(found: Reliability, group: NDArray[np.str_]) -> str:
     """What a note adds where there are Uncertain stimuli."""
     actions = found.actions[group == "uncertain"]
-    acted = int(np.isin(actions, _ACT).sum())
+    acted = int(np.isin(actions, ACT_ACTIONS).sum())
     return f"; lambda {found.lam:g}: {acted} of {len(actions)} Uncertain to act on" if len(actions) else ""
 
 
-def _action_shares(found: Reliability, weights: Weights) -> list[tuple[str, float, FloatArray]]:
+def _action_shares(observer: str, found: Reliability, weights: Weights) -> list[tuple[Key, float, FloatArray]]:
     """Each action as a share of its own group: images to act on, images to refuse."""
     out = []
-    for group in (_ACT, _ABSTAIN):
+    for group in (ACT_ACTIONS, ABSTAIN_ACTIONS):
         member = np.isin(found.actions, group)
         for action in group:
             done = found.actions == action
             value = done.sum() / member.sum() if member.any() else float("nan")
             sampled = divide((weights @ done).astype(np.float64), (weights @ member).astype(np.float64))
-            out.append((f"{RELIABILITY}.share_{action.name.lower()}", float(value), sampled))
+            key = Key(observer, None, ACTION_SHARE, part=(("action", action.name.lower()),))
+            out.append((key, float(value), sampled))
     return out

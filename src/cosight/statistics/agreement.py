@@ -23,7 +23,7 @@ from cosight.measures.answers import NOT_SHOWN, Answers
 from cosight.measures.sums import BLOCK
 from cosight.measures.survey import cronbach_alpha, cronbach_alpha_resampled
 from cosight.measures.uncertainty import draw_people
-from cosight.statistics.blocks import Block, Key, rows_of
+from cosight.statistics.blocks import Block, Key, block_of, rows_of
 from cosight.statistics.groups import Group
 from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, draw, stream
 from cosight.statistics.rows import Row
@@ -44,7 +44,9 @@ class _Estimate:
     samples: FloatArray  # (resamples,)
     n: int
     note: str
-    clusters: int | None = None  # people, where they are drawn instead of the stimuli
+    clusters: int | None = None  # units that are resampled; None for the n items
+    over_people: bool = False  # whether these are people
+    flags: tuple[str, ...] = ()
 
 
 def agreement_rows(trials: Trials, *, resamples: int, seed: int, level: float = 0.95) -> list[Row]:
@@ -98,22 +100,21 @@ def agreement_blocks(
         INTRA: lambda: _intra(repeats or drawn, people.name),
         "cronbach_alpha": lambda: _cronbach(answers, drawn, people, refusing=refusing),
     }
-    blocks = []
-    for name in names:
-        found = makers[name]()
-        clusters = np.array([float(found.n if found.clusters is None else found.clusters)])
-        blocks.append(
-            Block(
-                drawn.cell.group,
-                (Key(people.name, None, name),),
-                np.array([found.value]),
-                found.samples[None],
-                np.array([float(found.n)]),
-                (found.note,),
-                clusters=clusters,
-            )
+    estimates = [makers[name]() for name in names]
+    return [
+        block_of(
+            drawn.cell.group,
+            [Key(people.name, None, name)],
+            np.array([estimate.value]),
+            estimate.samples[None],
+            np.array([estimate.n]),
+            notes=[estimate.note],
+            flags=[("undefined",) if np.isnan(estimate.value) else estimate.flags],
+            clusters=np.array([estimate.n if estimate.clusters is None else estimate.clusters]),
+            over_people=estimate.over_people,
         )
-    return blocks
+        for name, estimate in zip(names, estimates, strict=True)
+    ]
 
 
 def _counts(answers: Answers) -> IntArray:
@@ -175,10 +176,11 @@ def _intra(repeats: Draw, who: str) -> _Estimate:
         parts = [times[start : start + step, person] for start in range(0, len(times), step)]
         samples = np.concatenate([fleiss_kappa_resampled(counts, part) for part in parts])
         note = _why_undefined(found.value, found.n) or f"{text}; interval over {who}"
-        return _Estimate(found.value, samples, found.n, note, clusters=people)
+        return _Estimate(found.value, samples, found.n, note, clusters=people, over_people=True)
     samples = repeats.sample([lambda _, w: fleiss_kappa_resampled(counts, w[:, first[stimulus]])])[0]
     note = _why_undefined(found.value, found.n) or f"{text}; interval over stimuli"
-    return _Estimate(found.value, samples, found.n, note, clusters=len(set(stimulus.tolist())))
+    shown = len(set(stimulus.tolist()))
+    return _Estimate(found.value, samples, found.n, note, clusters=shown, flags=("few_people",))
 
 
 def _cronbach(answers: Answers, drawn: Draw, people_of: Group, *, refusing: bool) -> _Estimate:
@@ -216,7 +218,9 @@ def _cronbach(answers: Answers, drawn: Draw, people_of: Group, *, refusing: bool
     note = f"{several}right and wrong of {complete} {who}; {how}{left}"
     value = float(np.mean([values[number] for number in defined]))
     n = sum(len(forms[number][1]) for number in defined)
-    return _Estimate(value, np.mean([samples[number] for number in defined], axis=0), n, note, clusters=clusters)
+    mean = np.mean([samples[number] for number in defined], axis=0)
+    flags = ("few_people",) if clusters < ENOUGH_PEOPLE else ()
+    return _Estimate(value, mean, n, note, clusters=clusters, over_people=True, flags=flags)
 
 
 def _complete_forms(answers: Answers) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:

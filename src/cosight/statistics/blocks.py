@@ -1,7 +1,7 @@
-"""Resampled numbers, before they become rows: the one way every interval is made.
+"""Numbers with their resamples, before they become rows: the one way every interval is made.
 
-A `Block` holds numbers with their resamples, all drawn with the same stimuli and people, so that means over pairs,
-over groups and differences between observers are taken resample by resample.
+A `Block` holds numbers of one group of trials, all resampled with the same stimuli and people, so that means over
+pairs, over groups and differences between observers are taken resample by resample.
 """
 
 from __future__ import annotations
@@ -13,23 +13,28 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosight.arrays import FloatArray
+from cosight.arrays import BoolArray, FloatArray
 from cosight.measures import measures
 from cosight.measures.sums import divide
 from cosight.measures.uncertainty import percentile_interval
-from cosight.statistics.rows import Row, group_text, number
+from cosight.statistics.rows import GroupKey, Row, number
 
 __all__ = [
     "Block",
+    "Flags",
     "Key",
-    "combine",
+    "block_of",
     "empty",
     "finite_samples",
     "joined",
     "mean_over_groups",
     "nested_means",
+    "range_of",
     "rows_of",
+    "single",
 ]
+
+Flags = tuple[str, ...]
 
 
 class Key(NamedTuple):
@@ -38,39 +43,85 @@ class Key(NamedTuple):
     observer: str
     against: str | None
     measure: str
+    statistic: str = "value"
+    part: GroupKey = ()  # what distinguishes several numbers of one measure and group: a cost, an action
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Numbers of one group of trials and their resamples."""
+    """Numbers of one group of trials and their resamples; `block_of` fills in the usual values."""
 
-    group: tuple[tuple[str, str], ...]
+    group: GroupKey
     keys: tuple[Key, ...]
     values: FloatArray  # (keys,)
     samples: FloatArray  # (keys, resamples)
-    n: FloatArray  # (keys,)
+    n: FloatArray  # (keys,): trials
     notes: tuple[str, ...]
-    reach: FloatArray | None = None  # (keys,): what the high end of an interval reaches at least, nan for nothing
-    clusters: FloatArray | None = None  # (keys,): the units that were resampled, where they are not the `n` trials
+    flags: tuple[Flags, ...]
+    reach: FloatArray  # (keys,): the least high end of an interval, nan for none
+    clusters: FloatArray  # (keys,): the units that were resampled
+    over_people: BoolArray  # (keys,): whether these units are people; otherwise stimuli
 
     def at(self, index: Sequence[int] | NDArray[np.int64]) -> Block:
         """The numbers at these places."""
         picked = np.asarray(index, dtype=np.int64)
-        return replace(
-            self,
-            keys=tuple(self.keys[i] for i in picked),
-            values=self.values[picked],
-            samples=self.samples[picked],
-            n=self.n[picked],
-            notes=tuple(self.notes[i] for i in picked),
-            reach=None if self.reach is None else self.reach[picked],
-            clusters=None if self.clusters is None else self.clusters[picked],
+        return Block(
+            self.group,
+            tuple(self.keys[i] for i in picked),
+            self.values[picked],
+            self.samples[picked],
+            self.n[picked],
+            tuple(self.notes[i] for i in picked),
+            tuple(self.flags[i] for i in picked),
+            self.reach[picked],
+            self.clusters[picked],
+            self.over_people[picked],
         )
 
+    def renamed(self, keys: Sequence[Key]) -> Block:
+        """The same numbers under other keys."""
+        return replace(self, keys=tuple(keys))
 
-def empty(group: tuple[tuple[str, str], ...], resamples: int) -> Block:
+
+def block_of(
+    group: GroupKey,
+    keys: Sequence[Key],
+    values: FloatArray,
+    samples: FloatArray,
+    n: FloatArray,
+    *,
+    notes: Sequence[str] | None = None,
+    flags: Sequence[Flags] | None = None,
+    reach: FloatArray | None = None,
+    clusters: FloatArray | None = None,
+    over_people: bool = False,
+) -> Block:
+    """Make a block; without `clusters` the `n` trials are what was resampled."""
+    size = len(keys)
+    return Block(
+        group,
+        tuple(keys),
+        np.asarray(values, dtype=np.float64),
+        samples,
+        np.asarray(n, dtype=np.float64),
+        ("",) * size if notes is None else tuple(notes),
+        ((),) * size if flags is None else tuple(flags),
+        np.full(size, np.nan) if reach is None else reach,
+        np.asarray(n if clusters is None else clusters, dtype=np.float64),
+        np.full(size, over_people),
+    )
+
+
+def single(
+    group: GroupKey, key: Key, value: float, samples: FloatArray, n: float, note: str = "", flags: Flags = ()
+) -> Block:
+    """A block of one number."""
+    return block_of(group, [key], np.array([value]), samples[None], np.array([n]), notes=[note], flags=[flags])
+
+
+def empty(group: GroupKey, resamples: int) -> Block:
     """A block without numbers."""
-    return Block(group, (), np.empty(0), np.empty((0, resamples)), np.empty(0), ())
+    return block_of(group, (), np.empty(0), np.empty((0, resamples)), np.empty(0))
 
 
 def joined(blocks: Sequence[Block]) -> Block:
@@ -82,8 +133,10 @@ def joined(blocks: Sequence[Block]) -> Block:
         np.concatenate([block.samples for block in blocks]),
         np.concatenate([block.n for block in blocks]),
         tuple(note for block in blocks for note in block.notes),
-        np.concatenate([np.full(len(b.keys), np.nan) if b.reach is None else b.reach for b in blocks]),
-        np.concatenate([b.n if b.clusters is None else b.clusters for b in blocks]),
+        tuple(flags for block in blocks for flags in block.flags),
+        np.concatenate([block.reach for block in blocks]),
+        np.concatenate([block.clusters for block in blocks]),
+        np.concatenate([block.over_people for block in blocks]),
     )
 
 
@@ -92,7 +145,7 @@ def finite_samples(values: FloatArray, samples: FloatArray) -> FloatArray:
     return np.where(np.isinf(values)[:, None] | np.isinf(samples), np.nan, samples)
 
 
-def mean_over_groups(blocks: Sequence[Block], group: tuple[tuple[str, str], ...], over: str) -> Block:
+def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Block:
     """The mean of each number over groups, with equal weights; undefined cells are left out and counted.
 
     A number that a group does not have at all (an observer who took no part) is not a cell.
@@ -102,7 +155,8 @@ def mean_over_groups(blocks: Sequence[Block], group: tuple[tuple[str, str], ...]
     resamples = blocks[0].samples.shape[1]
     values, samples = _Mean((len(keys),)), _Mean((len(keys), resamples))
     n, cells = np.zeros(len(keys)), np.zeros(len(keys), dtype=np.int64)
-    clusters = np.full(len(keys), np.inf)  # people are the same in every group: the fewest bound the mean
+    stimuli, fewest = np.zeros(len(keys)), np.full(len(keys), np.inf)
+    over_people = np.zeros(len(keys), dtype=np.bool_)
     for block in blocks:
         index = np.array([place[key] for key in block.keys], dtype=np.int64)
         defined = ~np.isnan(block.values)
@@ -110,15 +164,23 @@ def mean_over_groups(blocks: Sequence[Block], group: tuple[tuple[str, str], ...]
         samples.add(index[defined], block.samples[defined])
         n[index[defined]] += block.n[defined]
         cells[index] += 1
-        if block.clusters is not None:
-            own = defined & (block.clusters != block.n)
-            clusters[index[own]] = np.minimum(clusters[index[own]], block.clusters[own])
-    notes = tuple(
-        f"mean over {over}: {used} groups" + (f", {total - used} undefined left out" if total > used else "")
-        for used, total in zip(values.count.astype(int), cells, strict=True)
-    )
-    return Block(
-        group, keys, values.mean(), samples.mean(), n, notes, clusters=np.where(np.isinf(clusters), n, clusters)
+        over_people[index] |= block.over_people
+        stimuli[index[defined]] += block.clusters[defined]
+        fewest[index[defined]] = np.minimum(fewest[index[defined]], block.clusters[defined])
+    lost = cells - values.count.astype(np.int64)
+    return block_of(
+        group,
+        keys,
+        values.mean(),
+        samples.mean(),
+        n,
+        notes=[
+            f"mean over {over}: {total - left} groups" + (f", {left} undefined left out" if left else "")
+            for total, left in zip(cells, lost, strict=True)
+        ],
+        flags=[("undefined_parts",) if left else () for left in lost],
+        # groups have different stimuli; people are the same in every group, so that the fewest bound the mean
+        clusters=np.where(over_people, np.where(np.isinf(fewest), 0, fewest), stimuli),
     )
 
 
@@ -127,7 +189,7 @@ def nested_means(blocks: Sequence[Block], by: tuple[str, ...]) -> list[Block]:
     out: list[Block] = []
     current = list(blocks)
     for depth in range(len(by) - 1, -1, -1):
-        parents: dict[tuple[tuple[str, str], ...], list[Block]] = {}
+        parents: dict[GroupKey, list[Block]] = {}
         for block in current:
             parents.setdefault(block.group[:depth], []).append(block)
         rest = tuple((key, "*") for key in by[depth:])
@@ -152,52 +214,58 @@ class _Mean:
         return divide(self.total, self.count)
 
 
-def combine(block: Block, key: Key, value: float, samples: FloatArray, n: float, note: str) -> Block:
-    """A block of one number, of the same group and resamples as `block`."""
-    return Block(block.group, (key,), np.array([value]), samples[None], np.array([n]), (note,))
+def range_of(measure: str, statistic: str) -> tuple[float, float]:
+    """The numbers that a statistic of a measure can take.
+
+    >>> range_of("hellinger", "value"), range_of("hellinger", "difference")
+    ((0, 1), (-1, 1))
+    """
+    if statistic == "sd":
+        return 0.0, np.inf
+    if statistic in ("normalised", "rank") or measure not in measures:
+        return -np.inf, np.inf
+    low, high = measures[measure].low, measures[measure].high
+    return (low - high, high - low) if statistic == "difference" else (low, high)
 
 
 def rows_of(block: Block, *, level: float, seed: int) -> list[Row]:
-    """Score rows: values with their intervals."""
+    """Score rows: values with their intervals, whose ends stay inside the range of the measure."""
     usable = np.where(np.isinf(block.values), np.nan, block.values)
-    units = block.n if block.clusters is None else block.clusters
-    interval = percentile_interval(block.samples, usable, n=units, reach=block.reach, level=level)
+    interval = percentile_interval(block.samples, usable, n=block.clusters, reach=block.reach, level=level)
     resamples = block.samples.shape[1]
     rows = []
     for i, key in enumerate(block.keys):
-        odd = _oddity(key.measure, interval.low[i], interval.high[i])
-        notes = [
-            block.notes[i],
-            odd,
-            _shortcoming(block.values[i], int(interval.undefined[i]), resamples, block.notes[i]),
-        ]
+        lowest, highest = range_of(key.measure, key.statistic)
+        low, high = np.clip([interval.low[i], interval.high[i]], lowest, highest)
+        flags, notes = list(block.flags[i]), [block.notes[i]]
+        if np.isinf(block.values[i]):
+            flags.append("infinite")
+            notes.append("infinite")
+        elif np.isnan(block.values[i]):
+            if "undefined" not in flags:
+                flags.append("undefined")
+                notes.append("undefined")
+        elif interval.undefined[i]:
+            flags.append("undefined_resamples")
+            notes.append(f"{interval.undefined[i]} of {resamples} resamples undefined")
+        if low == high:
+            flags.append("no_width")
+            notes.append("every resample gave the same: the interval has no width")
         rows.append(
             Row(
-                *key,
-                group_text(block.group),
-                number(block.values[i]),
-                number(interval.low[i]),
-                number(interval.high[i]),
-                int(block.n[i]),
-                "; ".join(note for note in notes if note),
-                seed,
+                observer=key.observer,
+                against=key.against,
+                measure=key.measure,
+                statistic=key.statistic,
+                group=(*block.group, *key.part),
+                value=number(block.values[i]),
+                low=number(low),
+                high=number(high),
+                n=int(block.n[i]),
+                clusters=int(block.clusters[i]),
+                seed=seed,
+                flags=tuple(flags),
+                note="; ".join(note for note in notes if note),
             )
         )
     return rows
-
-
-def _shortcoming(value: float, lost: int, resamples: int, note: str) -> str:
-    """Why a row lacks its value, or how many resamples its interval lacks."""
-    if np.isinf(value):
-        return "infinite"
-    if np.isnan(value):
-        return "" if "undefined" in note else "undefined"
-    return f"{lost} of {resamples} resamples undefined" if lost else ""
-
-
-def _oddity(measure: str, low: float, high: float) -> str:
-    """What is odd about an interval: no width, or an end that the measure cannot have."""
-    if low == high:
-        return "every resample gave the same: the interval has no width"
-    outside = measure in measures and (low < measures[measure].low or high > measures[measure].high)
-    return "an end lies beyond the measure's range" if outside else ""

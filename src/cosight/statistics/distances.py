@@ -16,14 +16,16 @@ from cosight.arrays import FloatArray
 from cosight.measures.answers import NOT_SHOWN
 from cosight.measures.distance import distance_items
 from cosight.measures.sums import BLOCK, divide
-from cosight.statistics.blocks import Block, Key, finite_samples, joined
+from cosight.statistics.blocks import Block, Flags, Key, finite_samples, joined, single
 from cosight.statistics.groups import Group
 from cosight.statistics.outputs import Outputs
 from cosight.statistics.pair_scores import CEILING_HALF, CEILING_ONE
-from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, stream
+from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, few, few_people_note, stream
 from cosight.trials.join import Cell
 
-__all__ = ["SPLITS", "distance_block", "mean_block"]
+__all__ = ["RESPONSE_AGREEMENT", "SPLITS", "distance_block", "mean_block"]
+
+RESPONSE_AGREEMENT = "response_agreement"
 
 SPLITS = 20  # random halves behind a split-half ceiling
 
@@ -37,23 +39,43 @@ class _Crowd:
     weights: NDArray[np.float32]  # (1 + resamples, stimuli); the first row counts every stimulus once
 
 
-def distance_block(drawn: Draw, outputs: Outputs, names: Sequence[str], people: Group) -> Block:
-    """Mean distance of every observer to a group of people, with crossed resamples, and people's ceilings.
+def _share_alike(people: FloatArray, own: FloatArray) -> FloatArray:
+    """The share of people who gave an observer's answer; (..., labels) to (...)."""
+    return np.asarray((people * own).sum(axis=-1))
 
-    Beside each model stand the ceilings on the stimuli that it shares with people.
+
+_ITEMS = {**distance_items, RESPONSE_AGREEMENT: _share_alike}  # from people's and an observer's distributions
+
+
+def distance_block(drawn: Draw, outputs: Outputs, names: Sequence[str], people: Group) -> Block:
+    """Compute every observer's mean distance to a group of people, with crossed resamples, and people's ceilings.
+
+    The ceilings are given for people and, on the stimuli that it shares with them, for each model.
+
+    Args:
+        drawn: The answers of a cell and their resamples.
+        outputs: The observers' label distributions.
+        names: Distances between distributions, or `response_agreement` alone, which reads answers instead.
+        people: The group of people, of the draw.
     """
     cell, against = drawn.cell, people.name
     crowd = _crowd(drawn, outputs, people.members)
+    read = outputs.choices if RESPONSE_AGREEMENT in names else outputs.distributions
     given = {
-        label: outputs.distributions(observer, cell.columns)
+        label: read(observer, cell.columns)
         for label, observer in zip(drawn.names, drawn.observers.tolist(), strict=True)
     }
+    note, flags = few_people_note(people).removeprefix("; "), ("few_people",) if few(people) else ()
     persons = [drawn.names[row] for row in people.members]
     others = {name: own for name, own in given.items() if name not in persons}
     found = _mean_distances(crowd.said, crowd.times, crowd.weights, others, names)
     own = {name: given[name] for name in persons}
     every, ceilings = _people_blocks(drawn, crowd, own, names, against)
-    models = [mean_block(cell, Key(label, against, n), *found[label, n], "") for label in others for n in names]
+    models = [
+        mean_block(cell, Key(label, against, name), *found[label, name], note, flags)
+        for label in others
+        for name in names
+    ]
     blocks = [*every, *models, *ceilings]
     shown = drawn.answers.response != NOT_SHOWN
     by_people = shown[people.members].any(axis=0)
@@ -65,7 +87,7 @@ def distance_block(drawn: Draw, outputs: Outputs, names: Sequence[str], people: 
                 part = replace(crowd, weights=crowd.weights * shared)
                 beside[shared.tobytes()] = _people_blocks(drawn, part, own, names, against)[1]
             blocks += [
-                replace(block, keys=tuple(key._replace(observer=label) for key in block.keys))
+                block.renamed([key._replace(observer=label) for key in block.keys])
                 for block in beside[shared.tobytes()]
             ]
     return joined(blocks)
@@ -124,7 +146,7 @@ def _mean_distances(
             used.setdefault(label, int((usable[0] & (weights[0] > 0)).sum()))
             weight = weights[start : start + step] * usable
             for name in names:
-                items = distance_items[name](gold, np.nan_to_num(own))
+                items = _ITEMS[name](gold, np.nan_to_num(own))
                 total = np.multiply(items, weight, out=np.zeros(weight.shape), where=weight > 0).sum(axis=1)
                 parts[label, name].append(divide(total, weight.sum(axis=1, dtype=np.float64)))
     return {key: (np.concatenate(part), used[key[0]]) for key, part in parts.items()}
@@ -144,7 +166,7 @@ def _leave_one_out(
         value = float(np.nanmean(values)) if (~np.isnan(values)).any() else float("nan")
         n = int(np.mean([block.n[0] for block in own]))
         note = f"mean of {len(own)} {against}, each compared with the others"
-        key = Key(against, against, f"{name}.{CEILING_ONE}")
+        key = Key(against, against, name, CEILING_ONE)
         out.append(mean_block(cell, key, np.concatenate([[value], mean]), n, note))
     return out
 
@@ -169,12 +191,12 @@ def _split_half(cell: Cell, crowd: _Crowd, names: Sequence[str], against: str, r
             counted[i] += ~np.isnan(mean)
     note = f"two halves of {people} {against}, mean of {SPLITS} splits; interval over stimuli"
     return [
-        mean_block(cell, Key(against, against, f"{name}.{CEILING_HALF}"), divide(sums[i], counted[i]), n, note)
+        mean_block(cell, Key(against, against, name, CEILING_HALF), divide(sums[i], counted[i]), n, note)
         for i, name in enumerate(names)
     ]
 
 
-def mean_block(cell: Cell, key: Key, means: FloatArray, n: int, note: str) -> Block:
+def mean_block(cell: Cell, key: Key, means: FloatArray, n: int, note: str, flags: Flags = ()) -> Block:
     """A block of one number: its value first, then its resamples."""
     samples = finite_samples(means[:1], means[None, 1:])
-    return Block(cell.group, (key,), means[:1], samples, np.array([float(n)]), (note,))
+    return single(cell.group, key, float(means[0]), samples[0], float(n), note, flags)

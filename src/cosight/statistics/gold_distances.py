@@ -99,11 +99,12 @@ def _weighted_means(items: FloatArray, weights: Weights) -> FloatArray:
 
 def _ceiling(drawn: Draw, labels: _Labels, against: str, name: str) -> Block:
     """The distance between two random halves of the answers to each stimulus, mean of several splits."""
-    key = Key(against, against, f"{name}.{CEILING_HALF}")
+    key = Key(against, against, name, CEILING_HALF)
     several = labels.counts.sum(axis=1) >= 2
     if not several.any():
         nothing = np.full(len(labels.weights), np.nan)
-        return mean_block(drawn.cell, key, nothing, 0, "undefined: gold labels without counts have no ceiling")
+        note = "undefined: gold labels without counts have no ceiling"
+        return mean_block(drawn.cell, key, nothing, 0, note, ("undefined",))
     rng = stream(drawn.seed, "halves of answers", str(drawn.cell.group))
     items = np.zeros(several.sum())
     for _ in range(SPLITS):

@@ -1,56 +1,81 @@
-"""Measures of one observer, of each alone and of people pooled."""
+"""Measures of one observer: each observer alone, and people pooled."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
 from cosight.arrays import FloatArray
 from cosight.measures import solo_forms
-from cosight.measures.answers import Answers, CodeArray
-from cosight.measures.bias import shape_choices
-from cosight.measures.sums import Weights
-from cosight.statistics.blocks import Block, Key
-from cosight.statistics.resampling import Draw, few
+from cosight.measures.answers import NOT_SHOWN, Answers, CodeArray
+from cosight.measures.sums import Weights, divide
+from cosight.statistics.blocks import Block, Key, block_of
+from cosight.statistics.resampling import Draw, few, few_people_note
 
-__all__ = ["solo_block"]
+__all__ = ["item_means", "solo_block"]
 
 
 def solo_block(drawn: Draw, name: str, texture: CodeArray | None) -> Block | None:
-    """A measure of each observer and of each group of people pooled; None where it does not apply.
+    """Compute a measure of each observer and of each group of people pooled; None where it does not apply.
 
-    `texture` is the second cue of each column, for shape bias.
+    Args:
+        drawn: The answers of a cell and their resamples.
+        name: A measure that has a `SoloForm`.
+        texture: The texture class of each column, for measures of cue-conflict images; None where there are none.
     """
     form = solo_forms[name]
 
-    def seen(answers: Answers) -> Answers:
-        mine = drawn.own(answers)
-        return shape_choices(mine, texture) if name == "shape_bias" and texture is not None else mine
+    def restricted(answers: Answers) -> Answers:
+        own = drawn.own(answers)
+        return own if form.choices is None or texture is None else form.choices(own, texture)
 
     def totals(answers: Answers, weights: Weights) -> FloatArray:
-        return np.moveaxis(form.totals(seen(answers), weights), 1, 2)  # (observers, sums, resamples)
+        return np.moveaxis(form.totals(restricted(answers), weights), 1, 2)  # (observers, sums, resamples)
 
-    if (name == "shape_bias" and texture is None) or not seen(drawn.answers).shown.any():
+    answers = restricted(drawn.answers)
+    if (form.choices is not None and texture is None) or not answers.shown.any():
         return None
-    count = form.count(seen(drawn.answers))
+    count = form.count(answers)
     whole = totals(drawn.answers, np.ones((1, drawn.answers.stimuli), dtype=np.float32))[:, :, 0]
     sampled = drawn.sample([totals])[0]
-    keys, values, samples, n, notes = [], [], [], [], []
-    for label, rows, weight, note in _parts(drawn):
-        keys.append(Key(label, None, name))
-        values.append(form.finish(whole[rows].sum(axis=0)))
-        samples.append(form.finish(np.einsum("osr,ro->rs", sampled[rows], weight)))
-        n.append(count[rows].sum())
-        notes.append(note)
-    return Block(drawn.cell.group, tuple(keys), np.array(values), np.stack(samples), np.array(n), tuple(notes))
-
-
-def _parts(drawn: Draw) -> list[tuple[str, list[int], FloatArray, str]]:
-    """Whose trials are summed: a name, rows, how often each counts in each resample, and a note."""
     once = np.ones((len(drawn.times), 1))
-    alone = [(name, [row], once, "") for row, name in enumerate(drawn.names)]
-    pooled = [
-        (g.name, g.members.tolist(), drawn.times[:, g.members], f"pooled over {len(g.members)} {g.name}{few(g)}")
-        for g in drawn.crowds
-        if len(g.members) > 1
+    parts = [(observer, [row], once, "", ()) for row, observer in enumerate(drawn.names)]
+    parts += [
+        (
+            group.name,
+            group.members.tolist(),
+            drawn.times[:, group.members],
+            f"pooled over {len(group.members)} {group.name}{few_people_note(group)}",
+            ("few_people",) if few(group) else (),
+        )
+        for group in drawn.crowds
+        if len(group.members) > 1
     ]
-    return [*alone, *pooled]
+    met = answers.response != NOT_SHOWN
+    return block_of(
+        drawn.cell.group,
+        [Key(who, None, name) for who, *_ in parts],
+        np.array([form.finish(whole[rows].sum(axis=0)) for _, rows, *_ in parts]),
+        np.stack([form.finish(np.einsum("osr,ro->rs", sampled[rows], times)) for _, rows, times, *_ in parts]),
+        np.array([count[rows].sum() for _, rows, *_ in parts]),
+        notes=[note for *_, note, _ in parts],
+        flags=[flags for *_, flags in parts],
+        clusters=np.array([min(count[rows].sum(), _stimuli(drawn, met[rows].any(axis=0))) for _, rows, *_ in parts]),
+    )
+
+
+def _stimuli(drawn: Draw, columns: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
+    """The number of different stimuli in some columns of a draw."""
+    return int(columns.sum()) if drawn.clusters is None else len(set(drawn.clusters[columns].tolist()))
+
+
+def item_means(drawn: Draw, measure: str, items: Mapping[str, FloatArray]) -> Block:
+    """Means of values per stimulus, (columns,) for each observer, resampled over stimuli; nan items are left out."""
+    values = np.stack(list(items.values()))
+    defined = ~np.isnan(values)
+    clean = np.where(defined, values, 0.0)
+    samples = drawn.sample([lambda _, w: divide(clean @ w.T.astype(np.float64), (defined @ w.T).astype(np.float64))])[0]
+    n = defined.sum(axis=1).astype(np.float64)
+    keys = [Key(observer, None, measure) for observer in items]
+    return block_of(drawn.cell.group, keys, divide(clean.sum(axis=1), n), samples, n)

@@ -75,17 +75,22 @@ class Outputs:
             return np.full((len(columns), len(self.table.labels) - (ABSTAIN in self.table.labels)), np.nan)
         return np.where((rows >= 0)[:, None], self.probabilities[rows].astype(np.float64), np.nan)
 
+    def choices(self, observer: int, columns: NDArray[np.int64]) -> FloatArray:
+        """The answers over `table.labels` as 1 for the one given, (columns, labels); nan rows without an answer."""
+        response = self.table.answers.response[observer, columns]
+        out = np.full((len(columns), len(self.table.labels)), np.nan)
+        answered = response >= 0
+        out[answered] = 0.0
+        out[answered, response[answered]] = 1.0
+        return out
+
     def distributions(self, observer: int, columns: NDArray[np.int64]) -> FloatArray:
         """Label distribution over `table.labels` for each column, (columns, labels); nan rows without an answer.
 
         From probabilities (and abstention, where the label space has abstain: [p (1 - a), a]); without them all on the
         one class answered.
         """
-        said = self.table.answers.response[observer, columns]
-        out = np.full((len(columns), len(self.table.labels)), np.nan)
-        answered = said >= 0
-        out[answered] = 0.0
-        out[answered, said[answered]] = 1.0
+        out = self.choices(observer, columns)
         p = self.classes(observer, columns)
         known = ~np.isnan(p).any(axis=1)
         if ABSTAIN in self.table.labels:

@@ -13,14 +13,13 @@ from cosight.arrays import FloatArray
 from cosight.measures import measures
 from cosight.measures.answers import NOT_SHOWN, Answers
 from cosight.measures.ceilings import half_pairs, split_half_crowds
-from cosight.measures.consistency import reachable_kappa
 from cosight.measures.facts import PairForm
 from cosight.measures.sums import SCARCE, Pairs
 from cosight.measures.uncertainty import Compressed, mean_over_pairs
-from cosight.statistics.blocks import Block, Key, finite_samples, joined, mean_over_groups
+from cosight.statistics.blocks import Block, Key, block_of, finite_samples, joined, mean_over_groups, single
 from cosight.statistics.groups import MODELS, PEOPLE, Group
 from cosight.statistics.outputs import OUTPUT_MEASURES
-from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, Resampled, few, stream
+from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, Resampled, few, few_people_note, stream
 
 __all__ = [
     "CEILING_HALF",
@@ -28,8 +27,8 @@ __all__ = [
     "FEW_TRIALS",
     "PAIRED",
     "ceiling_blocks",
-    "duo_blocks",
     "model_ceiling_blocks",
+    "pair_blocks",
 ]
 
 FEW_TRIALS = 10  # that a pair must share on average for its mean to be read, and for a ceiling
@@ -39,19 +38,17 @@ PAIRED = "where_the_ceiling_is_defined"  # a model's value where its ceiling is 
 _SPLITS = 20
 
 
-def duo_blocks(drawn: Draw, pairs: Pairs, forms: dict[str, PairForm], level: float) -> list[Block]:
-    """Measures of pairs (rows of the draw) and their means over groups; both orders where the order matters.
+def pair_blocks(drawn: Draw, pairs: Pairs, forms: Mapping[str, PairForm], level: float) -> list[Block]:
+    """Compute measures of pairs (rows of the draw) and their means over groups.
 
-    `level` is that of the intervals to be made.
+    Both orders of a pair are computed where the order matters. `level` is that of the intervals to be made.
     """
     both = np.concatenate([pairs, pairs[:, ::-1]])
     used = {name: pairs if measures[name].symmetric else both for name in forms}
     functions = [_on_pairs(form, used[name]) for name, form in forms.items()]
     blocks = []
     for (name, form), sampled in zip(forms.items(), drawn.sample(functions), strict=True):
-        each = _pair_block(drawn, used[name], name, form, sampled)
-        if form.reach is not None:
-            each = replace(each, reach=form.reach(drawn.answers, used[name], level))
+        each = _each_pair(drawn, used[name], name, form, sampled, level)
         blocks += [each, *_means(each, drawn, used[name], name)]
     return blocks
 
@@ -60,43 +57,33 @@ def _on_pairs(form: PairForm, pairs: Pairs) -> Resampled:
     return lambda answers, weights: form.resampled(answers, weights, pairs)
 
 
-def _pair_block(drawn: Draw, pairs: Pairs, name: str, form: PairForm, sampled: FloatArray) -> Block:
+def _each_pair(drawn: Draw, pairs: Pairs, name: str, form: PairForm, sampled: FloatArray, level: float) -> Block:
     values = form.matrix(drawn.answers)[pairs[:, 0], pairs[:, 1]]
-    keys = tuple(Key(drawn.names[a], drawn.names[b], name) for a, b in pairs)
-    makers = {"error_consistency": _consistency_notes, "misclassification_agreement": _agreement_notes}
-    notes = makers[name](drawn.answers, pairs) if name in makers else [""] * len(pairs)
-    notes = [f"undefined: {form.undefined}" if np.isnan(v) else note for note, v in zip(notes, values, strict=True)]
-    n = form.count(drawn.answers, pairs)
-    return Block(drawn.cell.group, keys, values, finite_samples(values, sampled), n, tuple(notes))
-
-
-def _consistency_notes(answers: Answers, pairs: Pairs) -> list[str]:
-    """The range that two observers' accuracies leave, and whether too little happened."""
-    right, seen = answers.correct.astype(np.float32), answers.shown.astype(np.float32)
-    common, hits, errors = seen @ seen.T, right @ seen.T, (seen - right) @ (seen - right).T
-    notes = []
-    for a, b in pairs:
-        if not common[a, b]:
-            notes.append("")
-            continue
-        ends = reachable_kappa(float(hits[a, b] / common[a, b]), float(hits[b, a] / common[a, b]))
-        scarce = (
-            f"; only {errors[a, b]:.0f} joint errors: the high end is that of a Poisson limit"
-            if errors[a, b] < SCARCE
-            else ""
-        )
-        notes.append(f"reachable {ends.lowest:.3f} to {ends.highest:.3f}{scarce}")
-    return notes
-
-
-def _agreement_notes(answers: Answers, pairs: Pairs) -> list[str]:
-    """Whether two observers gave too few equal wrong answers."""
-    wrong, response = answers.wrong, answers.response
-    same = [np.count_nonzero(wrong[a] & wrong[b] & (response[a] == response[b])) for a, b in pairs]
-    return [
-        f"only {count} equal errors: the high end is that of a Poisson limit" if count < SCARCE else ""
-        for count in same
-    ]
+    remarks = form.remarks(drawn.answers, pairs) if form.remarks else [""] * len(pairs)
+    errors = form.errors(drawn.answers, pairs) if form.errors else np.full(len(pairs), np.inf)
+    notes: list[str] = []
+    flags: list[tuple[str, ...]] = []
+    for value, remark, count in zip(values, remarks, errors, strict=True):
+        if np.isnan(value):
+            notes.append(f"undefined: {form.undefined}")
+            flags.append(("undefined",))
+        elif count < SCARCE:
+            few_errors = f"only {count:.0f} errors in common: the high end is that of a Poisson limit"
+            notes.append(f"{remark}; {few_errors}" if remark else few_errors)
+            flags.append(("few_errors",))
+        else:
+            notes.append(remark)
+            flags.append(())
+    return block_of(
+        drawn.cell.group,
+        [Key(drawn.names[a], drawn.names[b], name) for a, b in pairs],
+        values,
+        finite_samples(values, sampled),
+        form.count(drawn.answers, pairs),
+        notes=notes,
+        flags=flags,
+        reach=None if form.reach is None else form.reach(drawn.answers, pairs, level),
+    )
 
 
 def _means(each: Block, drawn: Draw, pairs: Pairs, name: str) -> list[Block]:
@@ -106,13 +93,13 @@ def _means(each: Block, drawn: Draw, pairs: Pairs, name: str) -> list[Block]:
     """
     symmetric, blocks = bool(measures[name].symmetric), []
     for g, h in combinations_with_replacement(drawn.groups, 2):
-        first, second = (h, g) if h.name == MODELS else (g, h)  # models are held against people
+        first, second = (h, g) if h.name == MODELS else (g, h)  # a model is compared with people
         chosen = _between(pairs, first.members, second.members, either=symmetric)
         if len(chosen) and (symmetric or g.name != h.name):
             ceiling = "leave-one-person-out ceiling; " if g.name == h.name == PEOPLE else ""
             people = _members(drawn, *(group for group in (g, h) if group.drawn))
             key = Key(first.name, second.name, name)
-            blocks.append(_mean(each.at(chosen), pairs[chosen], drawn.times, people, key, ceiling, few(g)))
+            blocks.append(_mean(each.at(chosen), pairs[chosen], drawn.times, people, key, ceiling, g))
     for group in drawn.crowds:
         for row, observer in enumerate(drawn.names):
             chosen = _between(pairs, np.array([row]), group.members, either=symmetric)
@@ -120,7 +107,7 @@ def _means(each: Block, drawn: Draw, pairs: Pairs, name: str) -> list[Block]:
                 others = _members(drawn, group)
                 others[row] = False  # the one the row is about is not drawn again
                 key = Key(observer, group.name, name)
-                blocks.append(_mean(each.at(chosen), pairs[chosen], drawn.times, others, key, "", few(group)))
+                blocks.append(_mean(each.at(chosen), pairs[chosen], drawn.times, others, key, "", group))
     return blocks
 
 
@@ -139,21 +126,30 @@ def _between(pairs: Pairs, first: NDArray[np.int64], second: NDArray[np.int64], 
 
 
 def _mean(
-    each: Block, pairs: Pairs, times: FloatArray, people: NDArray[np.bool_], key: Key, before: str, after: str
+    each: Block, pairs: Pairs, times: FloatArray, people: NDArray[np.bool_], key: Key, before: str, group: Group
 ) -> Block:
-    """The mean over pairs; `people` are drawn again."""
+    """The mean over pairs; `people` are resampled. `group` is the one that may be too small for that."""
     defined = ~np.isnan(each.values)
     samples = mean_over_pairs(each.samples, pairs, times, people)
-    value = each.values[defined].mean() if defined.any() else float("nan")
-    n = each.n[defined].mean() if defined.any() else 0.0
-    left_out = f", {int((~defined).sum())} undefined left out" if not defined.all() else ""
-    rare = sum("only " in note for note in each.notes)
-    scarce = f"; {rare} of them with too few errors in common" if rare else ""
-    short = f"; {n:.0f} trials a pair: so few bias it" if defined.any() and n < FEW_TRIALS else ""
-    note = f"{before}mean of {int(defined.sum())} pairs{left_out}{scarce}{short}{after}"
     if not defined.any():
         note = f"{each.notes[0]} (each of {len(defined)} pairs)"
-    return Block(each.group, (key,), np.array([value]), samples[None], np.array([n]), (note,))
+        return single(each.group, key, float("nan"), samples, 0.0, note, ("undefined",))
+    n = each.n[defined].mean()
+    left_out = int((~defined).sum())
+    scarce = sum("few_errors" in flags for flags in each.flags)
+    note = f"{before}mean of {int(defined.sum())} pairs"
+    note += f", {left_out} undefined left out" if left_out else ""
+    note += f"; {scarce} of them with too few errors in common" if scarce else ""
+    note += f"; {n:.0f} trials per pair: so few bias it" if n < FEW_TRIALS else ""
+    flags = {
+        "undefined_parts": bool(left_out),
+        "few_errors": bool(scarce),
+        "few_trials": n < FEW_TRIALS,
+        "few_people": few(group),
+    }
+    value = each.values[defined].mean()
+    raised = tuple(flag for flag, holds in flags.items() if holds)
+    return single(each.group, key, value, samples, n, note + few_people_note(group), raised)
 
 
 def ceiling_blocks(drawn: Draw, forms: dict[str, PairForm]) -> list[Block]:
@@ -176,11 +172,11 @@ def _ceiling(drawn: Draw, crowds: Answers, group: Group, name: str, form: PairFo
     again = replace(drawn, patterns=Compressed(crowds, np.ones(crowds.stimuli, dtype=np.int64)))
     sampled = again.sample([_on_pairs(form, halves)])[0]
     mean = mean_over_pairs(sampled, halves, np.ones((sampled.shape[1], 2 * _SPLITS)), nobody)
-    key = Key(group.name, group.name, f"{name}.{CEILING_HALF}")
+    key = Key(group.name, group.name, name, CEILING_HALF)
     crowd = f"two halves of {len(group.members)} {group.name}"
     note = f"majority answers of {crowd}, mean of {_SPLITS} splits; interval over stimuli"
     n = form.count(crowds, halves).mean()
-    return Block(drawn.cell.group, (key,), np.array([value]), mean[None], np.array([n]), (note,))
+    return single(drawn.cell.group, key, value, mean, n, note)
 
 
 def model_ceiling_blocks(drawn: Draw, forms: dict[str, PairForm], blocks: Sequence[Block], level: float) -> list[Block]:
@@ -232,44 +228,41 @@ def _on_stimuli(
         response = np.where(mask, drawn.answers.response, NOT_SHOWN)
         answers = Answers(response, drawn.answers.truth, drawn.answers.classes)
         part = replace(drawn, answers=answers, patterns=Compressed(answers, np.ones(answers.stimuli, dtype=np.int64)))
-        found[index] = _ceilings_of(joined([*duo_blocks(part, pairs, able, level), *ceiling_blocks(part, able)]))
+        found[index] = _ceilings_of(joined([*pair_blocks(part, pairs, able, level), *ceiling_blocks(part, able)]))
     return found
 
 
 def _beside(ceilings: Block, whole: Block, place: Mapping[Key, int], model: str) -> Block:
     """The ceilings under a model's name, and its own values where these are defined; `place` indexes `whole`."""
     keys = [
-        Key(model, PEOPLE, key.measure if "." in key.measure else f"{key.measure}.{CEILING_ONE}")
+        Key(model, PEOPLE, key.measure, CEILING_ONE if key.statistic == "value" else key.statistic)
         for key in ceilings.keys
     ]
-    own = [place.get(key._replace(measure=key.measure.split(".")[0])) for key in keys]
+    own = [place.get(key._replace(statistic="value")) for key in keys]
     undefined = np.array([i is None or np.isnan(whole.values[i]) for i in own])
-    reason = "undefined: so is the model's own value"
-    notes = tuple(
-        reason if lacking else f"people on the stimuli it answered; {note}"
-        for lacking, note in zip(undefined, ceilings.notes, strict=True)
+    beside = replace(
+        ceilings,
+        keys=tuple(keys),
+        values=np.where(undefined, np.nan, ceilings.values),
+        notes=tuple(
+            "undefined: so is the model's own value" if lacking else f"people on the stimuli it answered; {note}"
+            for lacking, note in zip(undefined, ceilings.notes, strict=True)
+        ),
+        flags=tuple(("undefined",) if lacking else f for lacking, f in zip(undefined, ceilings.flags, strict=True)),
     )
-    beside = replace(ceilings, keys=tuple(keys), values=np.where(undefined, np.nan, ceilings.values), notes=notes)
-    ones = [i for i, key in enumerate(keys) if key.measure.endswith(CEILING_ONE) and own[i] is not None]
+    ones = [i for i, key in enumerate(keys) if key.statistic == CEILING_ONE and own[i] is not None]
     paired = whole.at([own[i] for i in ones if own[i] is not None])  # type: ignore[misc]
+    defined = np.where(np.isnan(beside.values[ones]), np.nan, paired.values)
     return joined(
-        [
-            beside,
-            replace(
-                paired,
-                keys=tuple(key._replace(measure=f"{key.measure}.{PAIRED}") for key in paired.keys),
-                values=np.where(np.isnan(beside.values[ones]), np.nan, paired.values),
-            ),
-        ]
+        [beside, replace(paired.renamed([key._replace(statistic=PAIRED) for key in paired.keys]), values=defined)]
     )
 
 
 def _mean_beside(each: Sequence[Block]) -> Block:
     """Average the ceilings of all models, and their values where both are defined."""
-    keys = tuple(dict.fromkeys(key._replace(observer=MODELS) for block in each for key in block.keys))
-    named = tuple(replace(block, keys=tuple(key._replace(observer=MODELS) for key in block.keys)) for block in each)
+    named = [block.renamed([key._replace(observer=MODELS) for key in block.keys]) for block in each]
     mean = mean_over_groups(named, each[0].group, "models")
-    used = {key: sum(not np.isnan(block.values[block.keys.index(key)]) for block in named) for key in keys}
-    n = mean.n / np.maximum([used[key] for key in mean.keys], 1)
-    notes = tuple(f"mean over {used[key]} models, people on the stimuli each answered" for key in mean.keys)
-    return replace(mean, n=n, notes=notes, clusters=None)
+    used = [sum(not np.isnan(b.values[b.keys.index(key)]) for b in named if key in b.keys) for key in mean.keys]
+    n = mean.n / np.maximum(used, 1)
+    notes = tuple(f"mean over {count} models, people on the stimuli each answered" for count in used)
+    return replace(mean, n=n, notes=notes, clusters=n)

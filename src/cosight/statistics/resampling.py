@@ -17,7 +17,7 @@ from cosight.measures.uncertainty import Compressed, compress, draw_people, draw
 from cosight.statistics.groups import Group, groups_of
 from cosight.trials.join import Cell, Table
 
-__all__ = ["ENOUGH_PEOPLE", "Draw", "draw", "few", "stream"]
+__all__ = ["ENOUGH_PEOPLE", "Draw", "draw", "few", "few_people_note", "stream"]
 
 Resampled = Callable[[Answers, Weights], FloatArray]  # (..., resamples)
 
@@ -118,11 +118,15 @@ def _copies(rows: NDArray[np.int32]) -> BoolArray:
     return copies & (rows >= 0)
 
 
-def few(group: Group) -> str:
-    """What a note adds where a group of people is too small to be drawn again."""
-    if not group.drawn or len(group.members) >= ENOUGH_PEOPLE:
-        return ""
-    return f"; interval over stimuli only, {len(group.members)} {group.name} are too few to resample"
+def few(group: Group) -> bool:
+    """Whether a group of people is too small to be resampled."""
+    return group.drawn and len(group.members) < ENOUGH_PEOPLE
+
+
+def few_people_note(group: Group) -> str:
+    """What a note adds where a group of people is too small to be resampled."""
+    people = f"{len(group.members)} {group.name}"
+    return f"; interval over stimuli only, {people} are too few to resample" if few(group) else ""
 
 
 def _times(table: Table, cell: Cell, resamples: int, seed: int) -> FloatArray:

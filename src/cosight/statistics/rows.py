@@ -1,4 +1,4 @@
-"""Score rows: one row a number, in long form, the same for every command."""
+"""Score rows: one row per number, in long form, the same for every command."""
 
 from __future__ import annotations
 
@@ -7,33 +7,89 @@ import io
 import json
 import math
 import platform
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal, get_args
 
-__all__ = ["Row", "Scores", "group_text", "number", "settings_of"]
+from cosight.errors import InvalidInput
+from cosight.statistics.groups import SIMULATED, SIMULATED_GOLD
+from cosight.trials.join import Table
+
+__all__ = [
+    "FLAGS",
+    "STATISTICS",
+    "GroupKey",
+    "Row",
+    "Scores",
+    "Statistic",
+    "group_text",
+    "make_scores",
+    "number",
+    "parse_group",
+    "read_rows",
+    "settings_of",
+]
+
+Statistic = Literal["value", "rank", "difference", "ceiling_split_half", "ceiling_leave_one_out", "normalised", "sd"]
+STATISTICS: tuple[str, ...] = get_args(Statistic)
+
+# What a flag says about its row. Flags are for programs; the note says the same in words, with the numbers.
+FLAGS: Mapping[str, str] = {
+    "undefined": "the value is undefined",
+    "infinite": "the value is infinite",
+    "undefined_resamples": "the measure was undefined in some resamples, which the interval leaves out",
+    "undefined_parts": "some of the groups or pairs that a mean is taken over are undefined and left out",
+    "few_errors": "too few errors in common: the high end of the interval is that of a Poisson limit",
+    "few_trials": "so few trials per pair that the value is biased",
+    "few_people": "too few people to resample: the interval is over stimuli only, or there is none",
+    "no_width": "every resample gave the same number",
+    "p_at_resolution": "no resample contradicts the difference: p is at most the number given",
+    "simulated": "simulated people or their labels take part",
+    "sweep": "one point of a curve over gamma, without an interval",
+}
+
+GroupKey = tuple[tuple[str, str], ...]
+"""Names and values that a group of trials has in common; the value `*` stands for the mean over that name."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One number with its interval."""
 
     observer: str
-    against: str | None  # None: a measure of one observer
-    measure: str
-    group: str  # "key=value;..."; "" pooled, "key=*" the mean over that key
-    value: float | None  # None: undefined or infinite, and `note` says which
-    low: float | None
-    high: float | None
+    against: str | None = None  # None: a measure of one observer
+    measure: str  # a registered name
+    statistic: str = "value"  # of STATISTICS: what the number is
+    group: GroupKey = ()  # () for all trials together
+    value: float | None  # None: undefined or infinite, as `flags` says
+    low: float | None = None
+    high: float | None = None
     n: int  # trials the value rests on
-    note: str = ""
+    clusters: int | None = None  # units that were resampled: stimuli or people
+    p: float | None = None  # of a difference, two-sided
+    p_adjusted: float | None = None  # Holm, over the differences of one measure and group
     seed: int | None = None  # of the resamples behind the interval
+    flags: tuple[str, ...] = ()  # of FLAGS
+    note: str = ""
+
+    def record(self) -> dict[str, Any]:
+        """The row as JSON stores it: the group as text, flags as a list."""
+        values = {column.name: getattr(self, column.name) for column in fields(self)}
+        return {**values, "group": group_text(self.group), "flags": list(self.flags)}
+
+    def in_group(self, name: str) -> str | None:
+        """The value of one of the group's names, None where the group does not have it.
+
+        >>> Row(observer="a", measure="accuracy", group=(("condition", "fog"),), value=0.5, n=10).in_group("condition")
+        'fog'
+        """
+        return dict(self.group).get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Score rows, what made them, and what a reader should know."""
+    """Score rows, the settings that reproduce them, and notices for the reader."""
 
     rows: tuple[Row, ...]
     settings: dict[str, Any]
@@ -42,15 +98,31 @@ class Scores:
 
     def to_json(self) -> str:
         """A list of score rows; null, never NaN."""
-        return json.dumps([asdict(row) for row in self.rows], indent=1, allow_nan=False, ensure_ascii=False)
+        return json.dumps([row.record() for row in self.rows], indent=1, allow_nan=False, ensure_ascii=False)
 
     def to_csv(self) -> str:
-        """The score rows with a header; an undefined number is an empty cell."""
+        """The score rows with a header; an undefined number is an empty cell, flags are separated by `;`."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow([column.name for column in fields(Row)])
-        writer.writerows(["" if v is None else v for v in asdict(row).values()] for row in self.rows)
+        for row in self.rows:
+            record = {**row.record(), "flags": ";".join(row.flags)}
+            writer.writerow(["" if value is None else value for value in record.values()])
         return out.getvalue()
+
+
+def read_rows(text: str) -> list[Row]:
+    """Read the rows of `Scores.to_json`."""
+    known = {column.name for column in fields(Row)}
+    rows = []
+    for record in json.loads(text):
+        if set(record) != known:
+            raise InvalidInput(
+                f"score rows have the columns {', '.join(sorted(known))}, got {', '.join(sorted(record))}; "
+                "score again with this version"
+            )
+        rows.append(Row(**{**record, "group": parse_group(record["group"]), "flags": tuple(record["flags"])}))
+    return rows
 
 
 def number(value: float) -> float | None:
@@ -59,15 +131,36 @@ def number(value: float) -> float | None:
 
 
 def group_text(group: Sequence[tuple[str, str]]) -> str:
-    """`key=value;...` for a group of trials.
+    """Write a group as `key=value;...`.
 
     >>> group_text([("experiment", "contrast"), ("condition", "*")])
     'experiment=contrast;condition=*'
     """
-    return ";".join(f"{key}={value}" for key, value in group)
+    return ";".join(f"{key}={value.replace(';', '%3B')}" for key, value in group)
+
+
+def parse_group(text: str) -> GroupKey:
+    """Read a group that `group_text` wrote.
+
+    >>> parse_group("experiment=contrast;condition=*")
+    (('experiment', 'contrast'), ('condition', '*'))
+    """
+    pairs = [part.split("=", 1) for part in text.split(";") if part]
+    return tuple((key, value.replace("%3B", ";")) for key, value in pairs)
 
 
 def settings_of(**used: Any) -> dict[str, Any]:
     """What a result needs to be made again: the options used and the versions."""
     packages = {name: version(name) for name in ("cosight", "numpy", "polars", "scipy")}
     return {**used, "versions": {"python": platform.python_version(), **packages}}
+
+
+def make_scores(rows: Iterable[Row], table: Table, **settings: Any) -> Scores:
+    """Scores of an aligned table: rows with simulated people are flagged, settings get labels and versions."""
+    kinds = dict(zip(table.observers, table.kinds, strict=True))
+    simulated = {SIMULATED, SIMULATED_GOLD, *(name for name, kind in kinds.items() if kind == "simulated")}
+    flagged = (
+        replace(row, flags=(*row.flags, "simulated")) if {row.observer, row.against} & simulated else row
+        for row in rows
+    )
+    return Scores(tuple(flagged), settings_of(**settings, labels=list(table.labels)), table.notices, kinds)

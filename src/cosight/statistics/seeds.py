@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosight.errors import InvalidInput
-from cosight.statistics.blocks import Block, Key, joined
+from cosight.statistics.blocks import Block, Key, block_of, joined
 
-__all__ = ["SPREAD", "ObserverName", "observer_name", "with_seed_means"]
+__all__ = ["ObserverName", "observer_name", "with_seed_means"]
 
-SPREAD = "sd_over_seeds"
 _SEEDED = re.compile(r"^(?P<model>.+)@(?P<seed>\d+)(?:\.(?:safetensors|pth?|onnx))?$")  # weights may be named after it
 _ENSEMBLE = "ensemble:"
 
@@ -79,22 +77,22 @@ def with_seed_means(block: Block) -> Block:
     lines: dict[Key, list[int]] = {}
     for index, key in enumerate(block.keys):
         name = observer_name(key.observer)
-        if name.seed is not None:
+        if name.seed is not None and key.statistic == "value":
             lines.setdefault(key._replace(observer=name.line), []).append(index)
-    several = {key: index for key, index in lines.items() if len(index) > 1}
-    for key in several.keys() & set(block.keys):
-        raise InvalidInput(f"{key.observer} is the mean over its seeds, got an observer of that name too; rename it")
+    taken = set(block.keys)  # where the name without a seed is an observer of its own, there is no mean
+    several = {key: index for key, index in lines.items() if len(index) > 1 and key not in taken}
     return joined([block, *(_over_seeds(block, key, index) for key, index in several.items())])
 
 
 def _over_seeds(block: Block, key: Key, index: list[int]) -> Block:
     values, samples = block.values[index], block.samples[index]
     note = f"{len(index)} seeds"
-    return Block(
+    return block_of(
         block.group,
-        (key, key._replace(measure=f"{key.measure}.{SPREAD}")),
+        (key, key._replace(statistic="sd")),
         np.array([values.mean(), values.std(ddof=1)]),
         np.stack([samples.mean(axis=0), samples.std(axis=0, ddof=1)]),
         np.full(2, block.n[index].min()),
-        (f"mean of {note}", f"of {note}"),
+        notes=(f"mean of {note}", f"of {note}"),
+        clusters=np.full(2, block.clusters[index].min()),
     )

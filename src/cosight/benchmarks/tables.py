@@ -1,0 +1,64 @@
+"""The table that a benchmark is reported with: columns and lines made of score rows, and how the rows are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cosight.statistics.rows import GroupKey, Row, Scores
+
+__all__ = ["BenchmarkTable", "TableCell", "TableColumn", "TableLayout", "TableLine"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """One column: the values of a measure in a group."""
+
+    title: str
+    measure: str
+    group: GroupKey
+    digits: int = 3  # after the point
+    summary: bool = False  # whether it sums up a line; its intervals are shown
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """One number of the table."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    sd: float | None = None  # over seeds
+    place: int | None = None  # 1 the best of its column, 2 the second best
+
+
+@dataclass(frozen=True, slots=True)
+class TableLine:
+    """One model with one abstention function; `seeds` is how many the numbers are means of."""
+
+    observer: str  # the name in the score rows
+    model: str
+    function: str
+    seeds: int
+    cells: tuple[TableCell, ...]
+    section: str  # lines of one section stand together
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkTable:
+    """A table, as it is printed."""
+
+    against: str  # whose labels distances are to
+    columns: tuple[TableColumn, ...]
+    lines: tuple[TableLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """How a benchmark's table is computed and laid out."""
+
+    measures: tuple[str, ...]  # registered names
+    by: tuple[str, ...]  # what the trials are grouped by
+    rows: Callable[..., list[Row]]  # (data: ScoreData, *, resamples, level, seed)
+    table: Callable[[Scores], BenchmarkTable]
+    remarks: Callable[[Scores], Sequence[tuple[str, Row | None]]]  # texts below the table, each with its number, if any
