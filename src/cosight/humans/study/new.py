@@ -16,9 +16,9 @@ from cosight.humans.study.protocols import Protocol, protocols
 from cosight.humans.study.sources import sources_of
 from cosight.humans.study.texts import TEXTS, new_texts
 from cosight.humans.study.trial_types import TrialType, trial_types
-from cosight.stimuli.build.categories import DISTRACTORS
 from cosight.stimuli.sets import read_set
 from cosight.trials.files import new_file
+from cosight.trials.manifest import DISTRACTORS
 from cosight.trials.spaces import LabelSpace, label_space, space_of
 
 __all__ = ["new_study"]

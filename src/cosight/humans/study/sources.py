@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.build.categories import DISTRACTORS
 from cosight.stimuli.sets import read_set
 from cosight.stimuli.tasks import Task, read_tasks
+from cosight.trials.manifest import DISTRACTORS
 from cosight.trials.spaces import ABSTAIN
 
 if TYPE_CHECKING:
