@@ -62,8 +62,9 @@ def _command(name: str, builder: Callable[..., Any]) -> Callable[..., None]:
 
         arguments = [given.pop(argument) for argument in positional]
         with progress_bar() as progress:
-            shown = {"progress": progress} if any(p.name == "progress" for p in parameters) else {}
-            built = build(name, *arguments, **given, **shown)
+            if any(parameter.name == "progress" for parameter in parameters):
+                given["progress"] = progress
+            built = build(name, *arguments, **given)
         parts = [part for part in (built.made, built.closed) if part is not None]
         dropped = Counter((job.rsplit("/", 1)[0], reason) for part in parts for job, reason in part.dropped.items())
         missing = (f"{count} of {place} are missing: {reason}" for (place, reason), count in sorted(dropped.items()))

@@ -75,19 +75,16 @@ def plan_for(
         chosen = _alterations(benchmark.altered, out, Path(str(source)), tiles, on_skip)
         recipe = Alterations(known, tuple(chosen), benchmark.experiment, seed, preparation(benchmark.altered.prepare))
         shown = on_the_way(recipe, format=format)
+    notices = []
+    if benchmark is None and not (labels or _own_labels(known)):
+        notices = [f"answers are in {space.name}, as the set's classes tell (--labels names another)"]
     functions = check_abstain(abstain, shown.frame)
     wanted = features or any("features" in abstention(name).needs for name in functions)
     return Planned(
         Plan(shown, space, how, batch, wanted, functions),
         {"limit": limit, "seed": None if limit is None else seed},
-        (*_guessed(space, labels, benchmark), *(f"not a tile: {why}" for why in lost)),
+        (*notices, *(f"not a tile: {why}" for why in lost)),
     )
-
-
-def _guessed(space: LabelSpace, labels: str | LabelSpace | None, benchmark: Benchmark | None) -> list[str]:
-    if labels is not None or benchmark is not None:
-        return []
-    return [f"answers are in {space.name}, as the set's classes tell (--labels names another)"]
 
 
 def _check_truths(shown: Shown) -> None:
@@ -165,8 +162,12 @@ def _limited(found: StimulusSet, limit: int | None, seed: int) -> StimulusSet:
 
 
 def _named(found: StimulusSet, labels: str | LabelSpace | None) -> tuple[LabelSpace, StimulusSet]:
-    """The label space, and the set with its true classes spelled as there."""
+    """The label space, and the set with its true classes spelled as there.
+
+    Without `labels` it is the one that the set's manifest names, else the one that its classes tell.
+    """
     truths = found.frame["truth"].drop_nulls().unique().sort().to_list()
+    labels = labels or _own_labels(found)
     space = label_space(labels) if isinstance(labels, str) else labels or space_of(frozenset(truths))
     if space is None:
         told = f"classes {', '.join(truths[:4])}{', ...' if len(truths) > 4 else ''}" if truths else "no classes"
@@ -176,6 +177,10 @@ def _named(found: StimulusSet, labels: str | LabelSpace | None) -> tuple[LabelSp
         )
     spelled = pl.col("truth").replace_strict(space.recognise(truths), default=None, return_dtype=pl.String)
     return space, replace(found, frame=found.frame.with_columns(spelled))
+
+
+def _own_labels(stimuli: StimulusSet) -> str | None:
+    return stimuli.facts.get("settings", {}).get("labels")
 
 
 def _would_do(truths: Sequence[str]) -> str:
