@@ -107,7 +107,7 @@ def test_it_is_listed_built_evaluated_and_scored(command, tmp_path):
     listed = {row["name"]: row for row in json.loads(command("list", "benchmarks", "--json").stdout)}
     assert listed["stripes"]["supports"] == "build"
     assert listed["stripes"]["humans"] == "made up"
-    assert list(listed)[0] == "visalign"
+    assert "visalign" in listed
 
     assert "Images per class." in command("build", "stripes", "--help").stdout
     built = command("build", "stripes", "set", "--images", "3", "--bright", "--sheet", "sheet.png")

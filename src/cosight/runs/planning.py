@@ -180,7 +180,9 @@ def _named(found: StimulusSet, labels: str | LabelSpace | None) -> tuple[LabelSp
 
 
 def _own_labels(stimuli: StimulusSet) -> str | None:
-    return stimuli.facts.get("settings", {}).get("labels")
+    """The label space that the set's manifest names."""
+    labels: str | None = stimuli.facts.get("settings", {}).get("labels")
+    return labels
 
 
 def _would_do(truths: Sequence[str]) -> str:
