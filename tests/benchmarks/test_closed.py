@@ -231,12 +231,20 @@ def test_the_secret_lies_outside_the_set(where, tmp_path):
 
 
 def test_a_folder_with_something_else_is_refused_before_anything_is_made(built, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
     for folder, message in ((built / "set", "one that --closed made"), (tmp_path / "full", "must be new, empty")):
-        folder.mkdir(exist_ok=True)
-        (tmp_path / "full" / "notes.txt").parent.mkdir(exist_ok=True)
-        (tmp_path / "full" / "notes.txt").write_text("mine")
         with pytest.raises(InvalidInput, match=message):
             build("digits", tmp_path / "set", counts=COUNTS, closed=folder)
     assert not (tmp_path / "set").exists()
     with pytest.raises(InvalidInput, match="was made with counts"):  # the secret of another set
         build("digits", tmp_path / "set", counts=COUNTS.replace("8=6", "8=5"), closed=built / "secret")
+
+
+def test_labels_of_another_closed_set_never_take_the_place_of_its_own(built, tmp_path):
+    build("digits", tmp_path / "set", counts=COUNTS, closed=tmp_path / "secret")
+    before = {path: path.read_bytes() for path in (tmp_path / "set").rglob("*") if path.is_file()}
+    for other in (tmp_path / "new", built / "secret"):
+        with pytest.raises(InvalidInput, match="has a closed test set whose labels are not in"):
+            build("digits", tmp_path / "set", counts=COUNTS, closed=other)
+    assert {path: path.read_bytes() for path in (tmp_path / "set").rglob("*") if path.is_file()} == before

@@ -25,10 +25,10 @@ from cosight.errors import InvalidInput
 from cosight.stimuli.images import Bytes
 from cosight.stimuli.making import check_output, make_set
 from cosight.stimuli.recipes import Job, Outcome, Unit
-from cosight.stimuli.record import settings_begun
+from cosight.stimuli.record import Record, settings_begun
 from cosight.stimuli.sets import StimulusSet, read_set
 from cosight.stimuli.splits import check_splits
-from cosight.trials.manifest import DISTRACTORS, read_manifest, write_manifest
+from cosight.trials.manifest import DISTRACTORS, MANIFEST, read_manifest, write_manifest
 
 __all__ = ["CLOSED", "Builder", "Building", "ClosableBuilder", "Drawn", "Slot", "Unfit", "built"]
 
@@ -233,8 +233,15 @@ def _check_closed(closed: Path, out: Path) -> None:
     if here.is_relative_to(there) or there.is_relative_to(here):
         raise InvalidInput(f"--closed must lie outside {out}, which is given away, got {closed}; name another folder")
     check_output(closed)
-    if settings_begun(closed) is not None and _CLOSED_SEED not in (settings_begun(closed) or {}):
+    settings = settings_begun(closed)
+    if settings is not None and _CLOSED_SEED not in settings:
         raise InvalidInput(f"--closed is a new folder or one that --closed made, got the set {closed}; name another")
+    labelled = {row["stimulus"] for row in Record.read(closed, out).rows.values()}
+    listed = read_manifest(out)[0].filter(split=CLOSED)["stimulus"].to_list() if (out / MANIFEST).exists() else []
+    if not labelled.issuperset(listed) or (settings is None and (out / "images" / CLOSED).exists()):
+        raise InvalidInput(
+            f"{out} has a closed test set whose labels are not in {closed}; name the folder that has them, or a new OUT"
+        )
 
 
 def _listed(stimuli: StimulusSet, secret: StimulusSet) -> StimulusSet:
