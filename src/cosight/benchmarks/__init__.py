@@ -13,14 +13,14 @@ from typing import Any
 
 from cosight.benchmarks.cifar10h import CIFAR_10H
 from cosight.benchmarks.digits import DIGITS
-from cosight.benchmarks.entry import Altered, Benchmark, Built, Progress
+from cosight.benchmarks.entry import AlteredPhotos, Benchmark, Built, Progress
 from cosight.benchmarks.imagenet_c import IMAGENET_C
 from cosight.benchmarks.laion_c import LAION_C
 from cosight.benchmarks.visalign import VISALIGN
 from cosight.errors import InvalidInput
 from cosight.registry import Registry
 
-__all__ = ["Altered", "Benchmark", "Built", "Progress", "benchmarks", "build"]
+__all__ = ["AlteredPhotos", "Benchmark", "Built", "Progress", "benchmarks", "build"]
 
 benchmarks: Registry[Benchmark] = Registry("benchmark")
 for _entry in (VISALIGN, DIGITS, LAION_C, IMAGENET_C, CIFAR_10H):

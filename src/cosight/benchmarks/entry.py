@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cosight.stimuli.making import Made
     from cosight.stimuli.sets import StimulusSet
 
-__all__ = ["Altered", "Benchmark", "Built", "Progress"]
+__all__ = ["AlteredPhotos", "Benchmark", "Built", "Progress"]
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what)."""
@@ -29,7 +29,7 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True)
-class Altered:
+class AlteredPhotos:
     """Photos that are altered while models are evaluated, by every kind of a family at every step."""
 
     verb: str  # of `cosight stimuli`: corrupt, distort, manipulate
@@ -59,7 +59,7 @@ class Benchmark:
     needs: str = "nothing"  # what the user provides, in words
     measures: tuple[str, ...] = ("accuracy",)  # registered names
     build: Callable[..., Built] | None = None
-    altered: Altered | None = None
+    altered: AlteredPhotos | None = None
     sheet: Callable[[StimulusSet, Path], None] | None = None  # writes the set's contact sheet (default: kinds down)
     table: Any | None = None  # layout of `cosight score --on NAME`
     sections: tuple[Any, ...] = ()  # of the report

@@ -1,6 +1,6 @@
 """ImageNet-C: common corruptions of ImageNet photos."""
 
-from cosight.benchmarks.entry import Altered, Benchmark
+from cosight.benchmarks.entry import AlteredPhotos, Benchmark
 
 __all__ = ["IMAGENET_C"]
 
@@ -13,5 +13,5 @@ IMAGENET_C = Benchmark(
     humans="none",
     needs="ImageNet photos in class folders",
     measures=("accuracy",),
-    altered=Altered(verb="corrupt", prepare="256/224", options={"variant": "imagenet-c"}),
+    altered=AlteredPhotos(verb="corrupt", prepare="256/224", options={"variant": "imagenet-c"}),
 )

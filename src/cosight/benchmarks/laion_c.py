@@ -1,6 +1,6 @@
 """LAION-C: photos with distortions that are unlike anything on the web."""
 
-from cosight.benchmarks.entry import Altered, Benchmark
+from cosight.benchmarks.entry import AlteredPhotos, Benchmark
 
 __all__ = ["LAION_C"]
 
@@ -13,5 +13,5 @@ LAION_C = Benchmark(
     humans="19 people in a laboratory; their trials are not included",
     needs="photos in class folders",
     measures=("accuracy", "error_consistency"),
-    altered=Altered(verb="distort", prepare="256/224"),
+    altered=AlteredPhotos(verb="distort", prepare="256/224"),
 )

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import polars as pl
 
-from cosight.benchmarks import Altered, Benchmark, benchmarks
+from cosight.benchmarks import AlteredPhotos, Benchmark, benchmarks
 from cosight.errors import InvalidInput
 from cosight.models.abstention import abstention
 from cosight.runs.abstaining import check_abstain
@@ -149,7 +149,7 @@ def _benchmark(on: str | Path, source: str | Path | None) -> Benchmark | None:
 
 
 def _alterations(
-    altered: Altered, out: Path, source: Path, tiles: str | Path | None, on_skip: Callable[[str], None] | None
+    altered: AlteredPhotos, out: Path, source: Path, tiles: str | Path | None, on_skip: Callable[[str], None] | None
 ) -> Sequence[Alteration]:
     chosen = every_alteration(altered.verb, **altered.options)
     given = None if tiles is None else Path(tiles)
