@@ -43,9 +43,9 @@ def cli_page() -> str:
 
 
 def _commands(name: str, command: Any) -> list[tuple[str, Any]]:
-    inner = getattr(command, "commands", None)
-    if inner is None:
+    if not hasattr(command, "list_commands"):
         return [(name, command)]
+    inner = {key: command.get_command(None, key) for key in command.list_commands(None)}
     return [pair for key, sub in inner.items() for pair in _commands(f"{name} {key}", sub)]
 
 
@@ -105,10 +105,22 @@ def registries_page() -> str:
             for a in abstentions.values()
         ],
     )
-    parts += ["## Benchmarks\n", "`cosight evaluate --on NAME --source PHOTOS`.\n"]
+    parts += ["## Benchmarks\n", "The commands that take a benchmark's name, and what to provide.\n"]
     parts += _table(
-        ["name", "label space", "what it is", "source"],
-        [[f"`{b.name}`", f"`{b.labels}`", b.summary, b.source] for b in benchmarks.values()],
+        ["name", "command", "needs", "human reference", "label space", "measures", "what it is", "source"],
+        [
+            [
+                f"`{b.name}`",
+                f"`{b.usage}`",
+                b.needs,
+                b.humans,
+                f"`{b.labels}`",
+                ", ".join(f"`{measure}`" for measure in b.measures),
+                b.summary,
+                b.source,
+            ]
+            for b in benchmarks.values()
+        ],
     )
     parts += ["## Label spaces\n"]
     parts += _table(

@@ -136,3 +136,24 @@ def simulated_observers():
         return make(pl.concat(frames), space=space)
 
     return simulate
+
+
+@pytest.fixture(scope="session")
+def photos():
+    """Two photos that scikit-learn ships: a temple and a flower, 427 x 640 RGB."""
+    from sklearn.datasets import load_sample_images
+
+    return list(load_sample_images().images)
+
+
+@pytest.fixture(scope="session")
+def squares(photos):
+    """The same, cut and shrunk to 224 x 224."""
+    import cv2
+
+    def square(photo):
+        side = min(photo.shape[:2])
+        top, left = (photo.shape[0] - side) // 2, (photo.shape[1] - side) // 2
+        return cv2.resize(photo[top : top + side, left : left + side], (224, 224), interpolation=cv2.INTER_AREA)
+
+    return [square(photo) for photo in photos]

@@ -1,9 +1,10 @@
 """cosight: does a vision model see the way people do?
 
 One table of trials for people and models, every number with its interval. Everything the command line does is a call of
-the same name: `cosight.evaluate(...)`, `cosight.compare(...)`, `cosight.score(...)`, `cosight.plan(...)`;
-`cosight.trials.read(...)` reads any trial file, `cosight.measures` has the numbers as plain functions of arrays,
-`cosight.stimuli` what turns images into stimuli, `cosight.models` models by name. Parts are imported when first used.
+the same name: `cosight.build(...)`, `cosight.evaluate(...)`, `cosight.compare(...)`, `cosight.score(...)`,
+`cosight.plan(...)`; `cosight.trials.read(...)` reads any trial file, `cosight.measures` has the numbers as plain
+functions of arrays, `cosight.stimuli` what turns images into stimuli, `cosight.models` models by name. Parts are
+imported when first used.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cosight import measures, models, runs, scoring, stimuli, trials
+    from cosight.benchmarks import build
     from cosight.demo import demo
     from cosight.runs.evaluate import evaluate
     from cosight.scoring.compare import compare
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from cosight.scoring.score import score
 
 __all__ = [
+    "build",
     "compare",
     "demo",
     "evaluate",
@@ -34,6 +37,7 @@ __all__ = [
 ]
 
 _CALLS = {
+    "build": "cosight.benchmarks",
     "compare": "cosight.scoring.compare",
     "demo": "cosight.demo",
     "evaluate": "cosight.runs.evaluate",

@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cosight.benchmarks.digits.builder import build_digits
+from cosight.benchmarks.visalign.categories import Counts
 from cosight.demo import me as module
 from cosight.demo.me import AGREEMENT, me
 from cosight.errors import InvalidInput
@@ -17,8 +19,6 @@ from cosight.humans.simulated.simulate import simulate
 from cosight.humans.study.design import read_study
 from cosight.humans.web.server import static_files
 from cosight.scoring.score import score
-from cosight.stimuli.build.categories import Counts
-from cosight.stimuli.build.digits import build_digits
 from cosight.stimuli.sets import read_set
 from cosight.trials import label_spaces, make, read, write
 

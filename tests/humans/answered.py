@@ -5,7 +5,7 @@ import json
 import numpy as np
 import polars as pl
 
-from cosight.stimuli.build.panel import Panel
+from cosight.humans.simulated.panel import Panel
 from cosight.trials.spaces import label_spaces
 from cosight.trials.table import make
 

@@ -59,11 +59,11 @@ def test_distractors_can_lie_elsewhere(tmp_path):
     assert {one.slots[0].file.parent.parent.name for one in pool.by_role("distractor")} == {"others"}
 
 
-def test_gold_images_are_of_category_1_and_not_asked_about(tmp_path):
+def test_gold_images_are_unaltered_and_not_asked_about(tmp_path):
     make_stimuli(tmp_path / "set")
     rows = read_set(tmp_path / "set").frame.rows(named=True)
     for place, row in enumerate(rows):
-        row |= {"category": 8 if place < 6 else 1, "group": "uncertain" if place < 6 else "must-act"}
+        row |= {"kind": "fog" if place < 6 else "clean", "group": "uncertain" if place < 6 else "must-act"}
     rows[-1]["truth"] = None  # of this one nobody can say what is right
     write_manifest(tmp_path / "set", manifest_frame(rows), {"settings": {}})
     show = "[show]\ngroup = 'uncertain'\n"

@@ -21,6 +21,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from cosight.benchmarks.digits.builder import build_digits
+from cosight.benchmarks.visalign.categories import Counts
 from cosight.cli.study import results, simulating
 from cosight.errors import InvalidInput
 from cosight.humans.database.answers import study_trials
@@ -39,8 +41,6 @@ from cosight.humans.study.trial_types import Respondent
 from cosight.humans.web.hosting import hosted
 from cosight.humans.web.server import application, static_files
 from cosight.measures import cronbach_alpha, fleiss_kappa, krippendorff_alpha
-from cosight.stimuli.build.categories import Counts
-from cosight.stimuli.build.digits import build_digits
 from cosight.stimuli.images import read_image
 from cosight.stimuli.sets import read_set
 from cosight.trials import label_spaces, make, write

@@ -230,8 +230,8 @@ class TestOnTheWay:
             shutil.copytree(photos / name, tmp_path / "photos" / name)
         photos = tmp_path / "photos"
         tiles = tiles_beside(tmp_path / "stored", photos)
-        hows = with_resource(every_alteration(laion.verb), "tiles", lambda: tiles)
-        recipe = Alterations(read_set(photos), tuple(hows), laion.experiment, 3, preparation(laion.prepare))
+        hows = with_resource(every_alteration(laion.altered.verb), "tiles", lambda: tiles)
+        recipe = Alterations(read_set(photos), tuple(hows), laion.experiment, 3, preparation(laion.altered.prepare))
         make_set(recipe, tmp_path / "stored", format=format_)
         line = "python:tiny:thousand,size=16,mean=0,std=1"
         way = evaluate(line, on="laion-c", source=photos, out=tmp_path / "way", seed=3, format=format_)
@@ -255,7 +255,7 @@ class TestOnTheWay:
         [
             ({"on": "laion-c"}, "name their folder with --source"),
             ({"on": "laionc", "source": "."}, "no benchmark is called 'laionc'; did you mean laion-c"),
-            ({"on": "nowhere"}, "must be a stimulus set, a folder of images, or laion-c, imagenet-c with --source"),
+            ({"on": "nowhere"}, r"or a benchmark \(visalign, digits, laion-c, .*\), got nowhere"),
         ],
     )
     def test_what_is_missing_is_said(self, more, says, in_workshop, tmp_path):

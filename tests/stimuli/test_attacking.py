@@ -69,7 +69,9 @@ def test_only_what_fools_is_kept(sources, tmp_path):
 
 
 def test_stored_pixels_fool_the_model_and_the_manifest_tells_how(sources, tmp_path):
-    made = make_set(Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES), tmp_path / "out", workers=1)
+    facts = {"category": 3, "group": "must-act"}
+    recipe = Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES, facts=facts)
+    made = make_set(recipe, tmp_path / "out", workers=1)
     for row in made.stimuli.frame.iter_rows(named=True):
         assert CLASSES[answers(Brightness(), [read_image(tmp_path / "out" / row["file"])])[0]] != row["truth"]
         parameters = json.loads(row["parameters"])

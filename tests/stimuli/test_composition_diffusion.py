@@ -11,11 +11,11 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from cosight.benchmarks.visalign.prompts import prompt_table
 from cosight.errors import InvalidInput
 from cosight.stimuli.composition.diffusion import generate
 from cosight.stimuli.composition.magicmix import mix
 from cosight.stimuli.composition.pipelines import load_pipeline, pipeline_identity, seeded, text_to_image
-from cosight.stimuli.composition.prompts import prompt_table
 from cosight.stimuli.sets import read_set
 from cosight.torchvision_ops import import_torchvision
 

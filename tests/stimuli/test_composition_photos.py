@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosight.benchmarks.visalign.plans import COMPOSITE_SCHEMA, make_composite, plan_composites
 from cosight.errors import InvalidInput
 from cosight.stimuli.composition.backgrounds import GROUNDS, covering, plain_ground
 from cosight.stimuli.composition.compositing import paste
 from cosight.stimuli.composition.hybrids import SPLITS, hybrid
 from cosight.stimuli.composition.masks import checked_mask, foreground_mask, mask_beside
-from cosight.stimuli.composition.plans import COMPOSITE_SCHEMA, make_composite, plan_composites
 from cosight.stimuli.composition.seams import joined, seam
 from cosight.stimuli.images import encode
 

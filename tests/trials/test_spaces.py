@@ -211,3 +211,9 @@ def test_a_space_survives_json(name):
 def test_members_are_classes_of_the_space_they_are_said_to_be_of(name):
     space = label_spaces[name]
     assert {m for group in space.members for m in group} <= set(label_spaces[space.members_of].classes)
+
+
+def test_one_hot_is_about_every_answer():
+    assert label_spaces["digits-11"].one_hot("abstain") == [0.0] * 10 + [1.0]
+    with pytest.raises(InvalidInput, match="got 'tiger'"):
+        label_spaces["digits-11"].one_hot("tiger")

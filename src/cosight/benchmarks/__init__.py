@@ -1,55 +1,102 @@
-"""Benchmarks: what is shown, in which label space, and where it is from. Data, not code.
+"""Benchmarks: one registry, one entry per benchmark, and a module or folder with everything particular to it.
 
-A benchmark that alters photos (`verb`) is made while models are evaluated: `cosight evaluate MODEL --on laion-c
---source PHOTOS` shows what `cosight stimuli distort PHOTOS` would store.
+`cosight list benchmarks`, `cosight build`, `cosight evaluate --on` and `cosight score --on` read the registry. Another
+package adds a benchmark through the entry point group `cosight.benchmarks`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
+from inspect import signature
+from pathlib import Path
 from typing import Any
 
+from cosight.benchmarks.cifar10h import CIFAR_10H
+from cosight.benchmarks.digits import DIGITS
+from cosight.benchmarks.entry import AlteredPhotos, Benchmark, Built, Progress
+from cosight.benchmarks.imagenet_c import IMAGENET_C
+from cosight.benchmarks.laion_c import LAION_C
+from cosight.benchmarks.visalign import VISALIGN
+from cosight.errors import InvalidInput
 from cosight.registry import Registry
 
-__all__ = ["Benchmark", "benchmarks"]
-
-
-@dataclass(frozen=True, slots=True)
-class Benchmark:
-    """Photos altered by every kind of a family at every step, and the label space that answers are about."""
-
-    name: str
-    labels: str  # a label space
-    verb: str  # of `cosight stimuli`
-    experiment: str
-    prepare: str  # what becomes of a photo before it is altered
-    summary: str
-    source: str
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the verb
-
+__all__ = ["AlteredPhotos", "Benchmark", "Built", "Progress", "benchmarks", "build"]
 
 benchmarks: Registry[Benchmark] = Registry("benchmark")
+for _entry in (VISALIGN, DIGITS, LAION_C, IMAGENET_C, CIFAR_10H):
+    benchmarks.add(_entry.name, _entry)
 
-for _benchmark in (
-    Benchmark(
-        name="laion-c",
-        labels="laion-c-16",
-        verb="distort",
-        experiment="laion-c",
-        prepare="256/224",
-        summary="Six distortions unlike anything on the web, five levels, 16 superclasses.",
-        source="Li et al. 2025, LAION-C",
-    ),
-    Benchmark(
-        name="imagenet-c",
-        labels="imagenet-1k",
-        verb="corrupt",
-        experiment="imagenet-c",
-        prepare="256/224",
-        summary="Common corruptions of ImageNet photos at five severities.",
-        source="Hendrycks and Dietterich 2019, ImageNet-C",
-        options={"variant": "imagenet-c"},
-    ),
-):
-    benchmarks.add(_benchmark.name, _benchmark)
+
+def build(
+    name: str,
+    /,
+    *arguments: Any,
+    humans: str | Path | None = None,
+    sheet: str | Path | None = None,
+    **options: Any,
+) -> Built:
+    """Build the stimulus set of a benchmark; an unfinished set is resumed.
+
+    Args:
+        name: A benchmark that can be built (`cosight list benchmarks`).
+        arguments: What its builder takes, `out` among them.
+        humans: Trials of people: their answers become gold labels, of Uncertain images where the set has groups.
+        sheet: Also write a contact sheet to this file (.png, .jpg).
+        options: What its builder takes by keyword, such as `seed` or `workers`.
+
+    Returns:
+        The set, its distractors and its closed test set where it has them.
+
+    Raises:
+        UnknownName: There is no such benchmark.
+        InvalidInput: It is not built, or the builder refuses its sources.
+
+    >>> build("laion-c", "out")
+    Traceback (most recent call last):
+    cosight.errors.InvalidInput: laion-c is made of photos while models are evaluated, so there is nothing to build;
+    run `cosight evaluate MODEL --on laion-c --source PHOTOS`
+    """
+    entry = benchmarks[name]
+    if entry.build is None:
+        raise InvalidInput(
+            f"{entry.name} is made of photos while models are evaluated, so there is nothing to build; "
+            f"run `{entry.usage}`"
+        )
+    call = signature(entry.build).bind(*arguments, **options)
+    out = Path(call.arguments["out"])
+    _check_sheet(sheet, out)
+    built = entry.build(*call.args, **call.kwargs)
+    if humans is not None:
+        built = replace(built, notices=(*built.notices, *_put_answers(humans, out, call.arguments.get("closed"))))
+    if sheet is not None:
+        from cosight.stimuli.sets import read_set
+        from cosight.stimuli.sheet import write_sheet
+
+        (entry.sheet or write_sheet)(read_set(out), Path(sheet))
+    return built
+
+
+def _check_sheet(sheet: str | Path | None, out: Path) -> None:
+    """Refuse a bad file name before anything is made."""
+    from cosight.stimuli.sheet import sheet_format
+
+    if sheet is None:
+        return
+    sheet_format(Path(sheet))
+    if Path(sheet).resolve().is_relative_to((out / "images").resolve()):
+        raise InvalidInput(f"--sheet must lie outside {out / 'images'}, where it would be taken for an image")
+
+
+def _put_answers(humans: str | Path, out: Path, closed: Path | None) -> tuple[str, ...]:
+    """Make people's answers the gold labels of the set, and of the closed test set where they answered some of it."""
+    from cosight.stimuli.gold import put_gold
+    from cosight.trials import read
+    from cosight.trials.manifest import read_manifest
+    from cosight.trials.table import select_roles
+
+    people = select_roles(read(humans))
+    images = put_gold(out, people)
+    which = "Uncertain images" if read_manifest(out)[0]["group"].is_not_null().any() else "images"
+    if closed is not None and people.frame["stimulus"].is_in(read_manifest(closed)[0]["stimulus"].to_list()).any():
+        images += put_gold(closed, people)
+    return (*people.notices, f"gold labels of {images} {which} are people's")

@@ -28,6 +28,8 @@ LISTS = (
     "attacks",
 )
 
+_JSON_ONLY = {"benchmarks": ("labels", "measures", "source")}  # columns without which the table fits a terminal
+
 
 def list_names(
     what: Annotated[str, typer.Argument(help=f"One of {', '.join(LISTS)}.", show_default=False)],
@@ -43,10 +45,11 @@ def list_names(
     from cosight.cli.tables import console
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in rows[0]:
+    columns = [name for name in rows[0] if name not in _JSON_ONLY.get(what, ())]
+    for name in columns:
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
+        table.add_row(*(str(row[name]) for name in columns))
     console().print(table)
 
 
@@ -92,7 +95,17 @@ def _rows(what: str) -> list[dict[str, str]]:
         from cosight.benchmarks import benchmarks
 
         return [
-            {"name": b.name, "labels": b.labels, "summary": b.summary, "source": b.source} for b in benchmarks.values()
+            {
+                "name": b.name,
+                "supports": ", ".join(b.supports),
+                "needs": b.needs,
+                "humans": b.humans,
+                "summary": b.summary,
+                "labels": b.labels,
+                "measures": ", ".join(b.measures),
+                "source": b.source,
+            }
+            for b in benchmarks.values()
         ]
     if what == "measures":
         from cosight.measures import measures

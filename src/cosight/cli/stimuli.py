@@ -175,6 +175,7 @@ def attack(
     The truth of an image is found among the classes of --labels, in the models' order; a truth that is a number is the
     output's index; for any other the model's own answer to the clean image is what must change.
     """
+    from cosight.benchmarks.visalign.categories import facts_of
     from cosight.stimuli.attacking import Attacked
     from cosight.stimuli.fooling import VISALIGN_EPS
     from cosight.stimuli.prepare import preparation
@@ -192,6 +193,7 @@ def attack(
         classes=label_space(labels).classes if labels else None,
         seed=seed,
         prepare=preparation(prepare),
+        facts=facts_of(3),
     )
     _make(recipe, out, workers=workers, format_=format_, on_error=on_error, sheet=sheet)
 
@@ -225,7 +227,7 @@ def compose(
     sheet: Sheet = None,
 ) -> None:
     """Compose images of VisAlign's categories 2 and 5 from photos or prompts. Look at each before people see it."""
-    from cosight.stimuli.composing import Composites, Generated
+    from cosight.benchmarks.visalign.composing import Composites, Generated
     from cosight.stimuli.sets import read_set
 
     _check(out, Path(source), format_, on_error, sheet)
@@ -261,7 +263,7 @@ def prompts(
     as_json: AsJson = False,
 ) -> None:
     """Print VisAlign's prompts for categories 2 and 5 as CSV (or JSON), for a text-to-image model elsewhere."""
-    from cosight.stimuli.composition import prompt_table
+    from cosight.benchmarks.visalign.prompts import prompt_table
 
     table = prompt_table(category, count=count, seed=seed)
     typer.echo(table.write_json() if as_json else table.write_csv(), nl=as_json)

@@ -9,25 +9,25 @@ from typing import Any
 
 import polars as pl
 
+from cosight.benchmarks.digits.builder import build_digits
+from cosight.benchmarks.visalign.categories import Counts
+from cosight.benchmarks.visalign.sheet import write_category_sheet
 from cosight.demo.networks import ARCHITECTURES, Networks, cores, trained_and_asked
 from cosight.demo.report import STRANGE, SURE, write_demo_page
 from cosight.errors import InvalidInput
+from cosight.humans.simulated.panel import Panel, simulated_trials
 from cosight.scoring.compare import compare
 from cosight.scoring.score import ABSTENTION, score
 from cosight.statistics.rows import Scores
-from cosight.stimuli.build.categories import Counts
-from cosight.stimuli.build.digits import build_digits
-from cosight.stimuli.build.panel import Panel, simulated_trials
-from cosight.stimuli.build.sheet import write_category_sheet
 from cosight.stimuli.sets import StimulusSet
 from cosight.trials import Trials, read, write
 from cosight.trials.files import new_file
+from cosight.trials.spaces import ABSTAIN
 from cosight.trials.table import concat
 
 __all__ = ["Demo", "Size", "demo"]
 
 Progress = Callable[[int, int, str], None]
-_SHOWS_A_DIGIT = (1, 2, 3, 8)  # categories whose truth is a digit, so that a wrong answer is an error
 STIMULI = "digits"  # the folder of the stimulus set
 
 
@@ -46,8 +46,7 @@ class Size:
     @property
     def counts(self) -> Counts:
         """How many images of each category."""
-        categories = {number: self.images * (2 if number == 8 else 1) for number in range(1, 9)}
-        return Counts(categories, train=self.train, distractors=self.images)
+        return Counts.scaled(self.images, train=self.train, distractors=self.images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,7 @@ def _scored(
     how: dict[str, Any] = {"resamples": size.resamples, "seed": seed, "progress": progress}
     benchmark = score(*runs, on="digits", **how)
     told_apart = _only(
-        read(*runs), stimuli, pl.col("condition").is_in([SURE, STRANGE]) & pl.col("category").is_in([1, 4])
+        read(*runs), stimuli, pl.col("condition").is_in([SURE, STRANGE]) & pl.col("category").is_not_null()
     )
     abstention = score(told_apart, measure=[ABSTENTION], by=["condition"], **how)
     write(_answers(stimuli, runs, size, seed), folder / "trials.parquet")
@@ -119,7 +118,7 @@ def _answers(stimuli: StimulusSet, runs: Sequence[Path], size: Size, seed: int) 
     people = simulated_trials(tested, Panel(seed=seed), persons=size.persons)
     first = [f"cosight:{architecture}@{size.seeds[0]}" for architecture in size.architectures]
     networks = [read(run).only(name) for run, name in zip(runs, first, strict=True)]
-    return _only(concat([people, *networks]), stimuli, pl.col("category").is_in(_SHOWS_A_DIGIT))
+    return _only(concat([people, *networks]), stimuli, pl.col("truth") != ABSTAIN)
 
 
 def _only(trials: Trials, stimuli: StimulusSet, which: pl.Expr) -> Trials:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import polars as pl
 
-from cosight.benchmarks import Benchmark, benchmarks
+from cosight.benchmarks import AlteredPhotos, Benchmark, benchmarks
 from cosight.errors import InvalidInput
 from cosight.models.abstention import abstention
 from cosight.runs.abstaining import check_abstain
@@ -18,11 +18,11 @@ from cosight.runs.plan import LEARNT_FROM, Plan
 from cosight.runs.shown import Shown, digests, on_the_way, stored
 from cosight.runs.work import OnError
 from cosight.stimuli.altering import Alteration, Alterations, every_alteration, with_resource
-from cosight.stimuli.build.checks import check_splits
 from cosight.stimuli.images import FileFormat
 from cosight.stimuli.prepare import preparation
 from cosight.stimuli.resources import tiles_beside
 from cosight.stimuli.sets import MISSING, StimulusSet, read_set, sample
+from cosight.stimuli.splits import check_splits
 from cosight.trials.mapping import How
 from cosight.trials.spaces import LabelSpace, label_space, label_spaces, space_of
 
@@ -62,7 +62,7 @@ def plan_for(
             raise InvalidInput(f"{option} must be {' or '.join(words)}, got {value!r}")
     benchmark = _benchmark(on, source)
     lost: list[str] = []
-    if benchmark is None:
+    if benchmark is None or benchmark.altered is None:
         if tiles is not None:
             raise InvalidInput(f"--tiles are for benchmarks that are made on the way, got the set {on}")
         space, known = _named(_to_be_shown(read_set(on), abstain), labels)
@@ -71,22 +71,20 @@ def plan_for(
     else:
         space, known = _named(read_set(str(source)), labels or benchmark.labels)
         known = _limited(known, limit, seed)
-        chosen = _alterations(benchmark, out, Path(str(source)), tiles, lost.append if on_error == "skip" else None)
-        recipe = Alterations(known, tuple(chosen), benchmark.experiment, seed, preparation(benchmark.prepare))
+        on_skip = lost.append if on_error == "skip" else None
+        chosen = _alterations(benchmark.altered, out, Path(str(source)), tiles, on_skip)
+        recipe = Alterations(known, tuple(chosen), benchmark.experiment, seed, preparation(benchmark.altered.prepare))
         shown = on_the_way(recipe, format=format)
+    notices = []
+    if benchmark is None and not (labels or _own_labels(known)):
+        notices = [f"answers are in {space.name}, as the set's classes tell (--labels names another)"]
     functions = check_abstain(abstain, shown.frame)
     wanted = features or any("features" in abstention(name).needs for name in functions)
     return Planned(
         Plan(shown, space, how, batch, wanted, functions),
         {"limit": limit, "seed": None if limit is None else seed},
-        (*_guessed(space, labels, benchmark), *(f"not a tile: {why}" for why in lost)),
+        (*notices, *(f"not a tile: {why}" for why in lost)),
     )
-
-
-def _guessed(space: LabelSpace, labels: str | LabelSpace | None, benchmark: Benchmark | None) -> list[str]:
-    if labels is not None or benchmark is not None:
-        return []
-    return [f"answers are in {space.name}, as the set's classes tell (--labels names another)"]
 
 
 def _check_truths(shown: Shown) -> None:
@@ -138,17 +136,22 @@ def _benchmark(on: str | Path, source: str | Path | None) -> Benchmark | None:
     if str(on) not in benchmarks:
         if source is not None:
             return benchmarks[str(on)]  # which says the nearest names
-        there = ", ".join(benchmarks)
-        raise InvalidInput(f"--on must be a stimulus set, a folder of images, or {there} with --source, got {on}")
+        names = ", ".join(benchmarks)
+        raise InvalidInput(f"--on must be a stimulus set, a folder of images, or a benchmark ({names}), got {on}")
+    benchmark = benchmarks[str(on)]
+    if benchmark.altered is None:
+        raise InvalidInput(
+            f"{on} is a stimulus set to build first, got only its name; run `{benchmark.usage}`, then give --on OUT"
+        )
     if source is None:
         raise InvalidInput(f"{on} is made of photos on the way, got none; name their folder with --source")
-    return benchmarks[str(on)]
+    return benchmark
 
 
 def _alterations(
-    benchmark: Benchmark, out: Path, source: Path, tiles: str | Path | None, on_skip: Callable[[str], None] | None
+    altered: AlteredPhotos, out: Path, source: Path, tiles: str | Path | None, on_skip: Callable[[str], None] | None
 ) -> Sequence[Alteration]:
-    chosen = every_alteration(benchmark.verb, **benchmark.options)
+    chosen = every_alteration(altered.verb, **altered.options)
     given = None if tiles is None else Path(tiles)
     # one process: more would start the caller's script anew in each
     return with_resource(chosen, "tiles", lambda: tiles_beside(out, source, given=given, workers=1, on_skip=on_skip))
@@ -159,8 +162,12 @@ def _limited(found: StimulusSet, limit: int | None, seed: int) -> StimulusSet:
 
 
 def _named(found: StimulusSet, labels: str | LabelSpace | None) -> tuple[LabelSpace, StimulusSet]:
-    """The label space, and the set with its true classes spelled as there."""
+    """The label space, and the set with its true classes spelled as there.
+
+    Without `labels` it is the one that the set's manifest names, else the one that its classes tell.
+    """
     truths = found.frame["truth"].drop_nulls().unique().sort().to_list()
+    labels = labels or _own_labels(found)
     space = label_space(labels) if isinstance(labels, str) else labels or space_of(frozenset(truths))
     if space is None:
         told = f"classes {', '.join(truths[:4])}{', ...' if len(truths) > 4 else ''}" if truths else "no classes"
@@ -170,6 +177,12 @@ def _named(found: StimulusSet, labels: str | LabelSpace | None) -> tuple[LabelSp
         )
     spelled = pl.col("truth").replace_strict(space.recognise(truths), default=None, return_dtype=pl.String)
     return space, replace(found, frame=found.frame.with_columns(spelled))
+
+
+def _own_labels(stimuli: StimulusSet) -> str | None:
+    """The label space that the set's manifest names."""
+    labels: str | None = stimuli.facts.get("settings", {}).get("labels")
+    return labels
 
 
 def _would_do(truths: Sequence[str]) -> str:

@@ -1,10 +1,10 @@
-"""Recipe for a set of attacked images: VisAlign's category 3, made from any set and any models with gradients."""
+"""Recipe for a set of attacked images, made from any set and any models with gradients."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -60,6 +60,7 @@ class Attacked:
     classes: tuple[str, ...] | None = None
     seed: int = 0
     prepare: Preparation | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)  # manifest columns that every stimulus gets
 
     def __post_init__(self) -> None:
         """Refuse wrong options before a model is loaded, which may take long."""
@@ -121,8 +122,7 @@ class Attacked:
         return {
             "experiment": "attacks",
             "condition": f"{model.name} {_text(eps)}",
-            "category": 3,
-            "group": "must-act",
+            **self.facts,
             "kind": self.attack,
             "level": sorted(self.eps).index(eps) + 1,
             "parameters": json.dumps(parameters, sort_keys=True),

@@ -13,7 +13,7 @@ To resume is to run again: jobs found in `jobs.parquet` or the journal are not d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ def make_set(
     recipe: Recipe,
     out: Path,
     *,
+    images: Path | None = None,
     format: FileFormat = "png",  # noqa: A002 (the option's name)
     workers: int = 1,
     on_error: OnError = "stop",
@@ -57,24 +58,28 @@ def make_set(
 
     With `on_error="stop"` the first source that cannot be used raises, with "skip" it is left out and named in the
     result. What was made before an error stays and is found again.
+
+    With `images`, the image files go to that folder and everything else to `out`: a set whose images may be given away
+    while its labels are kept.
     """
+    root = out if images is None else images
     settings = {**recipe.settings, "format": format}
     check_output(out, outside=recipe.folders)
     _check_settings(out, settings)
     units = recipe.units()
     out.mkdir(parents=True, exist_ok=True)
-    with journal_of(out) as journal:
-        record = Record.read(out)
+    with journal_of(out, root) as journal:
+        record = Record.read(out, root)
         record.check_same(units)
         record.made_with = versions(recipe.packages)
         journal.begin(settings, record.made_with)
-        pending = [(unit, todo) for unit in units if (todo := record.todo(unit, out, retry=on_error == "stop"))]
-        task = Task(recipe, out, format, on_error)
+        pending = [(unit, todo) for unit in units if (todo := record.todo(unit, root, retry=on_error == "stop"))]
+        task = Task(recipe, root, format, on_error)
         _carry_out(results(task, pending, workers=workers), record, journal, progress, sum(len(j) for _, j in pending))
         if pending or record.unwritten or not (out / MANIFEST).exists():
-            record.write(out, settings)
+            record.write(out, root, settings)
         journal.end()
-    return _made(out, record, units, {job.file for _, jobs in pending for job in jobs})
+    return _made(out, root, record, units, {job.file for _, jobs in pending for job in jobs})
 
 
 def _carry_out(
@@ -90,11 +95,11 @@ def _carry_out(
             progress(done, total, "making")
 
 
-def _made(out: Path, record: Record, units: Sequence[Unit], done: set[str]) -> Made:
+def _made(out: Path, root: Path, record: Record, units: Sequence[Unit], done: set[str]) -> Made:
     asked = {job.file: unit.name for unit in units for job in unit.jobs}
     lost = {job: record.lost[job] for job in asked if job in record.lost}
     return Made(
-        stimuli=read_set(out),
+        stimuli=replace(read_set(out), root=root),
         new=sum(job in record.rows and job in done for job in asked),
         present=sum(job in record.rows and job not in done for job in asked),
         dropped={job: reason for job, (outcome, reason) in lost.items() if outcome == "dropped"},

@@ -52,10 +52,11 @@ class Record:
     versions: dict[str, dict[str, str]] = field(default_factory=dict)  # job -> what made it
     made_with: dict[str, str] = field(default_factory=dict)  # what makes the jobs that are added now
     unwritten: bool = False  # whether the journal knows jobs that the manifest does not
+    listed: list[dict[str, Any]] = field(default_factory=list)  # manifest rows that no job made
 
     @classmethod
-    def read(cls, out: Path) -> Record:
-        """What the folder remembers: the finished set, then the journal of runs since."""
+    def read(cls, out: Path, root: Path) -> Record:
+        """What the folder remembers: the finished set, then the journal of runs since. Images are below `root`."""
         record = cls()
         if (out / MANIFEST).exists():
             record._read_finished(out)
@@ -63,7 +64,7 @@ class Record:
         for line in _lines(out / _JOURNAL):
             if _begins(line):
                 begun, record.made_with = True, line["versions"]
-            elif begun and (line["row"] is None or _as_long(out / line["row"]["file"], line["size"])):
+            elif begun and (line["row"] is None or _as_long(root / line["row"]["file"], line["size"])):
                 record.add(line)
                 record.unwritten = True
         return record
@@ -77,7 +78,8 @@ class Record:
             if outcome in ("dropped", "skipped"):
                 self.lost[job] = (outcome, reason)
             elif outcome in manifest:  # a job that was done is recorded with its file
-                self.rows[job] = manifest[outcome]
+                self.rows[job] = manifest.pop(outcome)
+        self.listed = list(manifest.values())
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Note what a journal line tells of a job."""
@@ -105,19 +107,19 @@ class Record:
                     f"{job.file} is there with {name} {there!r}, got {value!r}; use the same options or another folder"
                 )
 
-    def todo(self, unit: Unit, out: Path, *, retry: bool) -> tuple[Job, ...]:
+    def todo(self, unit: Unit, root: Path, *, retry: bool) -> tuple[Job, ...]:
         """Jobs not done; a source that was skipped is tried again when it is to stop us, or when it has changed."""
 
         def known(job: Job) -> bool:
             if job.file in self.rows:
-                return bool((out / self.rows[job.file]["file"]).exists())
+                return bool((root / self.rows[job.file]["file"]).exists())
             outcome, _ = self.lost.get(job.file, ("", ""))
             same = self.stamps.get(job.file) == unit.stamp_when_lost
             return outcome != "" and same and not (outcome == "skipped" and retry)
 
         return tuple(job for job in unit.jobs if not known(job))
 
-    def write(self, out: Path, settings: Mapping[str, Any]) -> None:
+    def write(self, out: Path, root: Path, settings: Mapping[str, Any]) -> None:
         """Write `jobs.parquet` and the manifest, in the order of the jobs' names; the order of work leaves no trace."""
         jobs = sorted({*self.rows, *self.lost})
         made_with = [json.dumps(self.versions[job], sort_keys=True) for job in jobs]
@@ -130,10 +132,11 @@ class Record:
         }
         with new_file(out / JOBS) as draft:
             pl.DataFrame(columns, schema=_JOB_SCHEMA).write_parquet(draft, compression="zstd")
-        rows = [self.rows[job] for job in jobs if job in self.rows]
+        rows = [*(self.rows[job] for job in jobs if job in self.rows), *self.listed]
         every = [json.loads(text) for text in sorted(set(made_with))]
         write_manifest(out, manifest_frame(rows), {"settings": settings, "versions": every})
-        for path in [*out.glob(f".*{DRAFT}"), *(out / "images").rglob(f".*{DRAFT}")]:  # a process was killed writing it
+        # drafts of processes that were killed while they wrote
+        for path in [*out.glob(f".*{DRAFT}"), *(root / "images").rglob(f".*{DRAFT}")]:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
@@ -174,8 +177,8 @@ class Journal:
 
 
 @contextmanager
-def journal_of(out: Path) -> Iterator[Journal]:
-    """The journal of an output folder, for this run alone."""
+def journal_of(out: Path, root: Path) -> Iterator[Journal]:
+    """The journal of an output folder, for this run alone; images are below `root`."""
     path = out / _JOURNAL
     with path.open("a", encoding="utf-8") as file:
         if fcntl is not None:
@@ -188,7 +191,7 @@ def journal_of(out: Path) -> Iterator[Journal]:
             yield journal
         finally:
             # a run that came to nothing binds no other
-            if journal.idle and ((out / MANIFEST).exists() or not (out / "images").exists()):
+            if journal.idle and ((out / MANIFEST).exists() or not (root / "images").exists()):
                 path.unlink(missing_ok=True)
 
 

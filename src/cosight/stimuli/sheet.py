@@ -75,7 +75,7 @@ def sheet_of(stimuli: StimulusSet, *, pictures: int = 10) -> list[SheetRow]:
     rows = []
     for (name,), part in frame.sort("kind", "level", "file").group_by("kind", maintain_order=True):
         shown = part.head(pictures).select("file", "condition", "level", "kind").iter_rows(named=True)
-        rows.append(SheetRow(str(name), [(_words(row), stimuli.pixels(row["file"])) for row in shown]))
+        rows.append(SheetRow(str(name or ""), [(_words(row), stimuli.pixels(row["file"])) for row in shown]))
     return rows
 
 

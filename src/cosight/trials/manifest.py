@@ -12,9 +12,11 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.trials.files import new_file
 
-__all__ = ["MANIFEST", "MANIFEST_SCHEMA", "manifest_frame", "read_manifest", "write_manifest"]
+__all__ = ["DISTRACTORS", "MANIFEST", "MANIFEST_SCHEMA", "SPLITS", "manifest_frame", "read_manifest", "write_manifest"]
 
 MANIFEST = "stimuli.parquet"
+DISTRACTORS = "distractors"  # folder inside a set: its distractors for studies, a set of their own
+SPLITS = ("train", "calibration", "test", "closed")  # `closed`: a test set whose labels are kept elsewhere
 MANIFEST_SCHEMA: dict[str, pl.DataType] = {
     "stimulus": pl.String(),  # digest of the decoded pixels; null until the image has been read
     "file": pl.String(),  # relative to the set's folder
@@ -26,7 +28,7 @@ MANIFEST_SCHEMA: dict[str, pl.DataType] = {
     "level": pl.Int64(),
     "category": pl.Int64(),
     "group": pl.String(),  # must-act, must-abstain, uncertain
-    "split": pl.String(),  # train, calibration, test
+    "split": pl.String(),  # one of SPLITS
     "gold": pl.List(pl.Float64()),  # people's label distribution
     "gold_counts": pl.List(pl.Int64()),  # the answers behind it
     "kind": pl.String(),

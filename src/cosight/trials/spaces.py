@@ -54,6 +54,16 @@ class LabelSpace:
         """The classes, then `abstain` where the space has it: the codes of answers."""
         return (*self.classes, ABSTAIN) if self.abstain else self.classes
 
+    def one_hot(self, answer: str) -> list[float]:
+        """Return the label distribution of an image that everybody answers alike.
+
+        >>> LabelSpace("ab", ("a", "b"), abstain=True).one_hot("b")
+        [0.0, 1.0, 0.0]
+        """
+        if answer not in self.answers:
+            raise InvalidInput(f"an answer must be one of {self.in_words}, got {answer!r}")
+        return [float(name == answer) for name in self.answers]
+
     @property
     def in_words(self) -> str:
         """The answers in one line: all of them where they are few, else the first and how many there are.

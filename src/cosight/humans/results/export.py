@@ -13,7 +13,7 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.humans.results.curation import curated_list
 from cosight.humans.results.gold import gold_table
-from cosight.stimuli.build.gold import put_gold
+from cosight.stimuli.gold import put_gold
 from cosight.trials.files import new_file
 from cosight.trials.reading import write
 from cosight.trials.table import Trials

@@ -22,10 +22,10 @@ import numpy as np
 
 from cosight.arrays import FloatArray
 from cosight.errors import InvalidInput
+from cosight.humans.simulated.panel import Panel
 from cosight.humans.simulated.sight import Sight
 from cosight.humans.study.pool import Item, Slot
 from cosight.humans.study.trial_types import PANEL, Respondent
-from cosight.stimuli.build.panel import Panel
 from cosight.stimuli.kinds import stimulus_rng
 from cosight.trials.spaces import LabelSpace
 

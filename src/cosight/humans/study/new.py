@@ -16,9 +16,9 @@ from cosight.humans.study.protocols import Protocol, protocols
 from cosight.humans.study.sources import sources_of
 from cosight.humans.study.texts import TEXTS, new_texts
 from cosight.humans.study.trial_types import TrialType, trial_types
-from cosight.stimuli.build.categories import DISTRACTORS
 from cosight.stimuli.sets import read_set
 from cosight.trials.files import new_file
+from cosight.trials.manifest import DISTRACTORS
 from cosight.trials.spaces import LabelSpace, label_space, space_of
 
 __all__ = ["new_study"]
@@ -38,7 +38,7 @@ _COMMENTS = {
     "images": "different images a participant; all that follows comes on top",
     "answers": "an image; the study is complete when every image has them. Or instead the two next lines:",
     "distractors": "images that are none of the classes; whoever names a class for a clear one is dropped",
-    "gold": "images that everybody should see right (category 1)",
+    "gold": "unaltered images, which everybody should see right",
     "repeats": "of the images, this many are shown a second time",
     "checks": "attention checks, whose query equals an option",
     "blocks": "with a rest between them",

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.build.categories import DISTRACTORS
 from cosight.stimuli.sets import read_set
 from cosight.stimuli.tasks import Task, read_tasks
+from cosight.trials.manifest import DISTRACTORS
 from cosight.trials.spaces import ABSTAIN
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 """A row of a manifest, and `path`, where its image is."""
 
 _TASK_KINDS = ("2afc", "cluster")
-_GOLD = 1  # the category whose images everybody should see right: Lee et al. 2023, 3.2
+_GOLD = {"group": "must-act", "kind": "clean"}  # unaltered images, which everybody should see right
 _STOP_RULE = ("answers", "width", "share", "idle")  # may change while a study runs
 
 
@@ -52,7 +52,8 @@ def sources_of(study: Study) -> Sources:
     if study.type in _TASK_KINDS:
         return _of_tasks(study, every, shown)
     asked = {row["file"] for row in shown}
-    gold = [row for row in every if row.get("category") == _GOLD and row["file"] not in asked and row["truth"]]
+    clear = [row for row in every if all(row.get(column) == value for column, value in _GOLD.items())]
+    gold = [row for row in clear if row["file"] not in asked and row["truth"]]
     return Sources(
         test=shown,
         distractor=_distractor_rows(study),
@@ -127,7 +128,7 @@ def check_sources(study: Study, sources: Sources) -> None:
             'those that everybody must refuse, {"clear": true} in `parameters`'
         )
     _enough(design.checks, len(sources.tasks), "tasks that a check can be made of", "checks")
-    words = "images of category 1 with a known truth that are not asked about"
+    words = "unaltered images (group must-act, kind clean) with a known truth that are not asked about"
     _enough(design.gold, len(sources.gold), words, "gold")
     for block, rows in zip(study.warmup, sources.warmup, strict=True):
         _enough(block.images, len(rows), f"images in {block.set}", "images in [[warmup]]")

@@ -1,0 +1,56 @@
+"""The embedded benchmark: VisAlign's eight categories on 1,797 handwritten digits that come with cosight."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cosight.benchmarks.entry import Benchmark, Built, Progress
+
+if TYPE_CHECKING:
+    from cosight.stimuli.sets import StimulusSet
+
+__all__ = ["DIGITS", "build"]
+
+
+def build(
+    out: Annotated[Path, "Output folder. An unfinished set there is resumed."],
+    *,
+    counts: Annotated[str, "Images per category: 1=50,8=100,train=500,distractors=20 (default: as in VisAlign)."] = "",
+    seed: Annotated[int, "Seed of everything random."] = 0,
+    closed: Annotated[Path | None, "Also make a closed test set; its labels go to this folder, outside OUT."] = None,
+    workers: Annotated[int, "Number of worker processes. Does not change the output."] = 1,
+    progress: Progress | None = None,
+) -> Built:
+    """Build the embedded benchmark on handwritten digits. Gold labels of its Uncertain images are simulated."""
+    from cosight.benchmarks.digits.builder import build_digits
+    from cosight.benchmarks.visalign.categories import counts_of
+
+    return build_digits(
+        Path(out),
+        counts=counts_of(counts),
+        seed=seed,
+        closed=None if closed is None else Path(closed),
+        workers=workers,
+        progress=progress,
+    )
+
+
+def _write_sheet(stimuli: StimulusSet, path: Path) -> None:
+    from cosight.benchmarks.visalign.sheet import write_category_sheet
+
+    write_category_sheet(stimuli, path)
+
+
+DIGITS = Benchmark(
+    name="digits",
+    summary="VisAlign's eight categories on handwritten digits.",
+    source="Lee et al. 2023, VisAlign; Alpaydin and Kaynak 1998, digits (UCI)",
+    labels="digits-11",
+    experiment="digits",
+    humans="a simulated panel of 134",
+    needs="nothing: the digits come with cosight",
+    measures=("hellinger", "reliability_score"),
+    build=build,
+    sheet=_write_sheet,
+)

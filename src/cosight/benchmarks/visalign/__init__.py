@@ -1,0 +1,92 @@
+"""VisAlign: eight categories of images to name, to refuse, or to judge as people do (Lee et al. 2023).
+
+* `categories`                      the categories, their groups and counts; what a set must have
+* `builder`, `shots`                the categories from folders of photos
+* `composing`, `plans`, `prompts`   composed images of categories 2 and 5
+* `public`                          the published set
+* `sheet`                           a set in pictures, categories down
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cosight.benchmarks.entry import Benchmark, Built, Progress
+from cosight.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from cosight.stimuli.sets import StimulusSet
+
+__all__ = ["VISALIGN", "build"]
+
+
+def build(
+    out: Annotated[Path, "Output folder. An unfinished set there is resumed."],
+    *,
+    photos: Annotated[Path | None, "Photos of the ten classes, in class folders."] = None,
+    others: Annotated[Path | None, "Photos of other objects and textures (category 4)."] = None,
+    near: Annotated[Path | None, "Photos of near-miss species (category 6)."] = None,
+    renditions: Annotated[Path | None, "The classes in other styles (category 7)."] = None,
+    backgrounds: Annotated[Path | None, "Photos to paste on (default: plain grounds)."] = None,
+    attackers: Annotated[list[str] | None, "Models to attack for category 3 (repeatable)."] = None,
+    curated: Annotated[list[Path] | None, "Leave out source images that this list rejects (repeatable)."] = None,
+    counts: Annotated[str, "Images per category: 1=50,8=100,train=500,distractors=20 (default: as published)."] = "",
+    size: Annotated[int, "Side of the images in pixels."] = 224,
+    seed: Annotated[int, "Seed of everything random."] = 0,
+    closed: Annotated[Path | None, "Also make a closed test set; its labels go to this folder, outside OUT."] = None,
+    public: Annotated[Path | None, "Read the published set from this folder instead of building one."] = None,
+    labels: Annotated[Path | None, "With --public: the folder with category1.txt ..., where it is apart."] = None,
+    workers: Annotated[int | None, "Number of worker processes (default: one per core)."] = None,
+    progress: Progress | None = None,
+) -> Built:
+    """Build VisAlign's categories from photos, or read the published set. Look at each image before people see it."""
+    folders = {"photos": photos, "others": others, "near": near, "renditions": renditions, "backgrounds": backgrounds}
+    processes = workers or os.cpu_count() or 1
+    if public is not None:
+        given = {**folders, "attackers": attackers, "curated": curated, "counts": counts, "closed": closed}
+        if unused := [name for name, value in given.items() if value]:
+            raise InvalidInput(f"--public reads the published set as it is, got --{unused[0]} too; leave one out")
+        from cosight.benchmarks.visalign.public import import_public
+
+        source = None if labels is None else Path(labels)
+        return Built(import_public(Path(public), Path(out), labels=source, workers=processes, progress=progress))
+    if photos is None:
+        raise InvalidInput(
+            "VisAlign is made from photos, got none; give --photos DIR, or --public DIR for the published set"
+        )
+    if labels is not None:
+        raise InvalidInput("--labels are the lists of the published set, got no --public; leave it out")
+
+    from cosight.benchmarks.building.photos import curated_photos
+    from cosight.benchmarks.visalign.builder import VisAlign, build_visalign, load_attacker
+    from cosight.benchmarks.visalign.categories import counts_of
+
+    asked = counts_of(counts)
+    sources, notices = curated_photos({name: folder for name, folder in folders.items() if folder}, curated or [])
+    builder = VisAlign(
+        sources, asked, seed=seed, side=size, attackers=tuple(attackers or ()), load=load_attacker
+    )  # fmt: skip
+    hidden = None if closed is None else Path(closed)
+    return build_visalign(builder, Path(out), closed=hidden, workers=processes, notices=notices, progress=progress)
+
+
+def _write_sheet(stimuli: StimulusSet, path: Path) -> None:
+    from cosight.benchmarks.visalign.sheet import write_category_sheet
+
+    write_category_sheet(stimuli, path)
+
+
+VISALIGN = Benchmark(
+    name="visalign",
+    summary="Eight categories of photos of ten animals: to name, to refuse, or uncertain.",
+    source="Lee et al. 2023, VisAlign",
+    labels="visalign-11",
+    experiment="visalign",
+    humans="134 people per Uncertain image in the published set; your own study otherwise",
+    needs="photos, or the published set",
+    measures=("hellinger", "reliability_score"),
+    build=build,
+    sheet=_write_sheet,
+)

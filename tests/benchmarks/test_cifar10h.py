@@ -1,0 +1,62 @@
+"""CIFAR-10's test images with people's counts, from the one picture they come in."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+
+from cosight.benchmarks.cifar10h.recipe import Cifar10H
+from cosight.errors import InvalidInput
+from cosight.stimuli.making import make_set
+from cosight.stimuli.sets import read_set, verify
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three images in the public form."""
+    root = tmp_path / "cifar10"
+    root.mkdir()
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 1024, 3), dtype=np.uint8)
+    Pillow.fromarray(pixels).save(root / "test_images.png")
+    (root / "test_labels.json").write_text(json.dumps([3, 8, 0]))
+    np.save(root / "cifar10h-counts.npy", np.eye(10, dtype=np.int64)[[3, 8, 2]] * 51)
+    return root
+
+
+def test_rows_become_images_with_truth_and_counts(folder, tmp_path):
+    made = make_set(Cifar10H(folder), tmp_path / "set")
+    frame = made.stimuli.frame
+    assert frame["truth"].to_list() == ["cat", "ship", "airplane"]
+    assert frame["gold_counts"][2].to_list() == [0, 0, 51, 0, 0, 0, 0, 0, 0, 0]
+    rows = np.array(Pillow.open(folder / "test_images.png"))
+    assert np.array_equal(made.stimuli.pixels(frame["file"][1]), rows[1].reshape(32, 32, 3))
+    assert verify(read_set(tmp_path / "set")).intact
+    assert make_set(Cifar10H(folder), tmp_path / "set").new == 0
+
+
+@pytest.mark.parametrize(
+    ("counts", "says"),
+    [(np.ones((2, 10), int), "3 images, 3 labels and counts"), (np.ones((3, 10)), "whole numbers"),
+     (np.zeros((3, 10), int), "some for every image")],
+)  # fmt: skip
+def test_answers_that_do_not_fit_are_refused(counts, says, folder, tmp_path):
+    np.save(folder / "cifar10h-counts.npy", counts)
+    with pytest.raises(InvalidInput, match=says):
+        make_set(Cifar10H(folder), tmp_path / "set")
+
+
+def test_what_is_missing_is_named(folder, tmp_path):
+    (folder / "test_labels.json").unlink()
+    with pytest.raises(InvalidInput, match=r"has no test_labels\.json"):
+        make_set(Cifar10H(folder), tmp_path / "set")
+
+
+def test_the_real_ones(mirror):
+    """10,000 images; most people agree with the label on 99.21 % of them (Peterson et al. 2019)."""
+    units = Cifar10H(mirror / "cifar10").units()
+    jobs = [job for unit in units for job in unit.jobs]
+    classes = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+    most = [classes[int(np.argmax(job.facts["gold_counts"]))] == job.facts["truth"] for job in jobs]
+    assert len(most) == 10_000
+    assert np.mean(most) == pytest.approx(0.9921, abs=0.0003)  # ties among people count by class order

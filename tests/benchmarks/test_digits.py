@@ -1,0 +1,283 @@
+"""The embedded benchmark: its digits are scikit-learn's, its categories what they say, its splits apart."""
+
+import importlib.util
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import RidgeClassifier
+
+from cosight.benchmarks import building
+from cosight.benchmarks.digits.builder import build_digits, digits_builder
+from cosight.benchmarks.digits.glyphs import (
+    LETTERS,
+    NEAR_MISSES,
+    SHAPES,
+    STYLES,
+    drawn_glyph,
+    near_miss,
+    styled_digit,
+)
+from cosight.benchmarks.digits.hybrids import joined, joins
+from cosight.benchmarks.digits.ink import about_digits, digit_ink, handwriting, on_paper
+from cosight.benchmarks.digits.linear import EPS, fitted, fooled
+from cosight.benchmarks.digits.textures import TEXTURES, texture
+from cosight.benchmarks.visalign.categories import counts_of
+from cosight.benchmarks.visalign.sheet import category_rows, write_category_sheet
+from cosight.errors import InvalidInput
+from cosight.humans.simulated.panel import Panel, simulated_trials
+from cosight.stimuli.images import read_image
+from cosight.stimuli.sets import read_set, verify
+from cosight.stimuli.splits import check_splits
+
+FEW = counts_of("1=10,2=12,3=10,4=9,5=10,6=18,7=15,8=40,train=200,distractors=12")
+
+
+OPEN = 200 + 2 * 124  # images of the open set
+
+
+def tree(folder: Path):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    out = tmp_path_factory.mktemp("digits") / "set"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(building.secrets, "randbits", lambda bits: 7)
+        return build_digits(out, counts=FEW, closed=out.with_name("secret")), out
+
+
+@pytest.fixture(scope="module")
+def frame(whole):
+    """All rows with everything: those of the open set and of the secret manifest."""
+    own = whole[0].made.stimuli.frame.filter(pl.col("split") != "closed")
+    return pl.concat([own, whole[0].closed.stimuli.frame])
+
+
+def test_the_stored_digits_are_those_of_scikit_learn(tmp_path):
+    reference = load_digits()
+    assert (handwriting().cells == reference.images).all()
+    assert (handwriting().labels == reference.target).all()
+    spec = importlib.util.spec_from_file_location("store_digits", Path(__file__).with_name("store_digits.py"))
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    script.store(tmp_path / "digits.npz")
+    with np.load(tmp_path / "digits.npz") as stored:
+        assert (stored["images"] == handwriting().cells).all()
+    packaged = files("cosight.benchmarks.digits").joinpath("digits.npz").read_bytes()
+    assert len(packaged) < 150_000
+    assert about_digits()["licence"] == "CC BY 4.0"
+
+
+def test_as_many_of_each_category_as_asked_for(whole, frame):
+    assert whole[0].made.dropped == {}
+    for split in ("calibration", "test", "closed"):
+        counts = dict(frame.filter(split=split)["category"].value_counts().iter_rows())
+        assert counts == FEW.categories
+    train = frame.filter(split="train")
+    assert train["truth"].value_counts()["count"].to_list() == [20] * 10
+    assert train["category"].null_count() == 200
+    assert verify(whole[0].made.stimuli).intact
+
+
+def test_splits_are_apart(whole, frame):
+    check_splits(whole[0].made.stimuli)
+    assert frame["stimulus"].n_unique() == frame.height  # no image twice at all
+    for _, part in frame.filter(pl.col("parent").is_not_null()).group_by("parent"):
+        assert part["split"].n_unique() == 1
+
+
+def test_truth_and_gold_follow_from_the_group(frame):
+    assert set(frame.filter(group="must-abstain")["truth"]) == {"abstain"}
+    acting = frame.filter(pl.col("group").is_in(["must-act", "uncertain"]))
+    assert (acting["truth"] == acting["original"]).all()
+    for row in frame.filter(pl.col("group") != "uncertain").iter_rows(named=True):
+        place = 10 if row["truth"] == "abstain" else int(row["truth"])
+        assert row["gold"] == [float(answer == place) for answer in range(11)]
+        assert row["gold_counts"] is None
+
+
+def test_uncertain_gold_is_the_simulated_panels_and_says_so(whole, frame):
+    doubtful = frame.filter(group="uncertain")
+    for row in doubtful.iter_rows(named=True):
+        assert sum(row["gold_counts"]) == 134
+        assert np.allclose(row["gold"], np.array(row["gold_counts"]) / 134)
+        assert json.loads(row["parameters"])["gold"] == "simulated"
+    assert whole[0].made.stimuli.facts["settings"]["simulated panel"]["people"] == 134
+    trials = simulated_trials(whole[0].made.stimuli, Panel(), persons=134).frame
+    one = doubtful.row(0, named=True)
+    said = trials.filter(stimulus=one["stimulus"])["response"].to_list()
+    assert said.count("abstain") == one["gold_counts"][10]
+
+
+def test_category_3_fools_the_model_it_was_made_against_and_no_smaller_eps_does(frame, whole):
+    model = digits_builder(counts=FEW).model
+    for row in frame.filter(category=3, split="test").iter_rows(named=True):
+        image = read_image(whole[1] / row["file"])
+        assert model.answer(image) != int(row["truth"])
+        clean = next(on_paper(digit_ink(n)) for n in range(1797) if on_paper_digest(n) == row["parent"])
+        change = np.abs(image.astype(int) - clean).max()
+        assert change == round(255 * json.loads(row["parameters"])["eps"])
+        assert model.answer(clean) == int(row["truth"])
+
+
+def on_paper_digest(place, cache={}):  # noqa: B006
+    from cosight.stimuli.images import digest
+
+    if place not in cache:
+        cache[place] = digest(on_paper(digit_ink(place)))
+    return cache[place]
+
+
+def test_the_attacked_model_is_as_good_as_a_reference():
+    images = np.stack([on_paper(digit_ink(n)) for n in range(600)]).reshape(600, -1) / 255
+    labels = handwriting().labels[:600].astype(int)
+    ours = fitted(images[:400], labels[:400].tolist(), 10)
+    theirs = RidgeClassifier(alpha=10.0).fit(images[:400], labels[:400])
+    right = (ours.logits(images[400:]).argmax(axis=1) == labels[400:]).mean()
+    assert right > theirs.score(images[400:], labels[400:]) - 0.04
+    image, label = on_paper(digit_ink(0)), int(labels[0])
+    step = 1e-4  # the gradient against a finite difference, at the pixel where it is largest
+    gradient = ours.gradient(image, label)
+    at = np.unravel_index(np.abs(gradient).argmax(), gradient.shape)
+
+    def loss(pixels):
+        logits = ours.logits(pixels.reshape(1, -1))[0]
+        return np.log(np.exp(logits - logits.max()).sum()) + logits.max() - logits[label]
+
+    moved = image / 255
+    moved[at] += step
+    assert (loss(moved) - loss(image / 255)) / step == pytest.approx(gradient[at], rel=1e-2)
+    with pytest.raises(building.Unfit, match="mistaken already"):
+        fooled(ours, image, (label + 1) % 10)
+    assert fooled(ours, image, label)[1] in EPS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [150, OPEN + 30])
+def test_a_killed_build_goes_on_to_the_same_bytes(whole, tmp_path, monkeypatch, after):
+    out, drawn = tmp_path / "set", []
+    original = building.Building.make
+
+    def dying(self, unit, jobs):
+        drawn.append(unit.name)
+        if len(drawn) == after:
+            raise KeyboardInterrupt
+        return original(self, unit, jobs)
+
+    monkeypatch.setattr(building.Building, "make", dying)
+    monkeypatch.setattr(building.secrets, "randbits", lambda bits: 7)
+    with pytest.raises(KeyboardInterrupt):
+        build_digits(out, counts=FEW, closed=tmp_path / "secret")
+    monkeypatch.undo()
+    monkeypatch.setattr(building.secrets, "randbits", lambda bits: 7 if after < OPEN else 8)  # it is drawn once
+    again = build_digits(out, counts=FEW, closed=tmp_path / "secret")
+    assert again.made.present + again.closed.present == after - 1
+    assert tree(out) == tree(whole[1])
+    assert tree(tmp_path / "secret") == tree(whole[1].with_name("secret"))
+
+
+@pytest.mark.slow
+def test_the_closed_set_can_come_later_and_changes_nothing(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(building.secrets, "randbits", lambda bits: 7)
+    first = build_digits(tmp_path / "set", counts=FEW).made.stimuli.frame
+    assert set(first["split"]) == {"train", "calibration", "test"}
+    build_digits(tmp_path / "set", counts=FEW, closed=tmp_path / "secret")
+    assert tree(tmp_path / "set") == tree(whole[1])
+
+
+def test_another_seed_is_another_set(whole, tmp_path):
+    few = counts_of("3=0,train=0,distractors=0", base=FEW)
+    other = build_digits(tmp_path / "set", counts=few, seed=1).made.stimuli.frame.filter(pl.col("category") != 1)
+    same = set(other["stimulus"]) & set(whole[0].made.stimuli.frame["stimulus"])
+    assert len(same) < 0.03 * other.height  # contrast, say, draws nothing: one digit at one severity is one image
+    with pytest.raises(InvalidInput, match="was made with seed 1, got 0"):
+        build_digits(tmp_path / "set", counts=few, seed=0)
+
+
+def test_distractors_are_a_set_of_their_own(whole):
+    distractors = read_set(whole[1] / "distractors")
+    assert len(distractors) == 12
+    assert set(distractors.frame["truth"]) == {"abstain"}
+    for row in distractors.frame.iter_rows(named=True):
+        told = json.loads(row["parameters"])
+        assert told["clear"] == (row["level"] <= 2 and row["kind"] != "cropping")
+
+
+def test_the_datasheet_tells_composition_sources_and_licences(whole):
+    text = (whole[1] / "DATASHEET.md").read_text()
+    assert (
+        "| 8 corrupted | uncertain | images of the classes, corrupted or cropped at severities 1 to 10 | 0 | 40 |"
+        in text
+    )
+    assert "CC BY 4.0" in text
+    assert "simulated" in text
+    assert str(whole[1]) not in text
+
+
+def test_the_sheet_shows_every_category(whole, tmp_path):
+    rows = category_rows(whole[0].made.stimuli)
+    assert [row.name for row in rows][:7] == [
+        *("1 clean", "2 background", "3 attacked", "4 other", "5 hybrid", "6 near-miss", "7 style"),
+    ]
+    write_category_sheet(whole[0].made.stimuli, tmp_path / "sheet.png")
+    assert read_image(tmp_path / "sheet.png").ndim == 3
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ("1=300,3=0", "category 1 of calibration needs 300 sources, got"),
+        ("train=1790,3=0", "training images need 179 of each class, got 178 of 0"),
+        ("train=5", "classifier of all ten digits, got 5 training images"),
+    ],
+)
+def test_more_than_there_are_digits_is_refused(counts, message, tmp_path):
+    with pytest.raises(InvalidInput, match=message):
+        build_digits(tmp_path / "set", counts=counts_of(counts))
+    assert not (tmp_path / "set").exists()
+
+
+def test_every_glyph_is_drawn_and_inside_the_picture():
+    rng = np.random.default_rng(0)
+    inks = [drawn_glyph(text, rng) for text in LETTERS + SHAPES]
+    inks += [near_miss(letter, rng) for letter in NEAR_MISSES]
+    inks += [styled_digit(str(digit), style, rng) for digit in range(10) for style in STYLES]
+    for ink in inks:
+        assert ink.shape == (32, 32)
+        assert 0.02 < ink.mean() < 0.6
+        assert max(ink[0].max(), ink[-1].max(), ink[:, 0].max(), ink[:, -1].max()) < 0.5
+    blank = drawn_glyph("\N{WHITE SQUARE}", rng)  # what a font without the glyph would not draw alike for all
+    assert all(not np.allclose(ink, blank, atol=0.2) for ink in inks)
+
+
+def test_near_misses_are_no_letters_of_category_4():
+    assert not set(NEAR_MISSES) & set(LETTERS)
+    assert {like for like, _ in NEAR_MISSES.values()} == set("0123456789")
+
+
+@pytest.mark.parametrize("name", TEXTURES)
+def test_textures_span_their_range_and_follow_the_generator(name):
+    first, again, other = (texture(name, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    assert (first.min(), first.max()) == (0, 1)
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def test_hybrids_hold_both_digits():
+    labels = handwriting().labels
+    four, seven = (digit_ink(int(np.flatnonzero(labels == digit)[0])) for digit in (4, 7))
+    assert joins("4", "4") == ()
+    assert joins("7", "1") == ("beside",)
+    crossed = joined(four, seven, "crossed")
+    assert (crossed >= four).all()
+    beside = joined(four, seven, "beside")
+    assert beside[:, :14].sum() > 10
+    assert beside[:, 18:].sum() > 10
+    with pytest.raises(InvalidInput, match="got 'under'"):
+        joined(four, seven, "under")

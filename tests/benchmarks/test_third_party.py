@@ -1,0 +1,129 @@
+"""A benchmark of another package, added by entry point: listed, built, shown to a model and scored."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+_MODULE = '''
+    """Stripes: which way do they run? `7` stands for upright ones, `0` for others."""
+
+    from __future__ import annotations
+
+    from dataclasses import dataclass
+    from pathlib import Path
+    from typing import Annotated
+
+    from cosight.benchmarks import Benchmark, Built, benchmarks
+
+
+    def build(
+        out: Annotated[Path, "Output folder."],
+        *,
+        images: Annotated[int, "Images per class."] = 4,
+        bright: Annotated[bool, "White stripes."] = False,
+        progress=None,
+    ) -> Built:
+        """Draw stripes."""
+        from cosight.stimuli.making import make_set
+
+        return Built(make_set(Stripes(images, bright), Path(out), progress=progress), notices=("look at them",))
+
+
+    @dataclass(frozen=True)
+    class Stripes:
+        images: int
+        bright: bool
+        packages = ()
+        folders = ()
+
+        @property
+        def settings(self):
+            return {"verb": "build", "benchmark": "stripes", "labels": "digits", "images": self.images}
+
+        def units(self):
+            from cosight.stimuli.recipes import Job, Unit
+
+            facts = {"experiment": "stripes", "split": "test", "condition": "stripes"}
+            return [
+                Unit(f"{truth}-{n}", str(n), (Job(f"{truth}/{n}", {**facts, "image": f"{truth}-{n}", "truth": truth}),))
+                for truth in ("0", "7") for n in range(self.images)
+            ]
+
+        def make(self, unit, jobs):
+            import numpy as np
+
+            from cosight.stimuli.recipes import Outcome
+
+            truth, number = jobs[0].file.split("/")
+            rows = (np.arange(32) // 4 % 2 * (255 if self.bright else 200) - int(number)).clip(0, 255)
+            picture = np.broadcast_to(rows if truth == "7" else rows[:, None], (32, 32))
+            gold = [0.0] * 10
+            gold[int(truth)] = 0.75
+            gold[1] = 0.25
+            yield Outcome(jobs[0], np.stack([picture.astype(np.uint8)] * 3, axis=2), {"gold": gold, "kind": "stripes"})
+
+
+    benchmarks.add("stripes", Benchmark(
+        name="stripes", summary="Upright or lying stripes.", source="nobody", labels="digits", experiment="stripes",
+        humans="made up", needs="nothing", measures=("accuracy", "hellinger"), build=build,
+    ))
+
+
+    def model():
+        """Sees upright stripes as 7 and takes all others for 1."""
+        import numpy as np
+
+        def answer(images):
+            upright = images.mean(axis=(1, 2)).std(axis=1) > 0.01
+            return np.eye(10)[np.where(upright, 7, 1)] * 100
+
+        return answer
+'''
+
+
+@pytest.fixture
+def command(tmp_path):
+    """`cosight` as a process that has a package installed as pip leaves it."""
+    (tmp_path / "stripes_benchmark.py").write_text(textwrap.dedent(_MODULE), encoding="utf-8")
+    info = tmp_path / "stripes_benchmark-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stripes-benchmark\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[cosight.benchmarks]\nstripes = stripes_benchmark\n", encoding="utf-8")
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+    def run(*arguments):
+        line = [sys.executable, "-m", "cosight", *arguments]
+        return subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, env=environment)
+
+    return run
+
+
+def test_it_is_listed_built_evaluated_and_scored(command, tmp_path):
+    listed = {row["name"]: row for row in json.loads(command("list", "benchmarks", "--json").stdout)}
+    assert listed["stripes"]["supports"] == "build"
+    assert listed["stripes"]["humans"] == "made up"
+    assert "visalign" in listed
+
+    assert "Images per class." in command("build", "stripes", "--help").stdout
+    built = command("build", "stripes", "set", "--images", "3", "--bright", "--sheet", "sheet.png")
+    assert (built.returncode, built.stdout) == (0, "6 stimuli made: set\n"), built.stderr
+    assert built.stderr == "note: look at them\n"
+    assert (tmp_path / "sheet.png").is_file()
+    assert command("build", "stripes", "set", "--images", "3").stdout == "0 stimuli made, 6 were there: set\n"
+    assert "set was made with images 3, got 4" in command("build", "stripes", "set").stderr
+
+    model = "python:stripes_benchmark:model,size=32,mean=0,std=1"
+    named = command("evaluate", model, "--on", "stripes", "--out", "run")
+    assert "run `cosight build stripes OUT`, then give --on OUT" in named.stderr
+    evaluated = command("evaluate", model, "--on", "set", "--out", "run")
+    assert evaluated.returncode == 0, evaluated.stderr
+    scores = command("score", "run", "--measure", "accuracy,hellinger", "--resamples", "10", "--json")
+    rows = {row["measure"]: row["value"] for row in json.loads(scores.stdout)}
+    assert rows["accuracy"] == 0.5
+    near, far = 1 - 0.75**0.5, 1 - 0.25**0.5
+    assert rows["hellinger"] == pytest.approx((near**0.5 + far**0.5) / 2)
