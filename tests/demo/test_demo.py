@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from cosight.scoring.visalign import visalign_table
 
 from cosight.demo import Size, demo
 from cosight.demo.networks import ARCHITECTURES
@@ -15,7 +16,6 @@ from cosight.demo.report import exceptions
 from cosight.errors import InvalidInput
 from cosight.models import architectures
 from cosight.models.abstention import abstentions
-from cosight.scoring.visalign import visalign_table
 from cosight.statistics.rows import Row, Scores
 from cosight.statistics.seeds import observer_name
 from cosight.trials import read

@@ -8,11 +8,13 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cosight.benchmarks.tables import TableLayout
+
 if TYPE_CHECKING:
     from cosight.stimuli.making import Made
     from cosight.stimuli.sets import StimulusSet
 
-__all__ = ["AlteredPhotos", "Benchmark", "Built", "Progress"]
+__all__ = ["AlteredPhotos", "Benchmark", "Built", "Progress", "ReportSection"]
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what)."""
@@ -35,6 +37,14 @@ class AlteredPhotos:
     verb: str  # of `cosight stimuli`: corrupt, distort, manipulate
     prepare: str  # how a photo is scaled and cropped before
     options: Mapping[str, Any] = field(default_factory=dict)  # of the verb
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSection:
+    """The heading and the explanation of one part of a report."""
+
+    title: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +71,8 @@ class Benchmark:
     build: Callable[..., Built] | None = None
     altered: AlteredPhotos | None = None
     sheet: Callable[[StimulusSet, Path], None] | None = None  # writes the set's contact sheet (default: kinds down)
-    table: Any | None = None  # layout of `cosight score --on NAME`
-    sections: tuple[Any, ...] = ()  # of the report
+    table: TableLayout | None = None  # of `cosight score --on NAME`
+    sections: Mapping[str, ReportSection] = field(default_factory=dict)  # of a report: `stimuli`, `table`
 
     @property
     def supports(self) -> tuple[str, ...]:

@@ -62,10 +62,11 @@ def _ask_me(out: Path, seed: int) -> Path:
 
 
 def _say(done: Demo) -> None:
+    from cosight.benchmarks.visalign.table import TABLE
     from cosight.cli.tables import print_benchmark, print_comparison
     from cosight.demo.report import exceptions
 
-    print_benchmark(done.benchmark, more=str(done.folder / "benchmark.json"))
+    print_benchmark(TABLE, done.benchmark, more=str(done.folder / "benchmark.json"))
     lost = exceptions(done.abstention)
     typer.echo(f"\nletters are refused more than clean digits, but for: {', '.join(lost) or 'none'}\n")
     print_comparison(done.comparison, list_pairs=False, more=str(done.folder / "comparison.json"))

@@ -31,10 +31,11 @@ def score(
     sources: Sources,
     humans: Annotated[
         Path | None,
-        typer.Option(help="People to hold the observers against: their trials, or a stimulus set with gold labels."),
+        typer.Option(help="Human reference: trials of people, or a stimulus set with gold labels."),
     ] = None,
     on: Annotated[
-        str | None, typer.Option(help="A benchmark whose table to make from its gold labels: visalign, digits.")
+        str | None,
+        typer.Option(help="Make the table of this benchmark (`cosight list benchmarks`: those that support score)."),
     ] = None,
     measure: MeasureNames = None,
     by: By = None,
@@ -62,6 +63,9 @@ def score(
     gold labels stand for people unless --humans names some. With --on, the benchmark's own table: distances by
     category, reliability, means over seeds, the best (*) and second best (+) of each column.
     """
+    from functools import partial
+
+    from cosight.benchmarks import benchmarks
     from cosight.cli.tables import print_benchmark, print_scores
     from cosight.scoring.score import score as run
 
@@ -81,4 +85,6 @@ def score(
             seed=seed,
             progress=progress,
         )
-    say_scores(scores, as_json=as_json, as_csv=as_csv, table=print_scores if on is None else print_benchmark)
+    layout = None if on is None else benchmarks[on].table
+    table = print_scores if layout is None else partial(print_benchmark, layout)
+    say_scores(scores, as_json=as_json, as_csv=as_csv, table=table)

@@ -17,8 +17,9 @@ from cosight.demo.report import STRANGE, SURE, write_demo_page
 from cosight.errors import InvalidInput
 from cosight.humans.simulated.panel import Panel, simulated_trials
 from cosight.scoring.compare import compare
-from cosight.scoring.score import ABSTENTION, score
+from cosight.scoring.score import score
 from cosight.statistics.rows import Scores
+from cosight.statistics.score_forms import ABSTENTION
 from cosight.stimuli.sets import StimulusSet
 from cosight.trials import Trials, read, write
 from cosight.trials.files import new_file

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import webbrowser
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import sleep
 
 import numpy as np
 import polars as pl
 
-from cosight.arrays import FloatArray
+from cosight.benchmarks.visalign.table import AVERAGE, HELLINGER
 from cosight.demo.job import STIMULI, demo
 from cosight.humans.database.answers import study_trials
 from cosight.humans.database.store import Store
@@ -23,28 +22,22 @@ from cosight.humans.study.design import STUDY, Study, read_study
 from cosight.humans.study.pool import pool_of
 from cosight.humans.study.texts import TEXTS, new_texts
 from cosight.humans.web.hosting import hosted
-from cosight.measures.distance import distance_items
-from cosight.measures.uncertainty import mean_with_interval
 from cosight.reports.grids import made_how, score_grid
 from cosight.reports.page import Page, Section, Table, write_page
-from cosight.scoring.visalign import HELLINGER
-from cosight.statistics.groups import PEOPLE, SIMULATED
-from cosight.statistics.rows import Row, Scores, number, settings_of
+from cosight.scoring.score import score
+from cosight.statistics.rows import Scores, read_rows
 from cosight.statistics.seeds import observer_name
 from cosight.stimuli.sets import read_set
 from cosight.trials import Trials, read, write
 from cosight.trials.files import new_file
 from cosight.trials.manifest import write_manifest
-from cosight.trials.spaces import ABSTAIN, label_spaces
 from cosight.trials.table import select_roles
 
 __all__ = ["AGREEMENT", "MeResult", "me"]
 
 Progress = Callable[[int, int, str], None]
-AGREEMENT = "agreement"  # share of the images to which the network's answer is the person's
-_UNCERTAIN, _OTHERS = 25, 10  # images of category 8, and of 1 to 7: 35 in all, as in VisAlign's survey
-_LEVEL = 0.95  # of the intervals
-_GAMMA = 0.5  # a network whose abstention exceeds this has refused, as everywhere
+AGREEMENT = "response_agreement"  # share of the images to which the network gives the person's answer
+_UNCERTAIN, _OTHERS = 25, 10  # Uncertain images, and others: 35 in all, as in VisAlign's survey
 _LOOK = 0.5  # seconds between two looks at how far the person is
 _STUDY = """# The digits that whoever sits at the keyboard is asked about, by `cosight demo --me`.
 name = "me"
@@ -133,9 +126,9 @@ def _write_set(source: Path, out: Path, seed: int) -> int:
 def _chosen(tested: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
     """Digits nobody is sure about, and some of every other category in turn; fewer where there are fewer."""
     mixed = tested[rng.permutation(tested.height)]
-    uncertain = mixed.filter(pl.col("category") == 8).head(_UNCERTAIN)
+    uncertain = mixed.filter(pl.col("group") == "uncertain").head(_UNCERTAIN)
     turn = pl.int_range(pl.len()).over("category")
-    others = mixed.filter(pl.col("category") < 8).sort(turn, "category").head(_OTHERS)
+    others = mixed.filter(pl.col("group") != "uncertain").sort(turn, "category").head(_OTHERS)
     return pl.concat([uncertain, others])
 
 
@@ -163,66 +156,40 @@ def _furthest(trials: Trials, before: set[str]) -> int:
     return max(at_it["observer"].value_counts()["count"], default=0)
 
 
-def _scores(folder: Path, given: Trials, *, seed: int, resamples: int = 1000) -> Scores:
+def _scores(folder: Path, given: Trials, *, seed: int) -> Scores:
     """Distance and agreement of each architecture, with the abstention function that was nearest to the gold labels.
 
     The functions were chosen before this person was asked: choosing them by their answers would flatter the networks.
     """
     lines = _best_lines(folder / "benchmark.json")
-    networks = _held_against(read(*sorted((folder / "runs").iterdir())), given, lines)
-    whom = SIMULATED if given.frame["kind"][0] == "simulated" else PEOPLE
+    networks = read(*sorted((folder / "runs").iterdir()))
+    chosen = [name for name in networks.frame["observer"].unique() if observer_name(name).line in lines]
+    networks = replace(networks, frame=networks.frame.filter(pl.col("observer").is_in(chosen)))
+    scores = score(networks, given, measure=[HELLINGER, AGREEMENT], seed=seed)
+    names = {line if len(_seeds(chosen, line)) > 1 else _seeds(chosen, line)[0]: line for line in lines}
     rows = [
-        _row(part, measure, whom, resamples, seed)
-        for part in networks.partition_by("line", maintain_order=True)
-        for measure in (HELLINGER, AGREEMENT)
+        replace(row, observer=names[row.observer])
+        for row in scores.rows
+        if row.observer in names and row.statistic == "value"
     ]
-    order = {row.observer: row.value or 0.0 for row in rows if row.measure == HELLINGER}
-    settings = settings_of(
-        command="demo --me", measure=[HELLINGER, AGREEMENT], by=[], gamma=_GAMMA, resamples=resamples, level=_LEVEL,
-        seed=seed,
-    )  # fmt: skip
-    return Scores(tuple(sorted(rows, key=lambda row: order[row.observer])), settings)
+    distance = {row.observer: row.value or 0.0 for row in rows if row.measure == HELLINGER}
+    return replace(scores, rows=tuple(sorted(rows, key=lambda row: distance[row.observer])))
+
+
+def _seeds(observers: Sequence[str], line: str) -> list[str]:
+    """The observers that differ from a line of the table only in their seed."""
+    return [name for name in observers if observer_name(name).line == line]
 
 
 def _best_lines(benchmark: Path) -> list[str]:
     """Of each architecture, all seeds taken together, the line with the least mean distance to the gold labels."""
     best: dict[str, tuple[float, str]] = {}
-    for row in json.loads(benchmark.read_text(encoding="utf-8")):
-        name = observer_name(row["observer"])
-        is_mean = row["measure"] == HELLINGER and row["group"] == "category=*" and row["value"] is not None
+    for row in read_rows(benchmark.read_text(encoding="utf-8")):
+        name = observer_name(row.observer)
+        is_mean = (row.measure, row.statistic, row.group) == (HELLINGER, "value", AVERAGE) and row.value is not None
         if is_mean and name.seed is None and name.members == 1:
-            best[name.model] = min(best.get(name.model, (np.inf, "")), (row["value"], row["observer"]))
+            best[name.model] = min(best.get(name.model, (np.inf, "")), (row.value or 0.0, row.observer))
     return [line for _, line in best.values()]
-
-
-def _held_against(networks: Trials, given: Trials, lines: Collection[str]) -> pl.DataFrame:
-    """Each network's answer to each image that the person saw: its `line`, its distance, and whether it agrees."""
-    said = given.frame.select("stimulus", pl.col("response").alias("said"))
-    line = pl.Series("line", [observer_name(name).line for name in networks.frame["observer"]], dtype=pl.String)
-    frame = networks.frame.with_columns(line).filter(pl.col("line").is_in(lines)).join(said, on="stimulus")
-    refused = pl.col("abstention").fill_null(0.0) > _GAMMA
-    answer = pl.when(refused).then(pl.lit(ABSTAIN)).otherwise("response")
-    same = (answer == pl.col("said")).cast(pl.Float64).alias(AGREEMENT)
-    return frame.with_columns(same, pl.Series(HELLINGER, _distances(frame, label_spaces["digits-11"].answers)))
-
-
-def _distances(frame: pl.DataFrame, answers: Sequence[str]) -> FloatArray:
-    """Hellinger distance of each network's eleven-way output, [p (1 - a), a], to the one answer of the person."""
-    refuses = frame["abstention"].fill_null(0.0).to_numpy()[:, None]
-    shares = np.array(frame["probabilities"].to_list(), np.float64)
-    own = np.array([[float(answer == said) for answer in answers] for said in frame["said"]])
-    given = np.concatenate([shares / shares.sum(axis=1, keepdims=True) * (1 - refuses), refuses], axis=1)
-    return distance_items[HELLINGER](own, given)
-
-
-def _row(part: pl.DataFrame, measure: str, whom: str, resamples: int, seed: int) -> Row:
-    """One number of a line: the mean over its seeds, with an interval over images."""
-    items = part.group_by("stimulus", maintain_order=True).agg(pl.col(measure).mean())[measure].to_numpy()
-    rng = np.random.default_rng(seed)
-    found = mean_with_interval(items, resamples=resamples, level=_LEVEL, rng=rng)
-    ends = number(found.value), number(found.low), number(found.high)
-    note = f"mean of {part['observer'].n_unique()} seeds, interval over stimuli"
-    return Row(part["line"][0], whom, measure, "", *ends, found.n, note, seed)
 
 
 def _page(scores: Scores, given: Trials) -> Page:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from cosight.benchmarks import benchmarks
+from cosight.benchmarks.visalign.table import AVERAGE, FUNCTIONS, HELLINGER, MOST_COSTLY, TABLE
 from cosight.reports.grids import (
     Cell,
     Grid,
@@ -18,8 +20,7 @@ from cosight.reports.grids import (
 )
 from cosight.reports.page import Figure, Page, Section, Table, write_page
 from cosight.reports.plots import Point, dots, scatter
-from cosight.scoring.score import ABSTENTION
-from cosight.scoring.visalign import FUNCTIONS, HELLINGER, visalign_table
+from cosight.statistics.abstention_scores import RELIABILITY
 from cosight.statistics.rows import Row, Scores
 from cosight.statistics.seeds import observer_name
 
@@ -27,7 +28,6 @@ __all__ = ["STRANGE", "SURE", "abstention_grid", "exceptions", "write_demo_page"
 
 SURE, STRANGE = "clean", "letter"  # conditions of categories 1 and 4
 _SHOWN = {SURE: "clean digits", STRANGE: "letters"}
-_RELIABLE = "reliability_score.cost_n"
 
 
 def write_demo_page(folder: Path, benchmark: Scores, abstention: Scores, comparison: Scores) -> Path:
@@ -57,33 +57,28 @@ def _page(benchmark: Scores, abstention: Scores, comparison: Scores) -> Page:
 
 
 def _shown_section() -> Section:
-    words = (
-        "Categories 1 to 3 are digits and are to be named (Must-Act); 4 to 7 are none, and are to be refused "
-        "(Must-Abstain); of the corrupted digits in 8 a simulated panel's answers decide.",
-    )
+    section = benchmarks["digits"].sections["stimuli"]
     picture = Figure(
         "categories.png", "Contact sheet of the eight categories, a row each", "Some images of the test set."
     )
-    return Section("What was shown", words, (picture,))
+    return Section(section.title, (section.text,), (picture,))
 
 
 def _benchmark_section(scores: Scores) -> Section:
-    words = (
-        "For every architecture and abstention function: how far the answers are from the gold labels, by category, "
-        "and how far one can rely on them. A wrong answer costs 0, half the number of images, or all of it.",
-    )
-    whole = benchmark_grid(visalign_table(scores))
-    categories = [name for name in whole.headers if name.isdigit()]
-    summary = [name for name in whole.headers if name not in categories]
+    section = benchmarks["digits"].sections["table"]
+    table = TABLE.table(scores)
+    grid = benchmark_grid(table)
+    by_category = [column.title for column in table.columns if not column.summary]
+    summary = [title for title in grid.headers if title not in by_category]
     marks = "\u00b1 standard deviation over seeds; best bold and *, second best underlined and +"
-    by_category = Table(whole.only(["model", "function", *categories]), f"Distance by category. {marks}")
-    in_all = Table(whole.only(summary), f"In all. {marks}; {made_how(scores)}", tuple(benchmark_remarks(scores)))
+    details = Table(grid.only(["model", "function", *by_category]), f"Distance by category. {marks}")
+    in_all = Table(grid.only(summary), f"In all. {marks}; {made_how(scores)}", tuple(benchmark_remarks(TABLE, scores)))
     plot = Figure(
         "reliability.svg",
         "Average distance against reliability, a point for each architecture and function",
         "Is who is nearer to the gold labels more reliable? One point for each architecture and abstention function.",
     )
-    return Section("Distance and reliability", words, (plot, in_all, by_category))
+    return Section(section.title, (section.text,), (plot, in_all, details))
 
 
 def _abstention_section(scores: Scores) -> Section:
@@ -114,9 +109,8 @@ def _told_apart(scores: Scores) -> Mapping[tuple[str, str], dict[str, Row]]:
     lines = _lines(scores)
     found: dict[tuple[str, str], dict[str, Row]] = {}
     for row in scores.rows:
-        name = observer_name(row.observer)
-        condition = row.group.removeprefix("condition=")
-        if row.measure == ABSTENTION and row.observer in lines and condition in _SHOWN and name.function:
+        name, condition = observer_name(row.observer), row.in_group("condition")
+        if row.statistic == "value" and row.observer in lines and condition in _SHOWN and name.function:
             found.setdefault((name.title, name.function), {})[condition] = row
     return dict(sorted(found.items(), key=lambda item: (item[0][0].rpartition(" x ")[2], FUNCTIONS.index(item[0][1]))))
 
@@ -125,7 +119,7 @@ def abstention_grid(scores: Scores) -> Grid:
     """Mean abstention of clean digits and of letters, a line for each model and function."""
     lines = [
         Line(
-            (model.rpartition(" x ")[2], ""),
+            ((), model.rpartition(" x ")[2]),
             (Cell(model), Cell(function), *(Cell(number_text(rows[key])) for key in _SHOWN)),
         )
         for (model, function), rows in _told_apart(scores).items()
@@ -144,10 +138,13 @@ def exceptions(scores: Scores) -> list[str]:
 
 def _points(scores: Scores) -> list[Point]:
     """Distance and reliability of each line of the table, coloured by abstention function."""
-    near = {row.observer: row for row in scores.rows if row.measure == HELLINGER and row.group == "category=*"}
-    safe = {row.observer: row for row in scores.rows if row.measure == _RELIABLE and not row.group}
-    lines = [name for name in near if name in safe and name in _lines(scores)]
-    return [Point(near[name], safe[name], observer_name(name).function or "") for name in lines]
+    rows = {(row.observer, row.measure, row.group): row for row in scores.rows if row.statistic == "value"}
+    return [
+        Point(near, safe, line.function)
+        for line in TABLE.table(scores).lines
+        if (near := rows.get((line.observer, HELLINGER, AVERAGE)))
+        and (safe := rows.get((line.observer, RELIABILITY, MOST_COSTLY)))
+    ]
 
 
 def _lines(scores: Scores) -> set[str]:

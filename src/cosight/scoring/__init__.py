@@ -3,7 +3,6 @@
 from cosight.scoring.compare import compare
 from cosight.scoring.presets import Preset, presets
 from cosight.scoring.score import score
-from cosight.scoring.visalign import visalign_table
 from cosight.statistics.rows import Row, Scores
 
-__all__ = ["Preset", "Row", "Scores", "compare", "presets", "score", "visalign_table"]
+__all__ = ["Preset", "Row", "Scores", "compare", "presets", "score"]

@@ -10,7 +10,7 @@ from cosight.arrays import FloatArray
 from cosight.measures import solo_forms
 from cosight.measures.answers import NOT_SHOWN, Answers, CodeArray
 from cosight.measures.sums import Weights, divide
-from cosight.statistics.blocks import Block, Key, block_of
+from cosight.statistics.blocks import Block, Flags, Key, block_of
 from cosight.statistics.resampling import Draw, few, few_people_note
 
 __all__ = ["item_means", "solo_block"]
@@ -40,7 +40,10 @@ def solo_block(drawn: Draw, name: str, texture: CodeArray | None) -> Block | Non
     whole = totals(drawn.answers, np.ones((1, drawn.answers.stimuli), dtype=np.float32))[:, :, 0]
     sampled = drawn.sample([totals])[0]
     once = np.ones((len(drawn.times), 1))
-    parts = [(observer, [row], once, "", ()) for row, observer in enumerate(drawn.names)]
+    # whose trials are summed: a name, rows, how often each row counts in each resample, a note, flags
+    parts: list[tuple[str, list[int], FloatArray, str, Flags]] = [
+        (observer, [row], once, "", ()) for row, observer in enumerate(drawn.names)
+    ]
     parts += [
         (
             group.name,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cosight.benchmarks.entry import Benchmark, Built, Progress
+from cosight.benchmarks.entry import Benchmark, Built, Progress, ReportSection
+from cosight.benchmarks.visalign.table import TABLE, TABLE_SECTION
 
 if TYPE_CHECKING:
     from cosight.stimuli.sets import StimulusSet
@@ -53,4 +54,13 @@ DIGITS = Benchmark(
     measures=("hellinger", "reliability_score"),
     build=build,
     sheet=_write_sheet,
+    table=TABLE,
+    sections={
+        "stimuli": ReportSection(
+            "What was shown",
+            "Categories 1 to 3 are digits and are to be named (Must-Act); 4 to 7 are none and are to be refused "
+            "(Must-Abstain); for the corrupted digits in 8 the answers of a simulated panel decide.",
+        ),
+        "table": TABLE_SECTION,
+    },
 )

@@ -5,6 +5,7 @@
 * `composing`, `plans`, `prompts`   composed images of categories 2 and 5
 * `public`                          the published set
 * `sheet`                           a set in pictures, categories down
+* `table`                           distances by category and reliability, for `cosight score --on visalign`
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cosight.benchmarks.entry import Benchmark, Built, Progress
+from cosight.benchmarks.entry import Benchmark, Built, Progress, ReportSection
+from cosight.benchmarks.visalign.table import TABLE, TABLE_SECTION
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -89,4 +91,13 @@ VISALIGN = Benchmark(
     measures=("hellinger", "reliability_score"),
     build=build,
     sheet=_write_sheet,
+    table=TABLE,
+    sections={
+        "stimuli": ReportSection(
+            "What was shown",
+            "Categories 1 to 3 show one of ten animals and are to be named (Must-Act); 4 to 7 show none of them and "
+            "are to be refused (Must-Abstain); for the corrupted photos in 8 people's answers decide.",
+        ),
+        "table": TABLE_SECTION,
+    },
 )
