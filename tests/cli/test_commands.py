@@ -12,7 +12,10 @@ import pytest
 
 from cosight.trials import make, read, write
 
-COLUMNS = ["observer", "against", "measure", "group", "value", "low", "high", "n", "note", "seed"]
+COLUMNS = [
+    "observer", "against", "measure", "statistic", "group", "value", "low", "high", "n", "clusters", "p", "p_adjusted",
+    "seed", "flags", "note",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -46,8 +49,9 @@ def test_json_and_csv_have_the_same_rows(cosight, trials):
     table = list(csv.DictReader(io.StringIO(cosight("compare", trials, "--resamples", 50, "--csv").out)))
     assert list(rows[0]) == list(table[0]) == COLUMNS
     assert [r["value"] for r in rows] == [float(r["value"]) if r["value"] else None for r in table]
-    assert {r["measure"] for r in rows} >= {
-        "accuracy", "error_consistency", "error_consistency.ceiling_split_half", "misclassification_agreement",
+    assert {(r["measure"], r["statistic"]) for r in rows} >= {
+        ("accuracy", "value"), ("error_consistency", "value"), ("error_consistency", "ceiling_split_half"),
+        ("misclassification_agreement", "value"),
     }  # fmt: skip
 
 

@@ -9,7 +9,8 @@ import json
 import pytest
 from rich.console import Console
 
-from cosight.scoring import score, visalign_table
+from cosight.benchmarks.visalign.table import visalign_table
+from cosight.scoring import score
 from tests.scoring.made_runs import VISALIGN, answers, random_answers, stimuli, write_run, write_set
 
 
@@ -61,10 +62,11 @@ def test_json_and_csv_have_every_number_with_its_interval(cosight, run):
     rows = json.loads(cosight(*asked, "--json").out, parse_constant=pytest.fail)
     table = list(csv.DictReader(io.StringIO(cosight(*asked, "--csv").out)))
     assert len(rows) == len(table)
-    found = [row for row in rows if row["measure"] == "hellinger" and row["observer"] == "model:a#knn"]
+    wanted = ("hellinger", "model:a#knn", "value")
+    found = [row for row in rows if (row["measure"], row["observer"], row["statistic"]) == wanted]
     assert [row["group"] for row in found] == [f"category={c}" for c in (*range(1, 9), "*")]
     assert all(row["against"] == "gold" and row["low"] <= row["value"] <= row["high"] for row in found)
-    assert {row["observer"] for row in rows if row["measure"] == "reliability_score.cost_n"} == {
+    assert {row["observer"] for row in rows if row["measure"] == "reliability_score"} == {
         *("model:a@45#knn", "model:a@46#knn", "model:a#knn", "model:b#sp", "model:b#knn")
     }
 
@@ -78,7 +80,7 @@ def test_a_plain_score_says_to_whom_the_distance_is(cosight, run):
 def test_lambda_moves_uncertain_images(cosight, run):
     def acted(*more):
         rows = json.loads(cosight("score", run, "--measure", "rs", "--resamples", 5, "--json", *more).out)
-        return next(row["note"] for row in rows if row["measure"].endswith("cost_n") and "gamma=" not in row["group"])
+        return next(row["note"] for row in rows if row["group"] == "cost=N")
 
     assert "lambda 0.5: 2 of 2 Uncertain to act on" in acted()
     assert "lambda 0.7: 0 of 2 Uncertain to act on" in acted("--lam", ".7")
@@ -87,7 +89,7 @@ def test_lambda_moves_uncertain_images(cosight, run):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--on", "imagenet"), "no benchmark has a table called 'imagenet'; there are visalign, digits"),
+        (("--on", "imagenet"), "no benchmark is called 'imagenet'; did you mean imagenet-c?"),
         (("--on", "visalign", "--measure", "ec"), "--on visalign brings its own measures and groups"),
         (("--by", "category,level"), "--by category stands alone"),
     ],

@@ -54,6 +54,7 @@ EACH = {  # what one observer brings
     "scores": lambda rng: rng.integers(0, 6, (N, 7)).astype(float),
     "to_seed": _abstention,
     "to_target": _abstention,
+    "values": lambda rng: rng.normal(size=N),
 }
 SHARED = {  # what belongs to the stimuli, one array or several
     "cues": _cues,
@@ -74,10 +75,12 @@ KNOWN = {  # tuples a builder has been thought through for; their arrays fit tog
     ("features",),
     ("raters", "items", "responses"),
     ("ratings",),
+    ("responses",),
     ("responses", "cues"),
     ("responses", "truth"),
     ("scores",),
     ("to_target", "to_seed"),
+    ("values",),
 }
 
 

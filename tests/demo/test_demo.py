@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from cosight.scoring.visalign import visalign_table
 
+from cosight.benchmarks.visalign.table import visalign_table
 from cosight.demo import Size, demo
 from cosight.demo.networks import ARCHITECTURES
 from cosight.demo.report import exceptions
@@ -162,14 +162,15 @@ def test_the_whole_demo_has_the_five_architectures_and_seeds_of_the_paper():
 
 
 def test_exceptions_are_lines_that_refuse_clean_digits_more():
-    def row(observer, condition, value, measure="mean_abstention"):
-        return Row(observer, None, measure, f"condition={condition}", value, value, value, 10)
+    def row(observer, condition, value, statistic="value"):
+        group = (("condition", condition),)
+        return Row(observer=observer, measure="mean_abstention", statistic=statistic, group=group, value=value, n=10)
 
     rows = (
         *(row(f"cosight:vit@{seed}#sp", c, v) for seed in (1, 2) for c, v in (("clean", 0.9), ("letter", 0.1))),
         row("cosight:vit#sp", "clean", 0.2),
         row("cosight:vit#sp", "letter", 0.6),
-        row("cosight:vit#sp", "letter", 0.0, "mean_abstention.sd_over_seeds"),
+        row("cosight:vit#sp", "letter", 0.0, "sd"),
         row("cosight:vit#knn", "clean", 0.5),
         row("cosight:vit#knn", "letter", 0.4),
     )

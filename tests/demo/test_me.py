@@ -19,6 +19,7 @@ from cosight.humans.simulated.simulate import simulate
 from cosight.humans.study.design import read_study
 from cosight.humans.web.server import static_files
 from cosight.scoring.score import score
+from cosight.statistics.rows import Row, Scores
 from cosight.stimuli.sets import read_set
 from cosight.trials import label_spaces, make, read, write
 
@@ -43,11 +44,9 @@ def folder(tmp_path_factory):
         write(make(pl.DataFrame(rows), space=SPACE), folder / "runs" / model / "trials.parquet")
     distances = {"cosight:near#sp": 0.2, "cosight:near#knn": 0.3, "cosight:far#sp": 0.9, "cosight:far#knn": 0.4}
     distances |= {"ensemble:cosight:near@45+cosight:near@46#sp": 0.1, "cosight:near@45#sp": 0.1}
-    told = [
-        {"observer": name, "measure": "hellinger", "group": "category=*", "value": value}
-        for name, value in distances.items()
-    ]
-    (folder / "benchmark.json").write_text(json.dumps(told))
+    average = (("category", "*"),)
+    rows = [Row(observer=name, measure="hellinger", group=average, value=v, n=9) for name, v in distances.items()]
+    (folder / "benchmark.json").write_text(Scores(tuple(rows), {}).to_json())
     return folder
 
 

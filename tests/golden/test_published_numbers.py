@@ -10,13 +10,16 @@ import pytest
 
 import cosight
 from cosight import measures
+from cosight.statistics.rows import parse_group
 
 EC = "error_consistency"
 
 
 def row_of(scores, observer, against, measure, group=""):
-    wanted = (observer, against, measure, group)
-    (found,) = [row for row in scores.rows if (row.observer, row.against, row.measure, row.group) == wanted]
+    wanted = (observer, against, measure, parse_group(group), "value")
+    (found,) = [
+        row for row in scores.rows if (row.observer, row.against, row.measure, row.group, row.statistic) == wanted
+    ]
     return found
 
 

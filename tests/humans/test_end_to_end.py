@@ -173,7 +173,8 @@ def test_every_way_to_the_numbers_gives_the_same_ones(folder, served, cosight):
     (mean,) = [
         r
         for r in compared[0]
-        if (r["observer"], r["against"], r["measure"]) == ("people",) * 2 + ("error_consistency",)
+        if (r["observer"], r["against"], r["measure"], r["statistic"])
+        == ("people", "people", "error_consistency", "value")
     ]
     assert mean["n"] == IMAGES
 

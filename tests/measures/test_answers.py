@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosight.errors import InvalidInput
-from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, common_trials, encode
+from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, common_trials, encode, joint_errors
 
 nan = float("nan")
 TABLE = Answers(
@@ -96,6 +96,30 @@ def test_right_wrong_and_shown():
 
 def test_common_trials_counts_what_both_met():
     assert common_trials(TABLE, np.array([[0, 1], [0, 0], [1, 1]])).tolist() == [3, 3, 4]
+
+
+def test_joint_errors_counts_what_both_got_wrong_silence_included():
+    assert joint_errors(TABLE, np.array([[0, 1], [1, 0], [0, 0], [1, 1]])).tolist() == [2, 2, 2, 3]
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_joint_errors_are_those_of_a_plain_loop(seed):
+    rng = np.random.default_rng(seed)
+    response, truth = rng.integers(NOT_SHOWN, 3, (3, 12)), rng.integers(-1, 3, 12)
+    pairs = np.array([[0, 1], [2, 0], [1, 1]])
+    plain = [
+        sum(t >= 0 and all(response[o, s] not in (NOT_SHOWN, t) for o in pair) for s, t in enumerate(truth.tolist()))
+        for pair in pairs
+    ]
+    answers = Answers(response.astype(np.int16), truth.astype(np.int16), 3)
+    assert joint_errors(answers, pairs).tolist() == plain
+
+
+def test_without_a_truth_only_the_answers_are_coded():
+    coded = encode(["b", None], ["a", "b"], truth=None)
+    assert coded.response.tolist() == [[1, NO_ANSWER], [0, 1]]
+    assert coded.truth.tolist() == [-1, -1]
+    assert not coded.shown.any()
 
 
 def test_parts_of_a_table():

@@ -156,7 +156,7 @@ def test_the_ceiling_of_compare_is_a_plain_loop_over_the_same_splits(people, see
     crowds = split_half_crowds(aligned.answers.of(aligned.people), splits=20, rng=rng)
     assert (crowds.response == NO_ANSWER).any()  # else the test would not see how silence is treated
     for name, value in plain_ceilings(crowds).items():
-        row = row_of(found, "people", "people", f"{name}.ceiling_split_half")
+        row = row_of(found, "people", "people", name, statistic="ceiling_split_half")
         assert row.value == pytest.approx(value, abs=1e-12)
 
 
@@ -164,7 +164,7 @@ def test_another_seed_splits_otherwise():
     data = trials(answered(observers(people=6), skill=0.4))
     one, two = (
         row_of(cosight.compare(data, measure=["ec"], resamples=5, seed=s), "people", "people",
-               "error_consistency.ceiling_split_half").value
+               "error_consistency", statistic="ceiling_split_half").value
         for s in (0, 1)
     )  # fmt: skip
     assert one != two

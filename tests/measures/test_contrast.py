@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from cosight.errors import InvalidInput
-from cosight.measures.contrast import paired_difference, rank_intervals, ranks
+from cosight.measures.contrast import holm, paired_difference, rank_intervals, ranks
 from cosight.measures.uncertainty import percentile_interval
 
 seeds = st.integers(0, 2**32 - 1)
@@ -57,13 +58,32 @@ def test_what_moves_both_observers_cancels():
 @pytest.mark.parametrize("count", [1, 9, 99, 1000])
 def test_p_of_observers_that_never_come_near_is_the_least_there_is(count):
     one, two = resamples(a=10, b=0, count=count)
-    assert paired_difference(10.0, 0.0, one, two).p == min(1.0, 2 / (count + 1))  # never 0
+    found = paired_difference(10.0, 0.0, one, two)
+    assert found.p == min(1.0, 2 / (count + 1))  # never 0
+    assert found.at_resolution
 
 
 def test_p_of_identical_samples_is_one():
     one, _ = resamples()
     found = paired_difference(0.6, 0.6, one, one)
     assert (found.value, found.low, found.high, found.p) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_p_is_at_the_resolution_until_a_resample_contradicts():
+    """The median lies on the value: differences of 1, 2, ... 9 around 5, held against 0."""
+    around, nothing = np.arange(1.0, 10.0), np.zeros(9)
+    assert paired_difference(4.5, 0.0, around, nothing).at_resolution  # the lowest stays above 0
+    touching = paired_difference(4.0, 0.0, around, nothing)  # the lowest is 0 itself
+    assert (touching.p, touching.at_resolution) == (2 * 2 / 10, False)
+    assert paired_difference(-4.5, 0.0, around, nothing).at_resolution  # below 0 as well
+    assert not paired_difference(math.nan, 0.0, around, nothing).at_resolution
+    assert not paired_difference(0.5, 0.5, around, around).at_resolution
+
+
+@given(seeds, st.floats(-1, 1))
+def test_p_is_at_the_resolution_where_it_can_be_no_lower(seed, difference):
+    found = paired_difference(difference, 0.0, *resamples(seed, count=40))
+    assert found.at_resolution == (found.p == 2 / 41)
 
 
 def test_p_is_uniform_enough_when_there_is_no_difference():
@@ -123,6 +143,42 @@ def test_up_to_a_tenth_of_the_resamples_may_be_undefined(lost, defined):
 def test_a_level_outside_0_and_1_is_refused():
     with pytest.raises(InvalidInput, match=r"level must lie between 0 and 1, got 95; \.95 is usual"):
         paired_difference(0.6, 0.5, *resamples(), level=95)
+
+
+# -------------------------------------------------------------------------------------------------- several p-values
+
+shares = st.floats(0, 1)
+
+
+@given(st.lists(shares, min_size=1, max_size=12))
+def test_holm_is_that_of_statsmodels(p):
+    np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1], rtol=1e-12, atol=0)
+
+
+@given(st.lists(st.one_of(shares, st.just(math.nan)), max_size=12))
+def test_an_adjusted_p_is_never_below_p_nor_above_one_and_nan_is_no_test(p):
+    found, given_p = holm(p), np.array(p, dtype=float)
+    known = ~np.isnan(given_p)
+    np.testing.assert_array_equal(np.isnan(found), ~known)
+    assert (found[known] >= given_p[known]).all()
+    assert (found[known] <= 1).all()
+    np.testing.assert_array_equal(found[known], holm(given_p[known]))
+    order = np.argsort(given_p[known])
+    assert (np.diff(found[known][order]) >= 0).all()  # what was smaller stays so, or ties
+
+
+@pytest.mark.parametrize(
+    ("p", "adjusted"),
+    [
+        ([], []),
+        ([0.2], [0.2]),
+        ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]),
+        ([0.9, 0.6], [1, 1]),
+        ([math.nan], [math.nan]),
+    ],
+)
+def test_holm_by_hand(p, adjusted):
+    np.testing.assert_allclose(holm(p), adjusted)
 
 
 # ------------------------------------------------------------------------------------------------------------- ranks

@@ -1,4 +1,4 @@
-"""Misclassification agreement: scikit-learn on the jointly wrong trials, laws, and one number from every form."""
+"""Agreement on wrong answers and on all: scikit-learn, plain loops, laws, and one number from every form."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import cohen_kappa_score
+from sklearn.metrics import accuracy_score, cohen_kappa_score
 
 from cosight.errors import InvalidInput
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers
@@ -15,6 +15,7 @@ from cosight.measures.misclassification import (
     misclassification_agreement,
     misclassification_agreement_matrix,
     misclassification_agreement_resampled,
+    response_agreement,
 )
 
 nan = math.nan
@@ -194,3 +195,47 @@ def test_the_pair_form_counts_joint_errors():
     form = pair_forms["misclassification_agreement"]
     joint = (answers.wrong[1] & answers.wrong[2]).sum()
     assert form.count(answers, np.array([[1, 2], [0, 1]])).tolist() == [joint, 0]
+
+
+# ------------------------------------------------------------------------------------------------------- all answers
+
+said = st.sampled_from(["cat", "dog", "eel", None])
+
+
+@law
+@given(st.lists(st.tuples(said, said), min_size=1, max_size=30))
+def test_response_agreement_is_that_of_a_plain_loop_and_of_scikit_learn(rows):
+    both = [(a, b) for a, b in rows if a is not None and b is not None]
+    found = response_agreement(*zip(*rows, strict=True))
+    assert found.n == len(both)
+    assert found.items.tolist() == [float(a == b) for a, b in both]
+    assert same(found.value, sum(a == b for a, b in both) / len(both) if both else nan)
+    if both:
+        assert same(found.value, accuracy_score(*map(list, zip(*both, strict=True))))
+
+
+def test_nothing_answered_by_both_has_no_agreement():
+    for a, b in (([], []), (["a", None], [None, "a"])):
+        found = response_agreement(a, b)
+        assert math.isnan(found.value)
+        assert found.n == 0
+    with pytest.raises(InvalidInput, match="one length, got a 1, b 2"):
+        response_agreement(["a"], ["a", "b"])
+
+
+@few
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0, 0.2]))
+def test_response_agreement_of_pairs_and_resamples_is_the_function(seed, missing):
+    answers = table(seed, missing=missing)
+    coded = np.where(answers.response >= 0, answers.response, nan)
+    pairs = np.array([[1, 2], [0, 3], [4, 1], [3, 3]])
+    weights = np.random.default_rng(seed).multinomial(25, np.full(25, 1 / 25), size=3)
+    form = pair_forms["response_agreement"]
+    matrix, count = form.matrix(answers), form.count(answers, pairs)
+    resampled = form.resampled(answers, weights.astype(np.float32), pairs)
+    for index, (i, j) in enumerate(pairs):
+        plain = response_agreement(coded[i], coded[j])
+        assert same(matrix[i, j], plain.value)
+        assert count[index] == plain.n
+        again = [response_agreement(np.repeat(coded[i], w), np.repeat(coded[j], w)).value for w in weights]
+        np.testing.assert_allclose(resampled[index], again, atol=1e-12)

@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 from cosight.errors import InvalidInput
 from cosight.measures.facts import measures
 from cosight.measures.reliability import (
+    ABSTAIN_ACTIONS,
+    ACT_ACTIONS,
     Action,
+    action_share,
     reliability_score,
     reliability_sweep,
     with_abstention,
@@ -313,3 +316,29 @@ def test_results_are_frozen_and_without_negative_zero():
     assert math.copysign(1, result.items[0]) == 1
     with pytest.raises(FrozenInstanceError):
         result.value = 1.0
+
+
+# ----------------------------------------------------------------------------------------------------- action shares
+
+
+@law
+@given(trials(), LEVELS, LEVELS)
+def test_action_shares_are_those_of_the_reliability_score(data, gamma, lam):
+    whole = score(data, gamma=gamma, lam=lam)
+    given = data.probabilities, data.abstention, data.original, data.group, data.gold
+    found = {action: action_share(*given, action=action, gamma=gamma, lam=lam) for action in Action}
+    assert [found[action].value for action in Action] == pytest.approx(list(astuple(whole.shares)), nan_ok=True)
+    for half in (ACT_ACTIONS, ABSTAIN_ACTIONS):
+        there = np.isin(whole.actions, half)
+        for action in half:
+            np.testing.assert_array_equal(np.isnan(found[action].items), ~there)
+            assert (found[action].items[there] == (whole.actions[there] == action)).all()
+        if there.any():
+            assert sum(found[action].value for action in half) == pytest.approx(1)
+
+
+def test_an_action_without_stimuli_to_take_it_on_has_no_share():
+    found = action_share([[0.9, 0.1]], [0.1], [0], ["must-act"], action=Action.ABSTAIN_OTHER)
+    assert math.isnan(found.value)
+    assert found.action is Action.ABSTAIN_OTHER
+    assert action_share([[0.9, 0.1]], [0.1], [0], ["must-act"]).value == 1

@@ -34,7 +34,7 @@ def test_tables_keep_cells_marks_and_sections(tmp_path):
 
 
 def row(value, low=None, high=None):
-    return Row("o", None, "m", "", value, low, high, 9)
+    return Row(observer="o", measure="accuracy", value=value, low=low, high=high, n=9)
 
 
 def test_figures_are_the_same_bytes_and_have_every_point(tmp_path):

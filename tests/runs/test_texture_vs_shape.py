@@ -77,7 +77,7 @@ def shown(request, mirror, tmp_path_factory):
 def rows(shown, mirror):
     people = [mirror / "model-vs-human" / name for name in COMMON]
     scores = compare(*shown.folders, *people, measure=["ec"], by=["experiment"], resamples=200)
-    return [row for row in scores.rows if row.measure == "error_consistency"]
+    return [row for row in scores.rows if (row.measure, row.statistic) == ("error_consistency", "value")]
 
 
 def test_every_model_answers_every_image(shown):
@@ -90,19 +90,20 @@ def test_every_model_answers_every_image(shown):
 def test_people_and_models_meet_on_the_same_images(shown, rows):
     for name, experiment in shown.experiments:
         met = [r for r in rows if r.observer == f"onnx:{name}.onnx" and (r.against or "").startswith("human:")]
-        here = [row for row in met if row.group == f"experiment={experiment}"]
+        here = [row for row in met if row.group == (("experiment", experiment),)]
         assert len(here) == 10
         assert {row.n for row in here} == {COMMON[experiment]}
 
 
 def test_human_model_consistency_has_intervals_and_is_below_peoples_own(shown, rows):
     """People stand beside the models on the 320 images that these answered: .3465, and .331 on all 1,280."""
-    [people] = [r for r in rows if (r.observer, r.against, r.group) == ("people", "people", "experiment=cue-conflict")]
+    cue_conflict = (("experiment", "cue-conflict"),)
+    [people] = [r for r in rows if (r.observer, r.against, r.group) == ("people", "people", cue_conflict)]
     assert (people.value, people.n) == (pytest.approx(0.3465, abs=0.0002), 320)
     met = [row for row in rows if row.observer.startswith("onnx:") and row.against == "people"]
     assert len(met) == len(shown.experiments) + len(shown.names)  # and each model's mean over experiments
     assert all(row.low < row.value < row.high for row in met)
-    cue = [row for row in met if row.group.endswith("conflict")]
+    cue = [row for row in met if row.group == cue_conflict]
     assert len(cue) == len(shown.names)
     assert all(row.high < people.value for row in cue)
 

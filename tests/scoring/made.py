@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from cosight.statistics.rows import Row, Scores
+from cosight.statistics.rows import Row, Scores, parse_group
 from cosight.trials import LabelSpace, Trials, make
 from cosight.trials.table import SCHEMA
 
@@ -66,12 +66,14 @@ def answered(
     return rows
 
 
-def row_of(scores: Scores, observer: str, against: str | None, measure: str, group: str = "") -> Row:
+def row_of(
+    scores: Scores, observer: str, against: str | None, measure: str, group: str = "", statistic: str = "value"
+) -> Row:
     """The one row about these."""
-    wanted = (observer, against, measure, group)
-    found = [row for row in scores.rows if (row.observer, row.against, row.measure, row.group) == wanted]
-    assert len(found) == 1, f"{wanted} has {len(found)} rows"
-    return found[0]
+    wanted = (observer, against, measure, parse_group(group), statistic)
+    rows = [row for row in scores.rows if (row.observer, row.against, row.measure, row.group, row.statistic) == wanted]
+    assert len(rows) == 1, f"{wanted} has {len(rows)} rows"
+    return rows[0]
 
 
 def plain_interval(samples: np.ndarray, value: float, n: float, level: float = 0.95) -> tuple[float, float]:

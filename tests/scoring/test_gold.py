@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cosight
+from cosight.benchmarks.visalign.table import visalign_table
 from cosight.errors import InvalidInput
 from cosight.measures import distance_items, draw_stimuli, hellinger, reliability_score, with_abstention
-from cosight.scoring import visalign_table
 from cosight.statistics.gold_labels import category_cells, gold_of, is_set, read_manifests
 from cosight.statistics.resampling import stream
 from cosight.trials import write
@@ -116,7 +116,7 @@ def test_a_label_space_without_abstain_takes_counts_of_its_classes(tmp_path):
     said = [{**row, "abstention": None} for row in answers(rows, "model:a", lambda _: ([0.6, 0.4, 0.0], None), LETTERS)]
     found = quick(write_run(tmp_path, rows, said, LETTERS))
     assert row_of(found, "model:a", "gold", "hellinger").value == pytest.approx(0, abs=1e-4)
-    assert not [row for row in found.rows if row.measure.startswith(RS)]
+    assert not [row for row in found.rows if row.measure in (RS, "action_share")]
 
 
 def test_categories_are_groups_and_their_mean_weighs_them_alike(tmp_path):
@@ -137,7 +137,9 @@ def test_people_among_the_trials_are_not_held_against_gold(tmp_path):
         for row in answers(rows, "", random_answers(0))
     ]
     found = quick(write_run(tmp_path, rows, [*person, *answers(rows, "model:a#sp", random_answers(1))]))
-    near = {(row.observer, row.against) for row in found.rows if row.measure == "hellinger"}
+    near = {
+        (row.observer, row.against) for row in found.rows if row.measure == "hellinger" and row.statistic == "value"
+    }
     assert near == {("human:1", "people"), ("model:a#sp", "people"), ("model:a#sp", "gold")}
 
 
@@ -148,7 +150,7 @@ def test_people_among_the_trials_are_not_held_against_gold(tmp_path):
 def test_ceiling_of_answers_that_all_differ_or_all_agree(tmp_path, counts, value):
     rows = [{**stimulus(8, i), "gold": None, "gold_counts": counts} for i in range(6)]
     found = quick(write_run(tmp_path, rows, answers(rows, "model:a#sp", random_answers(0))))
-    ceiling = row_of(found, "gold", "gold", "hellinger.ceiling_split_half")
+    ceiling = row_of(found, "gold", "gold", "hellinger", statistic="ceiling_split_half")
     assert ceiling.value == value
     assert ceiling.note.startswith("two halves of each stimulus' answers, mean of 20 splits; interval over stimuli")
 
@@ -159,14 +161,14 @@ def test_ceiling_is_that_of_shuffled_answers(tmp_path):
     rng, every = np.random.default_rng(0), np.repeat(np.arange(4), [12, 6, 2, 1])
     halves = [np.split(rng.permutation(every)[:20], 2) for _ in range(4000)]
     plain = [hellinger(*(np.bincount(half, minlength=4) / 10 for half in pair)).value for pair in halves]
-    ceiling = row_of(found, "gold", "gold", "hellinger.ceiling_split_half").value
+    ceiling = row_of(found, "gold", "gold", "hellinger", statistic="ceiling_split_half").value
     assert ceiling == pytest.approx(np.mean(plain), abs=4 * np.std(plain) / np.sqrt(60 * 20))
 
 
 def test_without_counts_there_is_no_ceiling_and_it_says_so(tmp_path):
     rows = stimuli(EACH)
     found = quick(write_run(tmp_path, rows, answers(rows, "model:a#sp", random_answers(0))))
-    ceiling = row_of(found, "gold", "gold", "hellinger.ceiling_split_half")
+    ceiling = row_of(found, "gold", "gold", "hellinger", statistic="ceiling_split_half")
     assert (ceiling.value, ceiling.n, ceiling.note) == (
         None,
         0,
@@ -191,8 +193,8 @@ def test_who_always_abstains_scores_what_is_to_be_refused(tmp_path, lam, score):
     rows = published()
     run = write_run(tmp_path, rows, answers(rows, "model:a#sp", refuse, VISALIGN), VISALIGN)
     found = quick(run, measure=["rs"], lam=lam)
-    for cost in ("cost_0", "cost_half", "cost_n"):
-        row = row_of(found, "model:a#sp", None, f"{RS}.{cost}")
+    for cost in ("0", "N/2", "N"):
+        row = row_of(found, "model:a#sp", None, RS, f"cost={cost}")
         assert (row.value, row.n) == (score, 900)
     assert f"lambda {lam:g}: {900 - score - 300} of 200 Uncertain to act on" in row.note
 
@@ -200,19 +202,21 @@ def test_who_always_abstains_scores_what_is_to_be_refused(tmp_path, lam, score):
 def test_reliability_is_that_of_the_manifest(tmp_path):
     rows = counted(stimuli({1: 6, 5: 6, 8: 12}))
     said = answers(rows, "model:a#sp", random_answers(5))
-    found = cosight.score(write_run(tmp_path, rows, said), measure=["rs"], resamples=RESAMPLES, gamma=0.6, lam=0.4)
+    found = cosight.score(
+        write_run(tmp_path, rows, said), measure=["rs", "action_share"], resamples=RESAMPLES, gamma=0.6, lam=0.4
+    )
     p, a = [row["probabilities"] for row in said], [row["abstention"] for row in said]
     original = [REFUSING.classes.index(row["original"]) for row in rows]
     gold = [labels_of(row) for row in rows]
     plain = reliability_score(p, a, original, [row["group"] for row in rows], gold, gamma=0.6, lam=0.4, cost=12)
-    row = row_of(found, "model:a#sp", None, f"{RS}.cost_half")
+    row = row_of(found, "model:a#sp", None, RS, "cost=N/2")
     assert row.value == plain.value
     weights = draw_stimuli(np.ones(24), RESAMPLES, stream(0, "stimuli", "()"))
     assert (row.low, row.high) == pytest.approx(plain_interval(weights @ plain.items, plain.value, 24))
-    share = row_of(found, "model:a#sp", None, f"{RS}.share_abstain_original")
+    share = row_of(found, "model:a#sp", None, "action_share", "action=abstain_original")
     assert share.value == pytest.approx(plain.shares.abstain_original)
     assert plain.counts.abstain_original > 0
-    at = row_of(found, "model:a#sp", None, f"{RS}.cost_half", "gamma=0.6")
+    at = row_of(found, "model:a#sp", None, RS, "gamma=0.6;cost=N/2")
     assert (at.value, at.low) == (plain.value, None)
 
 
@@ -226,7 +230,7 @@ def made_set(tmp_path_factory):
 def test_reliability_falls_linearly_with_the_cost(made_set, seed, gamma, lam):
     said = trials(answers(stimuli(EACH), "model:a#sp", random_answers(seed)), REFUSING)
     found = cosight.score(said, humans=made_set, measure=["rs"], gamma=gamma, lam=lam, resamples=1)
-    free, half, full = (row_of(found, "model:a#sp", None, f"{RS}.{cost}") for cost in ("cost_0", "cost_half", "cost_n"))
+    free, half, full = (row_of(found, "model:a#sp", None, RS, f"cost={cost}") for cost in ("0", "N/2", "N"))
     wrong = (free.value - full.value) / 32
     assert wrong == int(wrong) >= 0
     assert half.value == free.value - 16 * wrong
@@ -236,7 +240,7 @@ def test_reliability_falls_linearly_with_the_cost(made_set, seed, gamma, lam):
 def test_without_people_uncertain_images_are_not_scored(tmp_path):
     rows = [{**row, "gold": None if row["category"] == 8 else row["gold"]} for row in stimuli(EACH)]
     run = write_run(tmp_path, rows, answers(rows, "model:a#sp", random_answers(0)))
-    assert not [row for row in quick(run).rows if row.measure.startswith(RS)]
+    assert not [row for row in quick(run).rows if row.measure in (RS, "action_share")]
     with pytest.raises(
         InvalidInput, match=r"answers to Uncertain images, 4 have none \(test-category-8-0000, for one\)"
     ):
@@ -271,7 +275,7 @@ def test_answers_of_people_take_the_place_of_the_set_s_labels(tmp_path):
         response: quick(run, humans=people_of(rows, response=response), measure=["rs"])
         for response in ("abstain", None)
     }
-    values = {k: row_of(found, "model:a#sp", None, f"{RS}.cost_0").value for k, found in scored.items()}
+    values = {k: row_of(found, "model:a#sp", None, RS, "cost=0").value for k, found in scored.items()}
     assert values == {"abstain": 20, None: 16}  # 16 to be refused by construction, 4 as people have it
     assert not [row for row in quick(run, humans=people_of(rows)).rows if row.against == "gold"]
 
@@ -288,7 +292,7 @@ def test_simulated_people_are_called_simulated(tmp_path, kind, name):
 def test_labels_of_a_simulated_panel_are_called_simulated(tmp_path):
     rows = [{**r, "parameters": '{"gold": "simulated"}'} if r["category"] == 8 else r for r in stimuli(EACH)]
     run = write_run(tmp_path, rows, answers(rows, "model:a#sp", random_answers(0)))
-    near = [row for row in quick(run).rows if row.measure == "hellinger"]
+    near = [row for row in quick(run).rows if row.measure == "hellinger" and row.statistic == "value"]
     assert [row.against for row in near] == ["simulated gold"]
     assert is_set(run) is False
 

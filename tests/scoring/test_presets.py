@@ -6,6 +6,7 @@ import pytest
 import cosight
 from cosight.errors import InvalidInput, UnknownName
 from cosight.scoring import presets
+from cosight.statistics.rows import group_text
 from tests.scoring.made import answered, observers, row_of, trials
 
 PRESET = presets["model-vs-human"]
@@ -45,7 +46,7 @@ def test_what_the_published_benchmark_leaves_out(experiment, conditions, scored)
 def test_a_preset_brings_grouping_measures_and_exclusions():
     rows = answered(observers(people=3), conditions={"contrast": ("c05", "c100"), "edge": ("0",)})
     found = cosight.compare(trials(rows), preset="model-vs-human", resamples=10)
-    assert {r.group for r in found.rows} == {
+    assert {group_text(r.group) for r in found.rows} == {
         "experiment=contrast;condition=c05", "experiment=contrast;condition=*", "experiment=edge;condition=0",
         "experiment=edge;condition=*", "experiment=*;condition=*",
     }  # fmt: skip

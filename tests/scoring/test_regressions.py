@@ -10,8 +10,10 @@ import pytest
 
 import cosight
 from cosight.errors import InvalidInput
-from cosight.measures import encode, kullback_leibler, measures, risk_coverage
+from cosight.measures import encode, kullback_leibler, risk_coverage
 from cosight.measures.answers import Answers
+from cosight.statistics.blocks import range_of
+from cosight.statistics.rows import group_text
 from cosight.trials import read, write
 from tests.scoring.made import LETTERS, REFUSING, answered, observers, row_of, trials
 
@@ -98,7 +100,11 @@ def test_where_the_order_matters_a_group_has_no_mean_with_itself(unlike):
 
 
 def test_both_orders_are_there_and_are_negatives(unlike):
-    single = [r for r in unlike[1].rows if r.measure == "accuracy_difference" and {":"} <= {*r.observer} & {*r.against}]
+    single = [
+        r
+        for r in unlike[1].rows
+        if r.statistic == "value" and r.measure == "accuracy_difference" and {":"} <= {*r.observer} & {*r.against}
+    ]
     assert len(single) == 5 * 4
     for row in single:
         back = row_of(unlike[1], row.against, row.observer, "accuracy_difference")
@@ -158,11 +164,11 @@ def test_a_person_who_saw_everything_twice_changes_no_number_of_a_model():
     before = cosight.score(trials(single, REFUSING), **options)
     after = cosight.score(trials([*single, *twice], REFUSING), **options)
     mine = [row for row in before.rows if row.observer.startswith("model:")]
-    assert {row.measure.split(".")[0] for row in mine} == {
+    assert {row.measure for row in mine} == {
         "accuracy", "response_entropy", "risk_coverage", "reliability_score",
     }  # fmt: skip
     for row in mine:
-        again = row_of(after, row.observer, None, row.measure, row.group)
+        again = row_of(after, row.observer, None, row.measure, group_text(row.group))
         assert (again.value, again.n) == (pytest.approx(row.value, abs=1e-12), row.n)
     repeats = row_of(after, "human:twice", None, "accuracy")
     assert repeats.n == len(twice)
@@ -226,38 +232,35 @@ def test_an_interval_without_width_says_so():
     assert (perfect.value, perfect.low, perfect.high) == (1, 1, 1)
     for row in found.rows:
         flat = row.low is not None and row.low == row.high
-        assert ("the interval has no width" in row.note) == (flat and row.measure in measures)
+        assert ("no_width" in row.flags) == (flat and row.statistic not in ("rank", "difference"))
     assert perfect.note == "every resample gave the same: the interval has no width"
 
 
-def test_an_end_beyond_the_range_says_so():
+def test_no_end_lies_beyond_the_range():
     rows = answered(observers(people=3, models=2), skill=0.6, stimuli=8)
     found = cosight.compare(trials(rows), measure=["acc", "ec", "ma", "cles"], resamples=60)
-    beyond = set()
+    at_the_end = set()
     for row in found.rows:
-        if row.measure in measures and row.low is not None:
-            facts = measures[row.measure]
-            outside = row.low < facts.low or row.high > facts.high
-            assert ("an end lies beyond the measure's range" in row.note) == outside
-            beyond.add(outside)
-    assert beyond == {True, False}
+        if row.low is not None:
+            low, high = range_of(row.measure, row.statistic)
+            assert low <= row.low <= row.high <= high
+            at_the_end.add(row.low == low or row.high == high)
+    assert at_the_end == {True, False}
 
 
 @pytest.mark.parametrize(("wrong", "scarce"), [(0, True), (2, True), (3, False)])
 def test_few_joint_errors_are_counted(wrong, scarce):
     rows = spoiled({"model:0": range(wrong + 4), "model:1": range(wrong)}, {})
-    note = row_of(cosight.compare(rows, measure=["ec"], resamples=20), "model:0", "model:1", EC).note
-    assert (f"only {wrong} joint errors:" in note) == scarce
-    assert ("joint errors" in note) == scarce
+    row = row_of(cosight.compare(rows, measure=["ec"], resamples=20), "model:0", "model:1", EC)
+    assert (f"errors in common: {wrong}," in row.note) == ("few_errors" in row.flags) == scarce
 
 
 @pytest.mark.parametrize(("equal", "scarce"), [(1, True), (2, True), (3, False), (8, False)])
 def test_few_equal_errors_are_counted(equal, scarce):
     both = range(12)
     rows = spoiled({"model:0": both, "model:1": both}, {"model:1": range(equal, 12)})
-    note = row_of(cosight.compare(rows, measure=["ma"], resamples=20), "model:0", "model:1", MA).note
-    assert (f"only {equal} equal errors:" in note) == scarce
-    assert ("equal errors" in note) == scarce
+    row = row_of(cosight.compare(rows, measure=["ma"], resamples=20), "model:0", "model:1", MA)
+    assert (f"errors in common: {equal}," in row.note) == ("few_errors" in row.flags) == scarce
 
 
 def spoiled(wrong, otherwise):
@@ -358,10 +361,11 @@ def test_a_ceiling_of_pairs_with_hardly_a_trial_in_common_normalises_nothing():
         {**r, "observer": "model:m", "kind": "model", "image": f"{i}.png", "trial": i} for i, r in enumerate(rows[:60])
     ]
     found = cosight.compare(trials(rows), measure=["ec"], resamples=20)
-    assert not [row for row in found.rows if row.measure.endswith(".normalised")]
+    assert not [row for row in found.rows if row.statistic == "normalised"]
     people = row_of(found, "people", "people", "error_consistency")
     assert people.n < 10
-    assert "trials a pair: so few bias it" in people.note
+    assert "trials per pair: so few bias it" in people.note
+    assert "few_trials" in people.flags
 
 
 def test_people_of_one_name_in_several_experiments_are_reported():

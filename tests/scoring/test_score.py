@@ -114,10 +114,10 @@ def test_distances_to_people_match_a_plain_loop(distance):
         check(row_of(found, observer, "people", distance), value, plain.samples(observer))
     assert row_of(found, "human:3", "people", distance).note == "compared with the others"
     values = [row_of(found, o, "people", distance).value for o in plain.people]
-    ceiling = row_of(found, "people", "people", f"{distance}.ceiling_leave_one_out")
+    ceiling = row_of(found, "people", "people", distance, statistic="ceiling_leave_one_out")
     check(ceiling, np.mean(values), plain.ceiling())
     assert ceiling.note == "mean of 5 people, each compared with the others"
-    half = row_of(found, "people", "people", f"{distance}.ceiling_split_half")
+    half = row_of(found, "people", "people", distance, statistic="ceiling_split_half")
     assert 0 < half.low < half.value < half.high
     assert half.note == "two halves of 5 people, mean of 20 splits; interval over stimuli"
 
@@ -133,7 +133,7 @@ def test_people_alike_are_at_distance_nought():
 )
 def test_ceilings_take_two_and_four_people(people, one, half):
     found = quick(trials(answered(observers(people=people, models=1))), measure=["hellinger"])
-    kinds = {r.measure.partition(".")[2] for r in found.rows}
+    kinds = {r.statistic for r in found.rows}
     assert ("ceiling_leave_one_out" in kinds, "ceiling_split_half" in kinds) == (one, half)
     alone = row_of(found, "human:0", "people", "hellinger")
     assert (alone.value is None) == (people == 1)
@@ -146,8 +146,10 @@ def test_real_and_simulated_people_are_two_references():
     alone = quick(trials([r for r in rows if r["kind"] != "simulated"]), measure=["hellinger"])
     assert row_of(found, "model:0", "people", "hellinger") == row_of(alone, "model:0", "people", "hellinger")
     assert row_of(found, "model:0", "simulated people", "hellinger").value > 0
-    assert row_of(found, "simulated:1", "people", "hellinger").note == ""  # held against all the people
-    ceiling = row_of(found, "simulated people", "simulated people", "hellinger.ceiling_leave_one_out")
+    other = row_of(found, "simulated:1", "people", "hellinger")  # compared with all the people
+    assert other.note == "interval over stimuli only, 2 people are too few to resample"
+    assert other.flags == ("few_people", "simulated")
+    ceiling = row_of(found, "simulated people", "simulated people", "hellinger", statistic="ceiling_leave_one_out")
     assert ceiling.note == "mean of 2 simulated people, each compared with the others"
 
 
@@ -160,7 +162,10 @@ def test_infinite_divergences_are_null_and_called_infinite():
     endless = row_of(found, "model:1", "people", "kullback_leibler", group)
     assert (endless.value, endless.low, endless.high, endless.note) == (None, None, None, "infinite")
     assert row_of(found, "model:0", "people", "kullback_leibler", group).value > 0
-    assert "infinite" in row_of(found, "people", "people", "kullback_leibler.ceiling_leave_one_out", group).note
+    assert (
+        "infinite"
+        in row_of(found, "people", "people", "kullback_leibler", group, statistic="ceiling_leave_one_out").note
+    )
     assert "infinite" in row_of(found, "model:1", "people", "kullback_leibler", "condition=*").note
     json.loads(found.to_json(), parse_constant=pytest.fail)
 
@@ -234,7 +239,7 @@ def test_mean_abstention_of_each_observer_and_over_seeds():
         check(row_of(found, name, None, "mean_abstention"), values.mean(), samples[name])
     both = np.mean(list(samples.values()), axis=0)
     check(row_of(found, "model:a#sp", None, "mean_abstention"), np.mean(list(doubt.values())), both)
-    spread = row_of(found, "model:a#sp", None, "mean_abstention.sd_over_seeds")
+    spread = row_of(found, "model:a#sp", None, "mean_abstention", statistic="sd")
     assert spread.value == pytest.approx(np.std([values.mean() for values in doubt.values()], ddof=1))
 
 
@@ -262,17 +267,19 @@ def given(rows, observer):
 @pytest.mark.parametrize("observer", ["model:0", "model:1"])
 def test_reliability_rows_are_those_of_reliability_score(observer, gamma):
     rows = refusing_rows()
-    found = cosight.score(trials(rows, REFUSING), measure=["rs"], gamma=gamma, resamples=RESAMPLES, seed=SEED)
+    found = cosight.score(
+        trials(rows, REFUSING), measure=["rs", "action_share"], gamma=gamma, resamples=RESAMPLES, seed=SEED
+    )
     arrays = given(rows, observer)
     weights = draw_stimuli(np.ones(24), RESAMPLES, stream(SEED, "stimuli", "()"))
-    for cost, label in ((0, "cost_0"), (12, "cost_half"), (24, "cost_n")):
+    for cost, label in ((0, "0"), (12, "N/2"), (24, "N")):
         plain = reliability_score(*arrays, gamma=gamma, cost=cost)
-        row = row_of(found, observer, None, f"reliability_score.{label}")
+        row = row_of(found, observer, None, "reliability_score", f"cost={label}")
         check(row, plain.value, weights @ plain.items)
         assert row.note == f"gamma {gamma:g}, N = 24"
     shares = reliability_score(*arrays, gamma=gamma).shares
     for action in ("act_correct", "act_incorrect", "act_abstained", "abstain_other", "abstain_abstained"):
-        assert row_of(found, observer, None, f"reliability_score.share_{action}").value == pytest.approx(
+        assert row_of(found, observer, None, "action_share", f"action={action}").value == pytest.approx(
             getattr(shares, action)
         )
 
@@ -283,7 +290,7 @@ def test_the_sweep_over_gamma():
     gammas = np.round(np.linspace(0, 1, 11), 1)
     sweep = reliability_sweep(*given(rows, "model:1"), gammas=gammas, cost=24)
     for gamma, score in zip(gammas, sweep.score, strict=True):
-        row = row_of(found, "model:1", None, "reliability_score.cost_n", f"gamma={gamma:g}")
+        row = row_of(found, "model:1", None, "reliability_score", f"gamma={gamma:g};cost=N")
         assert (row.value, row.low, row.n) == (pytest.approx(score), None, 24)
         assert row.note.startswith("sweep over gamma, N = 24; ")
 
@@ -295,7 +302,7 @@ def test_presentations_of_a_stimulus_are_drawn_together():
     found = cosight.score(trials(twice, REFUSING), **options, role=["test", "repeat"])
     items = reliability_score(*given(rows, "model:0")).items
     weights = draw_stimuli(np.ones(8), RESAMPLES, stream(SEED, "stimuli", "()"))
-    row = row_of(found, "model:0", None, "reliability_score.cost_0")
+    row = row_of(found, "model:0", None, "reliability_score", "cost=0")
     check(row, 2 * items.sum(), 2 * (weights @ items))
 
 
@@ -303,7 +310,7 @@ def test_an_answer_with_soft_abstention_and_no_probabilities_is_left_out_of_reli
     rows = refusing_rows()
     bare = [{**r, "probabilities": None} if r["image"] == "002.png" else r for r in rows]
     found = quick(trials(bare, REFUSING))
-    assert row_of(found, "model:0", None, "reliability_score.cost_0").n == 23
+    assert row_of(found, "model:0", None, "reliability_score", "cost=0").n == 23
     assert row_of(found, "model:0", None, "accuracy").n == 24
 
 
@@ -335,13 +342,13 @@ def test_distances_of_refusing_models_have_abstain_as_a_class():
         (
             refusing_rows(),
             REFUSING,
-            {"accuracy", "response_entropy", "label_entropy", "risk_coverage", "reliability_score"},
+            {"accuracy", "response_entropy", "label_entropy", "risk_coverage", "reliability_score", "action_share"},
         ),
     ],
 )
 def test_without_measures_what_the_trials_allow(rows, space, measures):
     found = quick(trials(rows, space))
-    assert {r.measure.split(".")[0] for r in found.rows} == measures
+    assert {r.measure for r in found.rows} == measures
 
 
 @pytest.mark.parametrize(

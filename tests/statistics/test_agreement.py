@@ -146,7 +146,7 @@ def test_the_same_people_are_drawn_alike_in_every_group():
     twice = [{**row, "condition": name} for name in "xy" for row in rows(truth, said)]
     found = cosight.score(trials(twice), measure=["cronbach_alpha"], by=["condition"], resamples=200).rows
     ends = {row.group: (row.value, row.low, row.high) for row in found}
-    assert ends["condition=x"] == ends["condition=y"] == pytest.approx(ends["condition=*"])
+    assert ends[("condition", "x"),] == ends[("condition", "y"),] == pytest.approx(ends[("condition", "*"),])
 
 
 def test_three_people_have_no_interval_and_the_note_says_so():

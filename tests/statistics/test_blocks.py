@@ -6,6 +6,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import cosight
 from cosight.measures import (
@@ -13,11 +15,23 @@ from cosight.measures import (
     draw_people,
     draw_stimuli,
     error_consistency,
+    measures,
     misclassification_agreement,
 )
-from cosight.statistics.blocks import Block, Key, combine, empty, finite_samples, joined, mean_over_groups, nested_means
+from cosight.statistics.blocks import (
+    Key,
+    block_of,
+    empty,
+    finite_samples,
+    joined,
+    mean_over_groups,
+    nested_means,
+    range_of,
+    single,
+)
 from cosight.statistics.blocks import rows_of as block_rows
 from cosight.statistics.resampling import stream
+from cosight.statistics.rows import FLAGS, STATISTICS
 from tests.scoring.made import LETTERS, answered, observers, plain_interval, plain_mean, row_of, trials
 
 RESAMPLES, SEED = 40, 3
@@ -99,7 +113,8 @@ def averaged(parts):
 
 def check(row, value, samples):
     assert row.value == pytest.approx(value, abs=1e-9)
-    assert (row.low, row.high) == pytest.approx(plain_interval(samples, value, row.n), abs=1e-9)
+    ends = np.clip(plain_interval(samples, value, row.clusters), measures[row.measure].low, measures[row.measure].high)
+    assert (row.low, row.high) == pytest.approx(tuple(ends), abs=1e-9)
 
 
 PEOPLE_AND_MODELS = observers(people=5, models=2)
@@ -230,7 +245,7 @@ NAN = float("nan")
 def block(group, values, samples=None, names=None):
     keys = tuple(Key(name, None, "m") for name in (names or "abcdef"[: len(values)]))
     drawn = np.array(samples if samples is not None else [[v, v] for v in values], dtype=float).reshape(len(values), -1)
-    return Block(group, keys, np.array(values, dtype=float), drawn, np.full(len(values), 10.0), ("",) * len(values))
+    return block_of(group, keys, np.array(values, dtype=float), drawn, np.full(len(values), 10.0))
 
 
 def test_the_mean_over_groups_has_equal_weights_and_counts_what_it_leaves_out():
@@ -254,7 +269,9 @@ def test_a_number_that_a_group_lacks_is_no_cell():
 def test_a_mean_of_nothing_defined_is_undefined():
     mean = mean_over_groups([block((), [NAN])], (), "g")
     assert np.isnan(mean.values[0])
-    assert block_rows(mean, level=0.95, seed=0)[0].note == "mean over g: 0 groups, 1 undefined left out"
+    (row,) = block_rows(mean, level=0.95, seed=0)
+    assert row.note == "mean over g: 0 groups, 1 undefined left out; undefined"
+    assert row.flags == ("undefined_parts", "undefined")
 
 
 def test_nested_means_go_from_the_last_key_up():
@@ -272,8 +289,9 @@ def test_blocks_are_picked_and_joined():
     one = block((), [1.0, 2.0, 3.0])
     assert one.at([0, 2]).values.tolist() == [1.0, 3.0]
     assert [key.observer for key in one.at([2, 0]).keys] == ["c", "a"]
-    both = joined([one.at([0]), combine(one, Key("z", None, "m"), 9.0, np.array([8.0, 10.0]), 4, "made")])
+    both = joined([one.at([0]), single((), Key("z", None, "m"), 9.0, np.array([8.0, 10.0]), 4, "made", ("sweep",))])
     assert (both.values.tolist(), both.notes, both.samples.shape) == ([1.0, 9.0], ("", "made"), (2, 2))
+    assert (both.flags, both.clusters.tolist()) == (((), ("sweep",)), [10.0, 4.0])
     assert block_rows(empty((), 5), level=0.95, seed=0) == []
 
 
@@ -284,6 +302,7 @@ def test_infinite_numbers_have_no_interval_and_say_so():
     assert clean[1][0] == 1.0
     row = block_rows(block((), [np.inf], [[np.inf, 2.0]]), level=0.95, seed=0)[0]
     assert (row.value, row.low, row.high, row.note) == (None, None, None, "infinite")
+    assert row.flags == ("infinite",)
 
 
 def test_a_row_says_why_it_has_no_value_and_what_its_interval_lacks():
@@ -291,10 +310,107 @@ def test_a_row_says_why_it_has_no_value_and_what_its_interval_lacks():
         block((), [NAN, 1.0, 1.0], [[1.0] * 20, [NAN] * 2 + [1.0] * 18, [NAN] * 3 + [1.0] * 17]), level=0.95, seed=7
     )
     assert (undefined.value, undefined.low, undefined.note) == (None, None, "undefined")
+    assert undefined.flags == ("undefined",)
     assert (some.value, some.low, some.note, some.seed) == (
         1.0,
         1.0,
-        "every resample gave the same: the interval has no width; 2 of 20 resamples undefined",
+        "2 of 20 resamples undefined; every resample gave the same: the interval has no width",
         7,
     )
+    assert some.flags == ("undefined_resamples", "no_width")
     assert (many.value, many.low, many.high) == (1.0, None, None)  # more than a tenth
+
+
+def test_a_flag_that_is_there_is_not_raised_again():
+    given = single((), Key("a", None, "m"), NAN, np.full(9, NAN), 0, "undefined: nobody came", ("undefined",))
+    (row,) = block_rows(given, level=0.95, seed=0)
+    assert (row.flags, row.note) == (("undefined",), "undefined: nobody came")
+
+
+def test_the_parts_of_a_key_join_the_group_of_its_row():
+    keys = [Key("a", None, "m", part=(("cost", cost),)) for cost in ("0", "N")]
+    given = block_of((("condition", "fog"),), keys, np.zeros(2), np.zeros((2, 3)), np.full(2, 4.0))
+    rows = block_rows(given, level=0.95, seed=0)
+    assert [row.group for row in rows] == [(("condition", "fog"), ("cost", "0")), (("condition", "fog"), ("cost", "N"))]
+    assert [row.in_group("cost") for row in rows] == ["0", "N"]
+
+
+# ------------------------------------------------------------------------------------------- what was drawn, and ends
+
+
+def drawn(values, clusters, *, over_people):
+    """A block whose units of resampling are not its trials."""
+    keys, samples = [Key(name, None, "m") for name in "abc"[: len(values)]], np.zeros((len(values), 2))
+    n = np.full(len(values), 100.0)
+    return block_of((), keys, np.array(values), samples, n, clusters=np.array(clusters), over_people=over_people)
+
+
+@pytest.mark.parametrize(("over_people", "clusters"), [(False, [9.0, 8.0]), (True, [4.0, 8.0])])
+def test_a_mean_over_groups_rests_on_all_their_stimuli_but_on_the_fewest_people(over_people, clusters):
+    """The same people come in every group, other stimuli in each; what is undefined adds nothing."""
+    cells = [
+        drawn([0.5, NAN], [5.0, 3.0], over_people=over_people),
+        drawn([0.7, 0.1], [4.0, 8.0], over_people=over_people),
+    ]
+    mean = mean_over_groups(cells, (), "g")
+    assert mean.clusters.tolist() == clusters
+    assert [row.clusters for row in block_rows(mean, level=0.95, seed=0)] == clusters
+    assert mean.n.tolist() == [200.0, 100.0]
+
+
+def test_a_mean_of_nothing_defined_rests_on_nobody():
+    assert mean_over_groups([drawn([NAN], [5.0], over_people=True)], (), "g").clusters.tolist() == [0.0]
+
+
+def test_the_units_that_were_drawn_widen_an_interval_not_the_trials():
+    samples = np.random.default_rng(0).normal(0.5, 0.1, (1, 500))
+    keys, values, n = [Key("a", None, "accuracy")], np.array([0.5]), np.array([1000.0])
+    few, many = (block_of((), keys, values, samples, n, clusters=np.array([c])) for c in (5.0, 1000.0))
+    (narrow,), (wide,) = (block_rows(given, level=0.95, seed=0) for given in (many, few))
+    assert wide.low < narrow.low < narrow.high < wide.high
+    assert (narrow.n, narrow.clusters, wide.n, wide.clusters) == (1000, 1000, 1000, 5)
+
+
+@pytest.mark.parametrize(
+    ("measure", "statistic", "ends"),
+    [
+        ("hellinger", "value", (0, 1)),
+        ("hellinger", "ceiling_split_half", (0, 1)),
+        ("error_consistency", "ceiling_leave_one_out", (-1, 1)),
+        ("error_consistency", "difference", (-2, 2)),
+        ("kullback_leibler", "difference", (-np.inf, np.inf)),
+        ("hellinger", "sd", (0, np.inf)),
+        ("hellinger", "normalised", (-np.inf, np.inf)),
+        ("hellinger", "rank", (-np.inf, np.inf)),
+        ("of another package", "value", (-np.inf, np.inf)),
+    ],
+)
+def test_ranges(measure, statistic, ends):
+    assert range_of(measure, statistic) == ends
+
+
+WILD = st.one_of(st.floats(-50, 50), st.just(NAN))
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(sorted(measures)),
+    st.sampled_from(STATISTICS),
+    st.floats(0, 1),
+    st.lists(WILD, min_size=1, max_size=25),
+    WILD,
+    st.integers(0, 40),
+)
+def test_interval_ends_stay_inside_the_range_and_around_the_value(measure, statistic, share, samples, reach, units):
+    lowest, highest = range_of(measure, statistic)
+    value = np.clip(np.interp(share, [0, 1], np.clip([lowest, highest], -50, 50)), lowest, highest)
+    given = block_of(
+        (), [Key("a", None, measure, statistic)], np.array([value]), np.array([samples]), np.array([9]),
+        reach=np.array([reach]), clusters=np.array([units]),
+    )  # fmt: skip
+    (row,) = block_rows(given, level=0.95, seed=0)
+    assert (row.low is None) == (row.high is None)
+    if row.low is not None:
+        assert lowest <= row.low <= row.value + 1e-9
+        assert row.value - 1e-9 <= row.high <= highest
+    assert set(row.flags) <= set(FLAGS)

@@ -1,57 +1,72 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given as drawing
+from hypothesis import settings
+from hypothesis import strategies as st
 from scipy import stats
 
 import cosight
-from cosight.statistics.blocks import Block, Key, finite_samples
-from cosight.statistics.contrasts import correlations, difference_rows, normalised, rank_rows
-from cosight.statistics.pair_scores import PAIRED
+from cosight.measures import holm
+from cosight.statistics.blocks import Key, block_of, finite_samples
+from cosight.statistics.contrasts import against_people, correlations, difference_rows, normalised, rank_rows
+from cosight.statistics.pair_scores import CEILING_ONE, PAIRED
+from cosight.statistics.rows import parse_group
 from tests.scoring.made import answered, observers, row_of, trials
 
 EC = "error_consistency"
-CEILING = f"{EC}.ceiling_leave_one_out"
 MODELS = {"x", "y", "z"}
 
 
 def block(entries, group=(), resamples=50, spread=0.01, seed=0, paired=True):
-    """A block of (observer, against, measure) -> value, resamples scattered around it; values again beside ceilings."""
+    """A block of (observer, against, measure[, statistic]) -> value, resamples scattered around it; values again beside
+    ceilings.
+    """
+    entries = {Key(*key): value for key, value in entries.items()}
     if paired:
-        beside = [(o, a, m.split(".")[0]) for o, a, m in entries if m.endswith("ceiling_leave_one_out")]
-        entries = {**entries, **{(o, a, f"{m}.{PAIRED}"): entries[o, a, m] for o, a, m in beside}}
+        beside = [key for key in entries if key.statistic == CEILING_ONE]
+        entries |= {key._replace(statistic=PAIRED): entries[key._replace(statistic="value")] for key in beside}
     values = np.array(list(entries.values()), dtype=float)
     noise = np.random.default_rng(seed).normal(0, spread, (len(values), resamples))
     samples, n = finite_samples(values, values[:, None] + noise), np.full(len(values), 90.0)
-    return Block(group, tuple(Key(*key) for key in entries), values, samples, n, ("",) * len(values))
+    return block_of(group, list(entries), values, samples, n)
+
+
+def ranked(given, measure, **options):
+    """The ranks of the models, as `compare` asks for them."""
+    index = against_people(given, measure, MODELS)
+    return rank_rows(given, index, **{"of": "models", "level": 0.95, "seed": 0, **options})
 
 
 def test_a_share_of_the_ceiling_is_never_clipped():
     given = block(
         {
             ("x", "people", EC): 0.1,
-            ("x", "people", CEILING): 0.4,
+            ("x", "people", EC, CEILING_ONE): 0.4,
             ("y", "people", EC): 0.6,
-            ("y", "people", CEILING): 0.5,  # on other stimuli
+            ("y", "people", EC, CEILING_ONE): 0.5,  # on other stimuli
             ("models", "people", EC): 0.35,
-            ("models", "people", CEILING): 0.4,
+            ("models", "people", EC, CEILING_ONE): 0.4,
         }
     )
     found = {b.keys[0]: b for b in normalised(given, MODELS)}
     assert {key: b.values[0] for key, b in found.items()} == pytest.approx(
         {
-            Key("x", "people", f"{EC}.normalised"): 0.25,
-            Key("y", "people", f"{EC}.normalised"): 1.2,
-            Key("models", "people", f"{EC}.normalised"): 0.875,
+            Key("x", "people", EC, "normalised"): 0.25,
+            Key("y", "people", EC, "normalised"): 1.2,
+            Key("models", "people", EC, "normalised"): 0.875,
         }
     )
-    share = found[Key("y", "people", f"{EC}.normalised")]
-    paired = given.keys.index(Key("y", "people", f"{EC}.{PAIRED}"))
+    share = found[Key("y", "people", EC, "normalised")]
+    paired = given.keys.index(Key("y", "people", EC, PAIRED))
     assert share.samples[0] == pytest.approx(given.samples[paired] / given.samples[3])  # resample by resample
 
 
 def test_a_distance_is_turned_round_so_that_one_is_as_alike_as_people():
-    given = block({("x", "people", "hellinger.ceiling_leave_one_out"): 0.2, ("x", "people", "hellinger"): 0.8})
+    given = block({("x", "people", "hellinger", CEILING_ONE): 0.2, ("x", "people", "hellinger"): 0.8})
     assert normalised(given, MODELS)[0].values[0] == pytest.approx(0.25)
 
 
@@ -62,7 +77,7 @@ def test_a_distance_is_turned_round_so_that_one_is_as_alike_as_people():
         {("people", "people", EC): 0.4, ("human:1", "people", EC): 0.3},  # people are the ceiling
         {("people", "people", EC): 0.4, ("simulated people", "people", EC): 0.3, ("simulated:1", "people", EC): 0.3},
         {("people", "people", EC): 0.4, ("x", "simulated people", EC): 0.3},  # another ceiling
-        {("x", "people", "accuracy_difference"): 0.3, ("x", "people", "accuracy_difference.ceiling_leave_one_out"): 1},
+        {("x", "people", "accuracy_difference"): 0.3, ("x", "people", "accuracy_difference", CEILING_ONE): 1},
     ],
 )
 def test_nothing_to_take_a_share_of(entries):
@@ -70,10 +85,10 @@ def test_nothing_to_take_a_share_of(entries):
 
 
 def test_a_ceiling_of_zero_or_infinity_gives_no_share():
-    zero = normalised(block({("x", "people", CEILING): 0.0, ("x", "people", EC): 0.1}, spread=0), MODELS)[0]
+    zero = normalised(block({("x", "people", EC, CEILING_ONE): 0.0, ("x", "people", EC): 0.1}, spread=0), MODELS)[0]
     assert np.isnan(zero.values[0])
     kl = "kullback_leibler"
-    both = {("x", "people", f"{kl}.ceiling_leave_one_out"): np.inf, ("x", "people", kl): np.inf}
+    both = {("x", "people", kl, CEILING_ONE): np.inf, ("x", "people", kl): np.inf}
     endless = normalised(block(both, spread=0), MODELS)
     assert np.isnan(endless[0].values[0])
 
@@ -82,17 +97,17 @@ def test_ranks_go_from_the_most_alike_and_carry_intervals():
     given = block(
         {("x", "people", EC): 0.1, ("y", "people", EC): 0.5, ("human:1", "people", EC): 0.9, ("z", "people", EC): 0.102}
     )
-    rows = {r.observer: r for r in rank_rows(given, [EC], MODELS, level=0.95, seed=4)}
+    rows = {r.observer: r for r in ranked(given, EC, seed=4)}
     assert {name: r.value for name, r in rows.items()} == {"y": 1, "z": 2, "x": 3}
     assert (rows["y"].low, rows["y"].high) == (1, 1)
     assert (rows["x"].low, rows["x"].high) == (2, 3)  # nothing tells x and z apart
-    assert rows["x"].measure == f"{EC}.rank"
+    assert (rows["x"].measure, rows["x"].statistic) == (EC, "rank")
     assert (rows["x"].note, rows["x"].seed) == ("of 3 models", 4)
 
 
 def test_ranks_of_a_distance_start_at_the_shortest():
     given = block({("x", "people", "hellinger"): 0.1, ("y", "people", "hellinger"): 0.5})
-    assert {r.observer: r.value for r in rank_rows(given, ["hellinger"], MODELS, level=0.95, seed=0)} == {
+    assert {r.observer: r.value for r in ranked(given, "hellinger")} == {
         "x": 1,
         "y": 2,
     }
@@ -101,35 +116,64 @@ def test_ranks_of_a_distance_start_at_the_shortest():
 @pytest.mark.parametrize("measure", [EC, "accuracy_difference"])
 def test_one_model_or_a_measure_without_direction_has_no_rank(measure):
     given = block({("x", "people", measure): 0.1} | ({("y", "people", measure): 0.2} if measure != EC else {}))
-    assert rank_rows(given, [measure], MODELS, level=0.95, seed=0) == []
+    assert ranked(given, measure) == []
 
 
 def test_a_difference_is_paired_over_the_same_resamples():
     given = block({("x", "people", EC): 0.3, ("y", "people", EC): 0.1})
     shared = np.random.default_rng(1).normal(0, 1, 50)  # what moves both alike cancels
-    given = Block(given.group, given.keys, given.values, given.samples + shared, given.n, given.notes)
-    (row,) = difference_rows(given, [EC], MODELS, level=0.95, seed=0)
-    assert (row.observer, row.against, row.measure) == ("x", "y", f"{EC}.difference")
+    given = replace(given, samples=given.samples + shared)
+    (row,) = difference_rows(given, EC, MODELS, level=0.95, seed=0)
+    assert (row.observer, row.against, row.measure, row.statistic) == ("x", "y", EC, "difference")
     assert row.value == pytest.approx(0.2)
     assert 0.15 < row.low < 0.2 < row.high < 0.25
-    assert row.note == f"against the same people; p = {2 / 51:.4f}"  # no resample on the other side
+    assert row.note == f"against the same people; p <= {2 / 51:.4f}"  # no resample on the other side
+    assert (row.p, row.p_adjusted, row.flags) == (2 / 51, 2 / 51, ("p_at_resolution",))
+
+
+def test_a_difference_carries_p_as_it_is_and_adjusted_for_how_many_there_are():
+    given = block({(name, "people", EC): v for name, v in zip("xyz", (0.3, 0.1, 0.307), strict=True)}, resamples=199)
+    rows = {(r.observer, r.against): r for r in difference_rows(given, EC, MODELS, level=0.95, seed=5)}
+    assert set(rows) == {("x", "y"), ("x", "z"), ("y", "z")}
+    np.testing.assert_allclose([r.p_adjusted for r in rows.values()], holm([r.p for r in rows.values()]))
+    clear, open_ = rows["x", "y"], rows["x", "z"]
+    assert (clear.p, clear.p_adjusted) == (0.01, pytest.approx(0.03))  # the least that 199 resamples can say, of three
+    assert (clear.flags, clear.note) == (("p_at_resolution",), "against the same people; p <= 0.0100")
+    assert 0.05 < open_.p < open_.p_adjusted + 1e-12
+    assert (open_.flags, open_.note) == ((), f"against the same people; p = {open_.p:.4f}")
+    assert [(r.n, r.clusters, r.seed) for r in rows.values()] == [(90, 90, 5)] * 3
+
+
+def test_only_differences_have_a_p():
+    rows = cosight.compare(trials(answered(observers(people=4, models=2))), measure=["ec"], resamples=20).rows
+    assert {r.statistic for r in rows if r.p is not None or r.p_adjusted is not None} == {"difference"}
+    assert all(r.p <= r.p_adjusted for r in rows if r.statistic == "difference")
+
+
+@settings(deadline=None)
+@drawing(st.floats(-1, 1), st.floats(-1, 1), st.integers(0, 2**32 - 1), st.floats(0, 30))
+def test_a_difference_stays_inside_the_range_of_differences(one, two, seed, spread):
+    given = block({("x", "people", EC): one, ("y", "people", EC): two}, spread=spread, seed=seed)
+    (row,) = difference_rows(given, EC, MODELS, level=0.95, seed=0)
+    assert -2 <= row.low <= row.value + 1e-9
+    assert row.value - 1e-9 <= row.high <= 2
 
 
 @pytest.mark.parametrize(("other", "why"), [(np.inf, "infinite"), (np.nan, "undefined")])
 def test_a_difference_from_what_is_no_number_says_so(other, why):
     given = block({("x", "people", EC): 0.3, ("y", "people", EC): other}, spread=0)
-    (row,) = difference_rows(given, [EC], MODELS, level=0.95, seed=0)
+    (row,) = difference_rows(given, EC, MODELS, level=0.95, seed=0)
     assert (row.value, row.low, row.high) == (None, None, None)
     assert row.note == f"against the same people; {why}"
+    assert (row.flags, row.p, row.p_adjusted) == ((why,), None, None)
 
 
 def test_people_and_models_are_known_by_kind_not_by_name():
     who = [("alice", "human"), ("bob", "human"), ("human:net", "model"), ("net", "model")]
     found = cosight.compare(trials(answered(who)), measure=["ec"], resamples=20)
-    ranked = {r.observer for r in found.rows if r.measure == f"{EC}.rank"}
-    assert ranked == {"human:net", "net"}
-    assert {r.observer for r in found.rows if r.measure == f"{EC}.normalised"} == {"human:net", "net", "models"}
-    (row,) = (r for r in found.rows if r.measure == f"{EC}.difference")
+    assert {r.observer for r in found.rows if r.statistic == "rank"} == {"human:net", "net"}
+    assert {r.observer for r in found.rows if r.statistic == "normalised"} == {"human:net", "net", "models"}
+    (row,) = (r for r in found.rows if r.statistic == "difference")
     assert {row.observer, row.against} == {"human:net", "net"}
 
 
@@ -153,7 +197,7 @@ def test_correlations_match_scipy_in_each_group_pooled_and_on_average():
     assert [b.n[0] for b in (inside_one, inside_two, everywhere, average)] == [8, 6, 14, 14]
     assert everywhere.group == ()
     assert average.group == (("experiment", "*"),)
-    assert everywhere.notes == ("global: pairs of all groups pooled",)
+    assert everywhere.notes == ("pairs of all groups pooled",)
     assert average.samples[0] == pytest.approx((inside_one.samples[0] + inside_two.samples[0]) / 2)
 
 
@@ -165,7 +209,7 @@ def test_undefined_pairs_are_left_out_and_counted():
 def test_a_group_without_a_correlation_is_left_out_of_the_average():
     *_, average = correlations([pairs([1, 2, 3], [1, 2, 3], "1"), pairs([1, 1, 1], [1, 2, 3], "2")], ["a", "b"])
     assert average.values[0] == 1.0
-    assert average.notes[0] == "average: mean in-domain r of 1 groups, 1 undefined left out"
+    assert average.notes[0] == "mean r of 1 groups, 1 undefined left out"
 
 
 def test_compare_correlates_measures_over_pairs():
@@ -177,7 +221,12 @@ def test_compare_correlates_measures_over_pairs():
         single = [
             r
             for r in found.rows
-            if r.measure == measure and r.group == group and r.against and ":" in r.observer and ":" in r.against
+            if r.measure == measure
+            and r.statistic == "value"
+            and r.group == parse_group(group)
+            and r.against
+            and ":" in r.observer
+            and ":" in r.against
         ]
         return [r.value for r in single]
 
@@ -185,4 +234,4 @@ def test_compare_correlates_measures_over_pairs():
         expected = stats.spearmanr(values(one, group), values(two, group)).statistic
         assert row_of(found, one, two, "rank_correlation", group).value == pytest.approx(expected)
     assert row_of(found, one, two, "rank_correlation", "").n == 30
-    assert row_of(found, one, two, "rank_correlation", "experiment=*").note.startswith("average")
+    assert row_of(found, one, two, "rank_correlation", "experiment=*").note.startswith("mean r of 2 groups")

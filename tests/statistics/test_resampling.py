@@ -5,9 +5,9 @@ import pytest
 
 import cosight
 from cosight.errors import InvalidInput
-from cosight.statistics import crowd
-from cosight.statistics.groups import MODELS, PEOPLE, SIMULATED, groups_of, pairs_of
-from cosight.statistics.resampling import draw, stream
+from cosight.statistics import resampling
+from cosight.statistics.groups import MODELS, PEOPLE, SIMULATED, Group, groups_of, pairs_of
+from cosight.statistics.resampling import draw, few, few_people_note, stream
 from cosight.trials import align, cells
 from tests.scoring.made import answered, observers, row_of, trials
 
@@ -40,6 +40,21 @@ def test_people_are_drawn_again_and_models_are_not():
 def test_fewer_than_four_people_are_kept_as_they_are(people, again):
     (found,) = drawn(answered(observers(people=people)))
     assert (found.times != 1).any() == again
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "text"),
+    [
+        (PEOPLE, 3, "; interval over stimuli only, 3 people are too few to resample"),
+        (SIMULATED, 1, "; interval over stimuli only, 1 simulated people are too few to resample"),
+        (PEOPLE, 4, ""),
+        (MODELS, 2, ""),  # models are named, never drawn
+    ],
+)
+def test_a_group_says_whether_it_is_too_small_to_resample(name, size, text):
+    group = Group(name, np.arange(size))
+    assert few(group) is bool(text)
+    assert few_people_note(group) == text
 
 
 def test_simulated_people_are_drawn_apart_from_real_ones():
@@ -78,7 +93,7 @@ def test_every_number_of_a_cell_sees_the_same_resamples():
 def test_blocks_of_resamples_add_up_to_all_of_them(monkeypatch):
     (whole,) = drawn(answered(observers(people=5)), resamples=31)
     one = whole.sample([lambda a, w: w.T])[0]
-    monkeypatch.setattr(crowd, "BLOCK", 4 * whole.answers.stimuli)  # four resamples a block
+    monkeypatch.setattr(resampling, "BLOCK", 4 * whole.answers.stimuli)  # four resamples a block
     assert (whole.sample([lambda a, w: w.T])[0] == one).all()
 
 
@@ -164,4 +179,4 @@ def test_simulated_people_count_as_people_for_pairs_and_never_share_a_mean():
     )
     assert row_of(found, SIMULATED, SIMULATED, "error_consistency") == apart
     assert row_of(found, PEOPLE, SIMULATED, "error_consistency").note.startswith("mean of 16 pairs")
-    assert {r.observer for r in found.rows if "ceiling" in r.measure} == {PEOPLE, SIMULATED}
+    assert {r.observer for r in found.rows if "ceiling" in r.statistic} == {PEOPLE, SIMULATED}

@@ -99,16 +99,16 @@ def encode(
     """
     called = names or tuple(f"observer {i}" for i in range(len(answers)))
     rows = [labels(row, name=name) for row, name in zip(answers, called, strict=True)]
-    target = labels(rows[0][:0] if truth is None else truth, name="truth")
-    same_length(**({} if truth is None else {"truth": target}), **dict(zip(called, rows, strict=True)))
+    target = labels([] if truth is None else truth, name="truth")
+    stimuli = same_length(**({} if truth is None else {"truth": target}), **dict(zip(called, rows, strict=True)))
     present = [~_missing(row) for row in rows]
     if _missing(target).any():
         raise InvalidInput("the truth must be known for every trial, got a missing one; leave such trials out first")
     known = _known(classes, [target, *(row[ok] for row, ok in zip(rows, present, strict=True))])
-    response = np.full((len(rows), len(rows[0])), NO_ANSWER, dtype=np.int16)
+    response = np.full((len(rows), stimuli), NO_ANSWER, dtype=np.int16)
     for code, row, ok in zip(response, rows, present, strict=True):
         code[ok] = _codes(row[ok], known)
-    unknown = np.full(len(rows[0]), -1, dtype=np.int16)
+    unknown = np.full(stimuli, -1, dtype=np.int16)
     return Answers(response, unknown if truth is None else _codes(target, known), len(known))
 
 

@@ -68,7 +68,7 @@ def _each_pair(drawn: Draw, pairs: Pairs, name: str, form: PairForm, sampled: Fl
             notes.append(f"undefined: {form.undefined}")
             flags.append(("undefined",))
         elif count < SCARCE:
-            few_errors = f"only {count:.0f} errors in common: the high end is that of a Poisson limit"
+            few_errors = f"errors in common: {count:.0f}, so the high end is that of a Poisson limit"
             notes.append(f"{remark}; {few_errors}" if remark else few_errors)
             flags.append(("few_errors",))
         else:

@@ -10,17 +10,17 @@ import pytest
 from scipy import stats
 
 import cosight
+from cosight.benchmarks.visalign.table import AVERAGE, visalign_table
 from cosight.errors import InvalidInput, UnknownName
 from cosight.measures import hellinger, pearson_correlation, with_abstention
-from cosight.scoring import visalign_table
-from cosight.statistics.blocks import Block, Key, mean_over_groups
+from cosight.statistics.blocks import Key, mean_over_groups, single
 from cosight.statistics.seeds import observer_name
 from tests.scoring.made import row_of
 from tests.scoring.made_runs import VISALIGN, answers, random_answers, shares, stimuli, write_run
 
 RS = "reliability_score"
 EIGHT = stimuli(dict.fromkeys(range(1, 9), 2))
-COSTS = tuple(f"{RS}.{cost}" for cost in ("cost_0", "cost_half", "cost_n"))
+COSTS = ("cost=0", "cost=N/2", "cost=N")
 
 # Eight categories, average, RS_0, RS_450, RS_900. T3, T4, T5: Lee et al. 2023 (arXiv version), Tables 3 to 5; A6, A7:
 # Tables 6 and 7 of the revised appendix.
@@ -43,9 +43,9 @@ PRINTED = {
 
 def blocks_of(categories):
     """The printed distances as one block a category."""
-    key = (Key("model:a#sp", "gold", "hellinger"),)
+    key = Key("model:a#sp", "gold", "hellinger")
     return [
-        Block((("category", str(i)),), key, np.array([value]), np.full((1, 2), value), np.array([100.0]), ("",))
+        single((("category", str(i)),), key, value, np.full(2, value), 100)
         for i, value in enumerate(categories, start=1)
     ]
 
@@ -156,12 +156,18 @@ def test_actions_in_print(tmp_path, done, scores, to_act_on, to_refuse):
     rows = published()
     said = answers(rows, "model:a#sp", actions(*done), VISALIGN)
     found = cosight.score(write_run(tmp_path, rows, said, VISALIGN), on="visalign", resamples=10)
-    assert tuple(row_of(found, "model:a#sp", None, cost).value for cost in COSTS) == scores
+    assert tuple(row_of(found, "model:a#sp", None, RS, cost).value for cost in COSTS) == scores
     correct, abstained, incorrect = to_act_on
     names = ("act_correct", "act_incorrect", "act_abstained", "abstain_original", "abstain_other", "abstain_abstained")
-    shown = [row_of(found, "model:a#sp", None, f"{RS}.share_{name}").value for name in names]
+    shown = [row_of(found, "model:a#sp", None, "action_share", f"action={name}").value for name in names]
     assert shown == pytest.approx([correct, incorrect, abstained, *to_refuse], abs=0.0051)
-    assert visalign_table(found).columns == (*"12345678", "average", "RS 0", "RS 450", "RS 900")
+    assert [column.title for column in visalign_table(found).columns] == [
+        *"12345678",
+        "average",
+        "RS 0",
+        "RS 450",
+        "RS 900",
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------------- our own
@@ -217,22 +223,22 @@ def test_an_ensemble_that_always_refuses(made):
 def test_reliability_of_a_line_is_the_mean_of_its_seeds(made):
     scores = made[2]
     for cost in COSTS:
-        each = [row_of(scores, f"model:b@{seed}#sp", None, cost).value for seed in (45, 46, 47)]
-        assert row_of(scores, "model:b#sp", None, cost).value == pytest.approx(np.mean(each))
-        assert row_of(scores, "model:b#sp", None, f"{cost}.sd_over_seeds").value == pytest.approx(np.std(each, ddof=1))
+        each = [row_of(scores, f"model:b@{seed}#sp", None, RS, cost).value for seed in (45, 46, 47)]
+        assert row_of(scores, "model:b#sp", None, RS, cost).value == pytest.approx(np.mean(each))
+        assert row_of(scores, "model:b#sp", None, RS, cost, statistic="sd").value == pytest.approx(np.std(each, ddof=1))
 
 
 def test_best_and_second_best_of_every_column_are_marked(made):
     table = visalign_table(made[2])
-    for column, title in enumerate(table.columns):
+    for column, shown in enumerate(table.columns):
         cells = sorted((line.cells[column] for line in table.lines), key=lambda cell: cell.value)
-        order = cells[::-1] if title.startswith("RS") else cells
+        order = cells[::-1] if shown.measure == RS else cells
         assert [cell.place for cell in order] == [1, 2, None, None, None]
 
 
 def test_ranks_have_intervals(made):
     scores = made[2]
-    found = [row for row in scores.rows if (row.measure, row.group) == ("hellinger.rank", "category=*")]
+    found = [row for row in scores.rows if (row.measure, row.statistic, row.group) == ("hellinger", "rank", AVERAGE)]
     assert sorted(row.value for row in found) == [1, 2, 3, 4, 5]
     assert all(row.low <= row.value <= row.high and row.note == "of 5 lines" for row in found)
 
@@ -241,8 +247,9 @@ def test_correlations_are_over_lines(made):
     scores = made[2]
     table = visalign_table(scores)
     distance, score = np.array([[line.cells[8].value, line.cells[11].value] for line in table.lines]).T
-    pair = ("hellinger", COSTS[2])
-    pearson, ranked = (row_of(scores, *pair, name) for name in ("pearson_correlation", "rank_correlation"))
+    pearson, ranked = (
+        row_of(scores, "hellinger", RS, name, COSTS[2]) for name in ("pearson_correlation", "rank_correlation")
+    )
     reference = stats.pearsonr(distance, score)
     interval = reference.confidence_interval()
     assert (pearson.value, pearson.low, pearson.high) == pytest.approx(
@@ -274,7 +281,7 @@ def test_one_line_is_neither_best_nor_correlated(tmp_path):
     line = visalign_table(found).lines[0]
     assert (line.model, line.function, line.seeds) == ("model:a@45", "sp", 1)
     assert {cell.place for cell in line.cells} == {None}
-    assert not [row for row in found.rows if "correlation" in row.measure or "rank" in row.measure]
+    assert not [row for row in found.rows if "correlation" in row.measure or row.statistic == "rank"]
 
 
 def test_who_cannot_refuse_has_distances_only(tmp_path):
@@ -291,8 +298,8 @@ def test_ceilings_are_of_categories_with_counts(tmp_path):
     rows = [{**row, "gold_counts": [3, 1, 0, 2], "gold": None} if row["category"] == 8 else row for row in EIGHT]
     run = write_run(tmp_path, rows, answers(rows, "model:a#sp", random_answers(0)))
     found = cosight.score(run, on="visalign", resamples=10)
-    values = {row.group: row.value for row in found.rows if "ceiling" in row.measure}
-    assert values.pop("category=8") > 0
+    values = {row.group: row.value for row in found.rows if row.statistic == "ceiling_split_half"}
+    assert values.pop((("category", "8"),)) > 0
     assert set(values.values()) == {None}
     assert len(values) == 7  # none for the mean over categories
 
@@ -304,7 +311,7 @@ def test_people_have_no_line(tmp_path):
     run = write_run(tmp_path, rows, [*said, *({**row, **person} for row in said[:8])])
     found = cosight.score(run, on="visalign", resamples=10)
     assert [line.model for line in visalign_table(found).lines] == ["model:a", "model:b"]
-    assert {row.observer for row in found.rows if "rank" in row.measure} == {"model:a#sp", "model:b#sp"}
+    assert {row.observer for row in found.rows if row.statistic == "rank"} == {"model:a#sp", "model:b#sp"}
 
 
 @pytest.mark.parametrize(
@@ -323,17 +330,20 @@ def test_names_are_taken_apart(name, parts):
     assert (found.model, found.seed, found.function, found.members) == parts
 
 
-def test_a_name_that_its_seeds_need_is_refused(tmp_path):
+def test_seeds_have_no_mean_where_an_observer_has_its_name(tmp_path):
     said = {name: random_answers(0) for name in ("model:a#sp", "model:a@1#sp", "model:a@2#sp")}
-    with pytest.raises(InvalidInput, match="model:a#sp is the mean over its seeds, got an observer of that name too"):
-        scored(tmp_path, said)
+    found = scored(tmp_path, said)
+    assert [line.observer for line in visalign_table(found).lines] == list(said)
+    assert not [row for row in found.rows if row.statistic == "sd"]
 
 
 def test_bad_input(tmp_path):
     rows = stimuli({1: 4})
     run = write_run(tmp_path / "run", rows, answers(rows, "model:a", lambda _: ([1.0, 0.0, 0.0], None)))
-    with pytest.raises(UnknownName, match="no benchmark has a table called 'visaling'; there are visalign, digits"):
+    with pytest.raises(UnknownName, match="no benchmark is called 'visaling'; did you mean visalign"):
         cosight.score(run, on="visaling")
+    with pytest.raises(InvalidInput, match=r"a benchmark with a table of its own \(visalign, digits\), got laion-c"):
+        cosight.score(run, on="laion-c")
     with pytest.raises(InvalidInput, match="--on visalign brings its own measures and groups"):
         cosight.score(run, on="visalign", by=["truth"])
     with pytest.raises(InvalidInput, match="the table needs abstention and a label space with abstain"):
