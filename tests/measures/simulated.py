@@ -275,7 +275,7 @@ def hellinger_case(kind: str, stimuli: int) -> Case:
         share = rng.beta(a[drawn], b[drawn])
         model = np.stack([share, 1 - share], axis=1)
         items = hellinger(np.broadcast_to([1.0, 0.0], model.shape), model).items
-        return mean_with_interval(items, resamples=_RESAMPLES, rng=rng)
+        return mean_with_interval(items, bounds=(0, 1), resamples=_RESAMPLES, rng=rng)
 
     def truth() -> float:
         parts = [beta(*ab).expect(lambda share: np.sqrt(1 - np.sqrt(share))) for ab in zip(a, b, strict=True)]

@@ -65,7 +65,10 @@ def test_csv_has_a_header_empty_cells_for_nothing_and_quotes_where_needed():
 ODD = ((("condition", "a;b=c;"), ("experiment", 'ü, "x"')), (("condition", ""),), (("condition", ";"),), ())
 
 
-@pytest.mark.parametrize("group", ODD)
+LOST = pytest.mark.xfail(reason="group_text writes ; as %3B, but leaves a %3B that was there")
+
+
+@pytest.mark.parametrize("group", [*ODD, pytest.param((("condition", "a%3Bb"),), marks=LOST)])
 def test_rows_come_back_from_json_as_they_were(group):
     rows = [replace(FULL, group=group), BARE]
     assert read_rows(Scores(tuple(rows), {}).to_json()) == rows

@@ -22,7 +22,7 @@ from cosight.reports.page import Figure, Page, Section, Table, write_page
 from cosight.reports.plots import Point, dots, scatter
 from cosight.statistics.abstention_scores import RELIABILITY
 from cosight.statistics.rows import Row, Scores
-from cosight.statistics.seeds import observer_name
+from cosight.statistics.seeds import ObserverName, observer_name
 
 __all__ = ["STRANGE", "SURE", "abstention_grid", "exceptions", "write_demo_page"]
 
@@ -32,7 +32,7 @@ _SHOWN = {SURE: "clean digits", STRANGE: "letters"}
 
 def write_demo_page(folder: Path, benchmark: Scores, abstention: Scores, comparison: Scores) -> Path:
     """Write the page and its figures."""
-    lines = {f"{model} {function}": rows for (model, function), rows in _told_apart(abstention).items()}
+    lines = {f"{name.title} {name.function}": rows for name, rows in _clean_and_letters(abstention).items()}
     shown = {name: {_SHOWN[key]: row for key, row in rows.items()} for name, rows in lines.items()}
     dots(folder / "abstention.svg", shown, axis="mean abstention, 1 refuses")
     x, y = "average Hellinger distance to the gold labels (lower is nearer)", "reliability score, cost N"
@@ -82,10 +82,11 @@ def _benchmark_section(scores: Scores) -> Section:
 
 
 def _abstention_section(scores: Scores) -> Section:
-    found = _told_apart(scores)
-    lost = exceptions(scores)
-    told = f"letters are refused more than clean digits in {len(found) - len(lost)} of {len(found)} lines"
-    words = (f"Abstention is scaled on a split of its own; {told}." + (f" Not so: {', '.join(lost)}." if lost else ""),)
+    lines, lost = len(_clean_and_letters(scores)), exceptions(scores)
+    words = (
+        "Abstention is scaled on a split of its own; letters are refused more than clean digits in "
+        f"{lines - len(lost)} of {lines} lines." + (f" Not so: {', '.join(lost)}." if lost else ""),
+    )
     plot = Figure("abstention.svg", "Mean abstention of clean digits and of letters, with intervals")
     return Section("Clean digits against letters", words, (plot, Table(abstention_grid(scores), made_how(scores))))
 
@@ -104,25 +105,25 @@ def _facts(scores: Scores) -> tuple[tuple[str, str], ...]:
     return (("Seed", str(scores.settings["seed"])), ("Made with", versions))
 
 
-def _told_apart(scores: Scores) -> Mapping[tuple[str, str], dict[str, Row]]:
+def _clean_and_letters(scores: Scores) -> Mapping[ObserverName, dict[str, Row]]:
     """For each model and function the rows of clean digits and of letters: means over seeds where there are several."""
     lines = _lines(scores)
-    found: dict[tuple[str, str], dict[str, Row]] = {}
+    pairs: dict[ObserverName, dict[str, Row]] = {}
     for row in scores.rows:
         name, condition = observer_name(row.observer), row.in_group("condition")
         if row.statistic == "value" and row.observer in lines and condition in _SHOWN and name.function:
-            found.setdefault((name.title, name.function), {})[condition] = row
-    return dict(sorted(found.items(), key=lambda item: (item[0][0].rpartition(" x ")[2], FUNCTIONS.index(item[0][1]))))
+            pairs.setdefault(name, {})[condition] = row
+    return dict(sorted(pairs.items(), key=lambda item: (item[0].model, FUNCTIONS.index(item[0].function or ""))))
 
 
 def abstention_grid(scores: Scores) -> Grid:
     """Mean abstention of clean digits and of letters, a line for each model and function."""
     lines = [
         Line(
-            ((), model.rpartition(" x ")[2]),
-            (Cell(model), Cell(function), *(Cell(number_text(rows[key])) for key in _SHOWN)),
+            ((), name.model),
+            (Cell(name.title), Cell(name.function or ""), *(Cell(number_text(rows[key])) for key in _SHOWN)),
         )
-        for (model, function), rows in _told_apart(scores).items()
+        for name, rows in _clean_and_letters(scores).items()
     ]
     return Grid(("model", "function", *_SHOWN.values()), tuple(lines))
 
@@ -130,8 +131,8 @@ def abstention_grid(scores: Scores) -> Grid:
 def exceptions(scores: Scores) -> list[str]:
     """Models with functions that do not refuse letters more than clean digits."""
     return [
-        f"{model} with {function}"
-        for (model, function), rows in _told_apart(scores).items()
+        f"{name.title} with {name.function}"
+        for name, rows in _clean_and_letters(scores).items()
         if (rows[STRANGE].value or 0) <= (rows[SURE].value or 0)
     ]
 

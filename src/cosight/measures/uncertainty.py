@@ -240,12 +240,17 @@ def pair_estimate(
 
 
 def mean_with_interval(
-    items: ArrayLike, *, resamples: int = 10_000, level: float = 0.95, rng: np.random.Generator
+    items: ArrayLike,
+    *,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+    resamples: int = 10_000,
+    level: float = 0.95,
+    rng: np.random.Generator,
 ) -> Estimate:
     """The mean of per-item values (a distance for each stimulus, say) with its interval over items.
 
     nan items are left out and counted in the note; without items everything is nan. The interval alone is nan with one
-    item, and when the mean is infinite.
+    item, and when the mean is infinite. `bounds` is the range that a mean can have: the ends stay inside it.
 
     >>> mean_with_interval([0.5, 0.5, 0.5], rng=np.random.default_rng(0)).high
     0.5
@@ -261,4 +266,5 @@ def mean_with_interval(
         return Estimate(mean, float("nan"), float("nan"), n, level, resamples, note)
     samples = np.array([kept[rng.integers(0, n, n)].mean() for _ in range(resamples)])
     interval = percentile_interval(samples[None], np.array([mean]), n=np.array([float(n)]), level=level)
-    return Estimate(mean, float(interval.low[0]), float(interval.high[0]), n, level, resamples, note)
+    low, high = np.clip([interval.low[0], interval.high[0]], *bounds)
+    return Estimate(mean, float(low), float(high), n, level, resamples, note)

@@ -1,4 +1,4 @@
-"""VisAlign's category 3: attacked images that still look right to people and no longer to the model.
+"""Attacked images that still look right to people and no longer to the model (Lee et al. 2023, section 3.2).
 
 Several models give gradients, several eps are tried, and only what fools is kept. An attacked image is judged as it
 will be stored, in 8 bits. Mind what that does to VisAlign's eps: with ImageNet's std, .005 is less than half an 8-bit
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VISALIGN_EPS", "Attempt", "Choose", "Judges", "Verdict", "answers", "checked_eps", "fooling"]
 
-VISALIGN_EPS = (0.005, 0.01, 0.015, 0.02, 0.025, 0.03)  # Lee et al. 2023, category 3, in normalised units
+VISALIGN_EPS = (0.005, 0.01, 0.015, 0.02, 0.025, 0.03)  # Lee et al. 2023, section 3.2, in normalised units
 
 Judges = Literal["own", "any", "all"]
 Choose = Literal["smallest", "all"]

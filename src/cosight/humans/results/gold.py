@@ -79,7 +79,9 @@ def _choices(group: str, table: pl.DataFrame, level: float, seed: int) -> list[d
     said = [TARGET if item == 1 else "" for item in right]
     rows = _shares(group, table.with_columns(answer=pl.Series(said, dtype=pl.String)), (TARGET, ""), level)
     aligned = [row for row in rows if row["answer"] == TARGET]
-    mean = mean_with_interval([row["share"] for row in aligned], level=level, rng=np.random.default_rng(seed))
+    mean = mean_with_interval(
+        [row["share"] for row in aligned], bounds=(0, 1), level=level, rng=np.random.default_rng(seed)
+    )
     ends = {"share": mean.value, "low": mean.low, "high": mean.high}
     total = {"group": group, "answer": TARGET, "count": sum(row["count"] for row in aligned), "n": mean.n, **ends}
     return [*aligned, {**total, "stimulus": None, "image": None, "truth": None}]

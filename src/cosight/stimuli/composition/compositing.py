@@ -1,4 +1,4 @@
-"""An object of one photo on the ground of another (VisAlign's category 2), without a diffusion model."""
+"""An object of one photo on the ground of another (Lee et al. 2023, section 3.2), without a diffusion model."""
 
 from __future__ import annotations
 

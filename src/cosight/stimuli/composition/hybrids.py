@@ -1,4 +1,4 @@
-"""Two animals in one body (VisAlign's category 5), without a diffusion model."""
+"""Two animals in one body (Lee et al. 2023, section 3.2), without a diffusion model."""
 
 from __future__ import annotations
 
