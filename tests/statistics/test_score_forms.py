@@ -173,12 +173,12 @@ def every_kind_of_row():
         elif row["observer"] == "model:1":
             row["response"] = {"a": "b", "b": "c", "c": "a"}[row["truth"]]
     yield cosight.compare(trials(small), measure=["ec", "ma"], by=["condition"], correlate=True, resamples=40)
-    apart = answered(observers(people=5, models=2), skill=0.7)
-    twin = {(r["image"], r["condition"]): r["response"] for r in apart if r["observer"] == "human:0"}
-    for row in apart:
-        if row["observer"] == "model:0":
-            row["response"] = twin[row["image"], row["condition"]]
-    yield cosight.compare(trials(apart), measure=["ec"], resamples=200)
+    apart = answered(observers(people=5, models=2), stimuli=30)
+    leader = {(r["image"], r["condition"]): r["response"] for r in apart if r["observer"] == "human:0"}
+    for i, row in enumerate(apart):
+        if row["observer"] != "model:1" and i % 5:  # most say what the first person says, but for one model
+            row["response"] = leader[row["image"], row["condition"]]
+    yield cosight.compare(trials(apart), measure=["ec"], resamples=60)
     seeded = answered([*observers(people=4), ("net@1#sp", "model"), ("net@2#sp", "model"), ("sure", "model")])
     for i, row in enumerate(seeded):
         if row["kind"] == "model":
