@@ -101,7 +101,7 @@ class Plain:
 
 def check(row, value, samples):
     assert row.value == pytest.approx(value, abs=1e-6)  # indicators are counted in float32
-    assert (row.low, row.high) == pytest.approx(plain_interval(samples, value, row.n), abs=1e-6)
+    assert (row.low, row.high) == pytest.approx(plain_interval(samples, value, row.clusters), abs=1e-6)
 
 
 @pytest.mark.parametrize("distance", ["hellinger", "total_variation", "jensen_shannon"])

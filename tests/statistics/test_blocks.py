@@ -359,7 +359,6 @@ def test_a_mean_over_groups_rests_on_all_their_stimuli_but_on_the_fewest_people(
     assert mean.n.tolist() == [200.0, 100.0]
 
 
-@pytest.mark.xfail(reason="mean_over_groups forgets over_people: a mean of means adds the people up, 5 + 7")
 def test_a_mean_of_means_still_rests_on_the_fewest_people():
     places, people = [("1", "x"), ("1", "y"), ("2", "x")], [6.0, 5.0, 7.0]
     cells = [

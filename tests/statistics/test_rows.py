@@ -65,17 +65,14 @@ def test_csv_has_a_header_empty_cells_for_nothing_and_quotes_where_needed():
 ODD = ((("condition", "a;b=c;"), ("experiment", 'ü, "x"')), (("condition", ""),), (("condition", ";"),), ())
 
 
-LOST = pytest.mark.xfail(reason="group_text writes ; as %3B, but leaves a %3B that was there")
-
-
-@pytest.mark.parametrize("group", [*ODD, pytest.param((("condition", "a%3Bb"),), marks=LOST)])
+@pytest.mark.parametrize("group", [*ODD, (("condition", "a%3Bb"),)])
 def test_rows_come_back_from_json_as_they_were(group):
     rows = [replace(FULL, group=group), BARE]
     assert read_rows(Scores(tuple(rows), {}).to_json()) == rows
 
 
-words = st.text(st.characters(exclude_characters="%"), max_size=6)
-names = st.text(st.characters(exclude_characters=";=%"), min_size=1, max_size=6)
+words = st.text(max_size=6)
+names = st.text(st.characters(exclude_characters=";="), min_size=1, max_size=6)
 
 
 @given(st.lists(st.tuples(names, words), max_size=3).map(tuple))

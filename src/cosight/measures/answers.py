@@ -90,13 +90,14 @@ def encode(
     """Answers and truth given as class names or numbers, coded over `classes` (default: every value that occurs).
 
     None, nan, "" and "na" in an answer mean no answer; the truth must be known, or None for a measure that does not
-    read it. `names`, one for each of `answers`, are
-    what messages call them.
+    read it. `names`, one for each of `answers`, are what messages call them.
 
     >>> encode(["cat", None], ["dog", "dog"], truth=["cat", "dog"]).response
     array([[ 0, -1],
            [ 1,  1]], dtype=int16)
     """
+    if not answers and truth is None:
+        raise InvalidInput("encoding needs answers or a truth, got neither; give at least one")
     called = names or tuple(f"observer {i}" for i in range(len(answers)))
     rows = [labels(row, name=name) for row, name in zip(answers, called, strict=True)]
     target = labels([] if truth is None else truth, name="truth")

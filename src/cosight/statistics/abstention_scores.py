@@ -59,7 +59,8 @@ def risk_blocks(drawn: Draw, outputs: Outputs) -> list[Block]:
             right = outputs.right(observer, columns)[known]
             value = risk_coverage(doubt[known], right).value
             samples = _resampled_risk(doubt[known], right, weights[:, known])
-            blocks.append(single(drawn.cell.group, Key(drawn.names[row], None, RISK), value, samples, known.sum()))
+            block = single(drawn.cell.group, Key(drawn.names[row], None, RISK), value, samples, known.sum())
+            blocks.append(drawn.of_stimuli(block))
     return blocks
 
 
@@ -160,7 +161,7 @@ def _reliability(drawn: Draw, row: int, given: _Given, weights: Weights, gamma: 
         for label, found in scored
     ]
     numbers += _action_shares(observer, scored[0][1], weights)
-    return block_of(
+    block = block_of(
         drawn.cell.group,
         [key for key, _, _ in numbers],
         np.array([value for _, value, _ in numbers]),
@@ -168,6 +169,7 @@ def _reliability(drawn: Draw, row: int, given: _Given, weights: Weights, gamma: 
         np.full(len(numbers), float(n)),
         notes=[f"gamma {gamma:g}, N = {n}" + _uncertain(scored[0][1], given[3])] * len(numbers),
     )
+    return drawn.of_stimuli(block)
 
 
 def _uncertain(found: Reliability, group: NDArray[np.str_]) -> str:

@@ -133,7 +133,8 @@ def _fleiss(answers: Answers, drawn: Draw, who: str) -> _Estimate:
     found = fleiss_kappa(counts)
     left = f", {found.left_out} with fewer than two answers left out" if found.left_out else ""
     note = _why_undefined(found.value, found.n) or f"{answers.observers} {who}; interval over stimuli{left}"
-    return _Estimate(found.value, drawn.sample([lambda _, w: fleiss_kappa_resampled(counts, w)])[0], found.n, note)
+    samples = drawn.sample([lambda _, w: fleiss_kappa_resampled(counts, w)])[0]
+    return _Estimate(found.value, samples, found.n, note)
 
 
 def _krippendorff(answers: Answers, drawn: Draw, who: str) -> _Estimate:

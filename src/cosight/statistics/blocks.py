@@ -28,6 +28,7 @@ __all__ = [
     "finite_samples",
     "joined",
     "mean_over_groups",
+    "merged_flags",
     "nested_means",
     "range_of",
     "rows_of",
@@ -94,7 +95,7 @@ def block_of(
     flags: Sequence[Flags] | None = None,
     reach: FloatArray | None = None,
     clusters: FloatArray | None = None,
-    over_people: bool = False,
+    over_people: bool | BoolArray = False,
 ) -> Block:
     """Make a block; without `clusters` the `n` trials are what was resampled."""
     size = len(keys)
@@ -108,7 +109,7 @@ def block_of(
         ((),) * size if flags is None else tuple(flags),
         np.full(size, np.nan) if reach is None else reach,
         np.asarray(n if clusters is None else clusters, dtype=np.float64),
-        np.full(size, over_people),
+        np.array(np.broadcast_to(over_people, size)),
     )
 
 
@@ -157,6 +158,7 @@ def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Blo
     n, cells = np.zeros(len(keys)), np.zeros(len(keys), dtype=np.int64)
     stimuli, fewest = np.zeros(len(keys)), np.full(len(keys), np.inf)
     over_people = np.zeros(len(keys), dtype=np.bool_)
+    flags: list[Flags] = [()] * len(keys)
     for block in blocks:
         index = np.array([place[key] for key in block.keys], dtype=np.int64)
         defined = ~np.isnan(block.values)
@@ -167,6 +169,8 @@ def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Blo
         over_people[index] |= block.over_people
         stimuli[index[defined]] += block.clusters[defined]
         fewest[index[defined]] = np.minimum(fewest[index[defined]], block.clusters[defined])
+        for i, own in zip(index[defined], np.flatnonzero(defined), strict=True):
+            flags[i] = merged_flags(flags[i], block.flags[own])
     lost = cells - values.count.astype(np.int64)
     return block_of(
         group,
@@ -178,10 +182,24 @@ def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Blo
             f"mean over {over}: {total - left} groups" + (f", {left} undefined left out" if left else "")
             for total, left in zip(cells, lost, strict=True)
         ],
-        flags=[("undefined_parts",) if left else () for left in lost],
+        flags=[merged_flags(own, ("undefined_parts",) if left else ()) for own, left in zip(flags, lost, strict=True)],
         # groups have different stimuli; people are the same in every group, so that the fewest bound the mean
         clusters=np.where(over_people, np.where(np.isinf(fewest), 0, fewest), stimuli),
+        over_people=over_people,
     )
+
+
+_INHERITED = ("few_errors", "few_trials", "few_people", "undefined_parts")
+
+
+def merged_flags(*flags: Flags) -> Flags:
+    """The flags of a number that is made of others: what holds of one of them, where that bears on the result.
+
+    >>> merged_flags(("few_people", "no_width"), ("few_people", "few_errors"))
+    ('few_errors', 'few_people')
+    """
+    raised = {flag for own in flags for flag in own}
+    return tuple(flag for flag in _INHERITED if flag in raised)
 
 
 def nested_means(blocks: Sequence[Block], by: tuple[str, ...]) -> list[Block]:
@@ -248,7 +266,7 @@ def rows_of(block: Block, *, level: float, seed: int) -> list[Row]:
         elif interval.undefined[i]:
             flags.append("undefined_resamples")
             notes.append(f"{interval.undefined[i]} of {resamples} resamples undefined")
-        if low == high:
+        if interval.low[i] == interval.high[i]:
             flags.append("no_width")
             notes.append("every resample gave the same: the interval has no width")
         rows.append(

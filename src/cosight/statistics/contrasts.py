@@ -12,7 +12,7 @@ from cosight.measures import measures
 from cosight.measures.contrast import holm, paired_difference, rank_intervals, ranks
 from cosight.measures.correlation import rank_correlation, rank_correlation_resampled
 from cosight.measures.sums import divide
-from cosight.statistics.blocks import Block, Key, range_of, single
+from cosight.statistics.blocks import Block, Key, merged_flags, range_of, single
 from cosight.statistics.groups import MODELS, PEOPLE, SIMULATED
 from cosight.statistics.pair_scores import CEILING_ONE, FEW_TRIALS, PAIRED
 from cosight.statistics.rows import GroupKey, Row, number
@@ -56,7 +56,8 @@ def normalised(block: Block, models: Collection[str]) -> list[Block]:
         samples = divide(block.samples[above], block.samples[below])
         note = "share of the leave-one-person-out ceiling on the same stimuli"
         own = key._replace(statistic="normalised")
-        blocks.append(single(block.group, own, float(value), samples, block.n[index], note))
+        flags = merged_flags(block.flags[index], block.flags[ceiling])
+        blocks.append(single(block.group, own, float(value), samples, block.n[index], note, flags))
     return blocks
 
 
@@ -89,12 +90,12 @@ def rank_rows(block: Block, index: Sequence[int], *, of: str, level: float, seed
                 statistic="rank",
                 group=(*block.group, *key.part),
                 value=number(rank),
-                low=number(interval.low[i]),
-                high=number(interval.high[i]),
+                low=None if np.isnan(rank) else number(interval.low[i]),
+                high=None if np.isnan(rank) else number(interval.high[i]),
                 n=int(block.n[index[i]]),
                 clusters=int(block.clusters[index[i]]),
                 seed=seed,
-                flags=("undefined",) if np.isnan(rank) else (),
+                flags=("undefined",) if np.isnan(rank) else merged_flags(block.flags[index[i]]),
                 note=f"of {len(index)} {of}",
             )
         )
@@ -120,7 +121,7 @@ def difference_rows(block: Block, measure: str, models: Collection[str], *, leve
     lowest, highest = range_of(measure, "difference")
     rows = []
     for (i, j), contrast, p_adjusted in zip(pairs, contrasts, adjusted, strict=True):
-        notes, flags = ["against the same people"], []
+        notes, flags = ["against the same people"], list(merged_flags(block.flags[i], block.flags[j]))
         if not np.isnan(contrast.p):
             notes.append(f"p {'<=' if contrast.at_resolution else '='} {contrast.p:.4f}")
         if contrast.at_resolution:

@@ -90,7 +90,7 @@ def distance_block(drawn: Draw, outputs: Outputs, names: Sequence[str], people: 
                 block.renamed([key._replace(observer=label) for key in block.keys])
                 for block in beside[shared.tobytes()]
             ]
-    return joined(blocks)
+    return drawn.of_stimuli(joined(blocks))
 
 
 def _people_blocks(

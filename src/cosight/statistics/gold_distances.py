@@ -44,7 +44,7 @@ def gold_block(drawn: Draw, outputs: Outputs, gold: Gold, names: Sequence[str]) 
     for (observer, name), means in found.items():
         n = int((~np.isnan(given[observer]).any(axis=1) & labels.known).sum())
         parts.append(mean_block(drawn.cell, Key(observer, gold.name, name), means, n, note))
-    return joined(parts)
+    return drawn.of_stimuli(joined(parts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -81,4 +81,5 @@ def item_means(drawn: Draw, measure: str, items: Mapping[str, FloatArray]) -> Bl
     samples = drawn.sample([lambda _, w: divide(clean @ w.T.astype(np.float64), (defined @ w.T).astype(np.float64))])[0]
     n = defined.sum(axis=1).astype(np.float64)
     keys = [Key(observer, None, measure) for observer in items]
-    return block_of(drawn.cell.group, keys, divide(clean.sum(axis=1), n), samples, n)
+    means = divide(clean.sum(axis=1), n)
+    return drawn.of_stimuli(block_of(drawn.cell.group, keys, means, samples, n))

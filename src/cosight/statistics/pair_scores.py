@@ -74,16 +74,18 @@ def _each_pair(drawn: Draw, pairs: Pairs, name: str, form: PairForm, sampled: Fl
         else:
             notes.append(remark)
             flags.append(())
-    return block_of(
+    n = form.count(drawn.answers, pairs)
+    block = block_of(
         drawn.cell.group,
         [Key(drawn.names[a], drawn.names[b], name) for a, b in pairs],
         values,
         finite_samples(values, sampled),
-        form.count(drawn.answers, pairs),
+        n,
         notes=notes,
         flags=flags,
         reach=None if form.reach is None else form.reach(drawn.answers, pairs, level),
     )
+    return drawn.of_stimuli(block)
 
 
 def _means(each: Block, drawn: Draw, pairs: Pairs, name: str) -> list[Block]:
@@ -99,7 +101,7 @@ def _means(each: Block, drawn: Draw, pairs: Pairs, name: str) -> list[Block]:
             ceiling = "leave-one-person-out ceiling; " if g.name == h.name == PEOPLE else ""
             people = _members(drawn, *(group for group in (g, h) if group.drawn))
             key = Key(first.name, second.name, name)
-            blocks.append(_mean(each.at(chosen), pairs[chosen], drawn.times, people, key, ceiling, g))
+            blocks.append(_mean(each.at(chosen), pairs[chosen], drawn.times, people, key, ceiling, (g, h)))
     for group in drawn.crowds:
         for row, observer in enumerate(drawn.names):
             chosen = _between(pairs, np.array([row]), group.members, either=symmetric)
@@ -107,7 +109,7 @@ def _means(each: Block, drawn: Draw, pairs: Pairs, name: str) -> list[Block]:
                 others = _members(drawn, group)
                 others[row] = False  # the one the row is about is not drawn again
                 key = Key(observer, group.name, name)
-                blocks.append(_mean(each.at(chosen), pairs[chosen], drawn.times, others, key, "", group))
+                blocks.append(_mean(each.at(chosen), pairs[chosen], drawn.times, others, key, "", (group,)))
     return blocks
 
 
@@ -126,9 +128,15 @@ def _between(pairs: Pairs, first: NDArray[np.int64], second: NDArray[np.int64], 
 
 
 def _mean(
-    each: Block, pairs: Pairs, times: FloatArray, people: NDArray[np.bool_], key: Key, before: str, group: Group
+    each: Block,
+    pairs: Pairs,
+    times: FloatArray,
+    people: NDArray[np.bool_],
+    key: Key,
+    before: str,
+    groups: Sequence[Group],
 ) -> Block:
-    """The mean over pairs; `people` are resampled. `group` is the one that may be too small for that."""
+    """The mean over pairs; `people` are resampled, unless one of `groups` is too small for that."""
     defined = ~np.isnan(each.values)
     samples = mean_over_pairs(each.samples, pairs, times, people)
     if not defined.any():
@@ -141,15 +149,16 @@ def _mean(
     note += f", {left_out} undefined left out" if left_out else ""
     note += f"; {scarce} of them with too few errors in common" if scarce else ""
     note += f"; {n:.0f} trials per pair: so few bias it" if n < FEW_TRIALS else ""
+    note += "".join(dict.fromkeys(few_people_note(group) for group in groups))
     flags = {
         "undefined_parts": bool(left_out),
         "few_errors": bool(scarce),
         "few_trials": n < FEW_TRIALS,
-        "few_people": few(group),
+        "few_people": any(few(group) for group in groups),
     }
-    value = each.values[defined].mean()
     raised = tuple(flag for flag, holds in flags.items() if holds)
-    return single(each.group, key, value, samples, n, note + few_people_note(group), raised)
+    mean = single(each.group, key, each.values[defined].mean(), samples, n, note, raised)
+    return replace(mean, clusters=each.clusters[defined].mean(keepdims=True))
 
 
 def ceiling_blocks(drawn: Draw, forms: dict[str, PairForm]) -> list[Block]:
@@ -176,7 +185,7 @@ def _ceiling(drawn: Draw, crowds: Answers, group: Group, name: str, form: PairFo
     crowd = f"two halves of {len(group.members)} {group.name}"
     note = f"majority answers of {crowd}, mean of {_SPLITS} splits; interval over stimuli"
     n = form.count(crowds, halves).mean()
-    return single(drawn.cell.group, key, value, mean, n, note)
+    return drawn.of_stimuli(single(drawn.cell.group, key, value, mean, n, note))
 
 
 def model_ceiling_blocks(drawn: Draw, forms: dict[str, PairForm], blocks: Sequence[Block], level: float) -> list[Block]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 import numpy as np
@@ -14,6 +14,7 @@ from cosight.errors import InvalidInput
 from cosight.measures.answers import NOT_SHOWN, Answers
 from cosight.measures.sums import BLOCK, Weights
 from cosight.measures.uncertainty import Compressed, compress, draw_people, draw_stimuli
+from cosight.statistics.blocks import Block
 from cosight.statistics.groups import Group, groups_of
 from cosight.trials.join import Cell, Table
 
@@ -50,6 +51,13 @@ class Draw:
     def crowds(self) -> list[Group]:
         """The groups of people, real and simulated."""
         return [group for group in self.groups if group.drawn]
+
+    def of_stimuli(self, block: Block) -> Block:
+        """The block with its `clusters` counted in stimuli, not in showings, where some were shown repeatedly."""
+        if self.clusters is None:
+            return block
+        share = len(set(self.clusters.tolist())) / max(1, len(self.clusters))
+        return replace(block, clusters=block.clusters * share)
 
     def own(self, answers: Answers) -> Answers:
         """The answers without copies, for measures of one observer."""

@@ -131,12 +131,12 @@ def number(value: float) -> float | None:
 
 
 def group_text(group: Sequence[tuple[str, str]]) -> str:
-    """Write a group as `key=value;...`.
+    """Write a group as `key=value;...`; a `;` inside a value is written %3B, and a `%` %25.
 
     >>> group_text([("experiment", "contrast"), ("condition", "*")])
     'experiment=contrast;condition=*'
     """
-    return ";".join(f"{key}={value.replace(';', '%3B')}" for key, value in group)
+    return ";".join(f"{key}={value.replace('%', '%25').replace(';', '%3B')}" for key, value in group)
 
 
 def parse_group(text: str) -> GroupKey:
@@ -146,7 +146,7 @@ def parse_group(text: str) -> GroupKey:
     (('experiment', 'contrast'), ('condition', '*'))
     """
     pairs = [part.split("=", 1) for part in text.split(";") if part]
-    return tuple((key, value.replace("%3B", ";")) for key, value in pairs)
+    return tuple((key, value.replace("%3B", ";").replace("%25", "%")) for key, value in pairs)
 
 
 def settings_of(**used: Any) -> dict[str, Any]:

@@ -150,6 +150,13 @@ def _distances(data: ScoreData, drawn: Draw, names: Sequence[str]) -> list[Block
     return [*blocks, gold_block(drawn, data.outputs, data.gold, names)] if data.gold_as_people else blocks
 
 
+def _no_answers_of_people(data: ScoreData) -> str:
+    lacking = _no_people(data)
+    if not lacking and not data.table.people.any():
+        return "people's own answers, not only gold labels; give their trials with --humans"
+    return lacking
+
+
 def _answers_alike(data: ScoreData, drawn: Draw, names: Sequence[str]) -> list[Block]:
     return [distance_block(drawn, data.outputs, names, crowd) for crowd in drawn.crowds]
 
@@ -195,7 +202,7 @@ for _name in AGREEMENT:
     )
 for _name in distance_items:
     score_forms.add(_name, ScoreForm(_no_people, _distances, default=_name == "hellinger"))
-score_forms.add(RESPONSE_AGREEMENT, ScoreForm(_no_people, _answers_alike))
+score_forms.add(RESPONSE_AGREEMENT, ScoreForm(_no_answers_of_people, _answers_alike))
 score_forms.add(
     _ENTROPY,
     ScoreForm(lambda data: "" if _gives_probabilities(data) else "probabilities", _entropies, default=True),

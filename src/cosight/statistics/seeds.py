@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosight.statistics.blocks import Block, Key, block_of, joined
+from cosight.statistics.blocks import Block, Key, block_of, joined, merged_flags
 
 __all__ = ["ObserverName", "observer_name", "with_seed_means"]
 
@@ -86,13 +86,16 @@ def with_seed_means(block: Block) -> Block:
 
 def _over_seeds(block: Block, key: Key, index: list[int]) -> Block:
     values, samples = block.values[index], block.samples[index]
+    with np.errstate(invalid="ignore"):  # infinite less infinite
+        spread, spread_samples = values.std(ddof=1), samples.std(axis=0, ddof=1)
     note = f"{len(index)} seeds"
     return block_of(
         block.group,
         (key, key._replace(statistic="sd")),
-        np.array([values.mean(), values.std(ddof=1)]),
-        np.stack([samples.mean(axis=0), samples.std(axis=0, ddof=1)]),
+        np.array([values.mean(), spread]),
+        np.stack([samples.mean(axis=0), spread_samples]),
         np.full(2, block.n[index].min()),
         notes=(f"mean of {note}", f"of {note}"),
+        flags=(merged_flags(*(block.flags[i] for i in index)),) * 2,
         clusters=np.full(2, block.clusters[index].min()),
     )
