@@ -20,11 +20,12 @@ demo: .venv/ready $(PAGE)
 test: lint test-web test-python
 
 test-python: .venv/ready-dev .venv/tools $(PAGE) kernels modules
-	# three processes for two cores, because tests of browsers and servers wait themselves
-	$(PYTEST) -n 3 --dist loadfile
+	# three processes for two cores, because tests of browsers and servers wait; in the order of files, so that these are
+	# not left to the end
+	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
 
 test-all: .venv/ready-dev .venv/tools $(PAGE) lint kernels modules test-web
-	$(PYTEST) -n 2 --dist loadfile -m ""
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m ""
 
 # The test processes find every numba kernel and every module compiled, instead of compiling them side by side. Kernels
 # are compiled while the larger packages are installed, modules while mypy runs. Errors are left to the tests.
