@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cosight.benchmarks.entry import Benchmark, Built, Progress, ReportSection
-from cosight.benchmarks.visalign.table import TABLE, TABLE_SECTION
-
-if TYPE_CHECKING:
-    from cosight.stimuli.sets import StimulusSet
+from cosight.benchmarks.visalign import VISALIGN
 
 __all__ = ["DIGITS", "build"]
 
@@ -37,12 +34,6 @@ def build(
     )
 
 
-def _write_sheet(stimuli: StimulusSet, path: Path) -> None:
-    from cosight.benchmarks.visalign.sheet import write_category_sheet
-
-    write_category_sheet(stimuli, path)
-
-
 DIGITS = Benchmark(
     name="digits",
     summary="VisAlign's eight categories on handwritten digits.",
@@ -53,14 +44,14 @@ DIGITS = Benchmark(
     needs="nothing: the digits come with cosight",
     measures=("hellinger", "reliability_score"),
     build=build,
-    sheet=_write_sheet,
-    table=TABLE,
+    sheet=VISALIGN.sheet,
+    table=VISALIGN.table,
     sections={
         "stimuli": ReportSection(
             "What was shown",
             "Categories 1 to 3 are digits and are to be named (Must-Act); 4 to 7 are none and are to be refused "
             "(Must-Abstain); for the corrupted digits in 8 the answers of a simulated panel decide.",
         ),
-        "table": TABLE_SECTION,
+        "table": VISALIGN.sections["table"],
     },
 )

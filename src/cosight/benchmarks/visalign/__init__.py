@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cosight.benchmarks.entry import Benchmark, Built, Progress, ReportSection
-from cosight.benchmarks.visalign.table import TABLE, TABLE_SECTION
+from cosight.benchmarks.visalign.table import TABLE
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -98,6 +98,10 @@ VISALIGN = Benchmark(
             "Categories 1 to 3 show one of ten animals and are to be named (Must-Act); 4 to 7 show none of them and "
             "are to be refused (Must-Abstain); for the corrupted photos in 8 people's answers decide.",
         ),
-        "table": TABLE_SECTION,
+        "table": ReportSection(
+            "Distance and reliability",
+            "For every architecture and abstention function: the distance of its answers from the gold labels by "
+            "category, and its reliability score. A wrong answer costs 0, half the number of images, or all of it.",
+        ),
     },
 )

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from cosight.benchmarks.entry import ReportSection
 from cosight.benchmarks.tables import BenchmarkTable, TableCell, TableColumn, TableLayout, TableLine
 from cosight.errors import InvalidInput
 from cosight.measures import measures
@@ -36,7 +35,7 @@ from cosight.statistics.score_forms import ScoreData
 from cosight.statistics.seeds import ObserverName, observer_name, with_seed_means
 from cosight.trials.join import Cell
 
-__all__ = ["AVERAGE", "FUNCTIONS", "HELLINGER", "MOST_COSTLY", "TABLE", "TABLE_SECTION", "table_rows", "visalign_table"]
+__all__ = ["AVERAGE", "FUNCTIONS", "HELLINGER", "MOST_COSTLY", "TABLE", "table_rows", "visalign_table"]
 
 HELLINGER, PEARSON = "hellinger", "pearson_correlation"
 AVERAGE: GroupKey = ((CATEGORY, "*"),)
@@ -225,9 +224,4 @@ def remarks(scores: Scores) -> list[tuple[str, Row | None]]:
     return [*texts, (meaning, None)]
 
 
-TABLE_SECTION = ReportSection(
-    "Distance and reliability",
-    "For every architecture and abstention function: the distance of its answers from the gold labels by category, and "
-    "its reliability score. A wrong answer costs 0, half the number of images, or all of it.",
-)
 TABLE = TableLayout((HELLINGER, RELIABILITY), (CATEGORY,), table_rows, visalign_table, remarks)
