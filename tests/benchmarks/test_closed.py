@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -247,3 +248,12 @@ def test_labels_of_another_closed_set_never_take_the_place_of_its_own(built, tmp
         with pytest.raises(InvalidInput, match="has a closed test set whose labels are not in"):
             build("digits", tmp_path / "set", counts=COUNTS, closed=other)
     assert {path: path.read_bytes() for path in (tmp_path / "set").rglob("*") if path.is_file()} == before
+
+
+def test_labels_that_are_secret_are_asked_for(built, run, cosight, tmp_path):
+    trials = read(run)
+    closed = read_manifest(built / "secret")[0]["stimulus"].to_list()
+    write(replace(trials, frame=trials.frame.filter(pl.col("stimulus").is_in(closed))), tmp_path / "closed.parquet")
+    done = cosight("score", tmp_path / "closed.parquet", "--humans", built / "set")
+    assert done.code == 2
+    assert f"no labels of these {len(closed)} images; name the folder that `build --closed` wrote" in done.err

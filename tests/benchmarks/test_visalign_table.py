@@ -10,12 +10,12 @@ import pytest
 from scipy import stats
 
 import cosight
-from cosight.benchmarks.visalign.table import AVERAGE, visalign_table
+from cosight.benchmarks.visalign.table import AVERAGE, TABLE, visalign_table
 from cosight.errors import InvalidInput, UnknownName
 from cosight.measures import hellinger, pearson_correlation, with_abstention
 from cosight.statistics.blocks import Key, mean_over_groups, single
 from cosight.statistics.seeds import observer_name
-from tests.scoring.made import row_of
+from tests.scoring.made import REFUSING, row_of, trials
 from tests.scoring.made_runs import VISALIGN, answers, random_answers, shares, stimuli, write_run
 
 RS = "reliability_score"
@@ -355,3 +355,37 @@ def test_bad_input(tmp_path):
     run = write_run(tmp_path / "loose", loose, answers(loose, "model:a#sp", random_answers(0)))
     with pytest.raises(InvalidInput, match="categories are those of a stimulus set's manifest, got none"):
         cosight.score(run, on="visalign")
+
+
+def test_a_line_on_fewer_images_is_neither_ranked_nor_marked_nor_correlated(tmp_path):
+    rows = stimuli(dict.fromkeys((1, 4, 8), 4))
+    names = [f"model:{letter}#sp" for letter in "abcd"]
+    said = [row for i, name in enumerate(names) for row in answers(rows, name, random_answers(i))]
+    part = answers(rows[:6], "model:half#sp", random_answers(9))
+    found = cosight.score(write_run(tmp_path, rows, [*said, *part]), on="visalign", resamples=10)
+    line = next(line for line in visalign_table(found).lines if line.observer == "model:half#sp")
+    assert {cell.place for cell in line.cells} == {None, *(c.place for c in line.cells if not c.partial)}
+    assert all(cell.partial for cell in line.cells[-4:])  # the average and the reliability scores
+    ranked = {row.observer for row in found.rows if row.statistic == "rank" and row.measure == RS}
+    assert ranked == set(names)
+    assert row_of(found, "hellinger", RS, "pearson_correlation", "cost=N").n == 4
+    assert any("neither ranked nor marked: model:half#sp" in text for text, _ in TABLE.remarks(found))
+
+
+def test_what_a_simulated_panel_decides_is_called_simulated(tmp_path):
+    rows = [{**r, "parameters": '{"gold": "simulated"}'} if r["category"] == 8 else r for r in EIGHT]
+    said = [row for i in range(3) for row in answers(rows, f"model:{i}#sp", random_answers(i))]
+    found = cosight.score(write_run(tmp_path, rows, said), on="visalign", resamples=10)
+    assert all("simulated" in row.flags for row in found.rows)
+    assert any("simulated panel" in text for text, _ in TABLE.remarks(found))
+
+
+def test_who_answered_nothing_of_the_benchmark_is_named(tmp_path):
+    rows = stimuli(dict.fromkeys((1, 4, 8), 4))
+    run = write_run(tmp_path, rows, answers(rows, "model:a#sp", random_answers(0)))
+    other = stimuli({1: 3})
+    elsewhere = [{**row, "stimulus": f"{i:064d}", "image": f"other-{i}"} for i, row in enumerate(other)]
+    stranger = trials(answers(elsewhere, "model:far#sp", random_answers(1)), REFUSING)
+    found = cosight.score(run, stranger, on="digits", resamples=10)
+    assert any(notice.startswith("model:far#sp: no stimulus with a category") for notice in found.notices)
+    assert "answers are in the label space letters, the benchmark's is digits-11" in found.notices

@@ -11,7 +11,7 @@ import pytest
 from cosight.benchmarks.digits.builder import build_digits
 from cosight.benchmarks.visalign.categories import Counts
 from cosight.demo import me as module
-from cosight.demo.me import AGREEMENT, me
+from cosight.demo.me import AGREEMENT, _best_lines, me
 from cosight.errors import InvalidInput
 from cosight.humans.simulated.respondents import Observer, panel_observer
 from cosight.humans.simulated.sight import sight_of
@@ -155,3 +155,18 @@ def test_a_demo_that_is_not_there_is_run_first(tmp_path, monkeypatch, cosight):
     said = cosight("demo", "--me", "--out", tmp_path / "new", "--seed", "7")
     assert "far enough" in said.err
     assert ran == [(tmp_path / "new", 7)]
+
+
+def test_the_best_line_of_a_demo_with_one_seed(tmp_path):
+    average = (("category", "*"),)
+    distances = {"cosight:vit@45#sp": 0.3, "cosight:vit@45#knn": 0.2, "cosight:swin@45#sp": 0.4}
+    rows = tuple(Row(observer=name, measure="hellinger", group=average, value=v, n=9) for name, v in distances.items())
+    (tmp_path / "benchmark.json").write_text(Scores(rows, {}).to_json())
+    assert _best_lines(tmp_path / "benchmark.json") == ["cosight:vit#knn", "cosight:swin#sp"]
+
+
+@pytest.mark.parametrize("text", ["[]", "not json", '[{"observer": "a", "value": 1}]'])
+def test_a_table_that_cannot_be_read_is_named(tmp_path, text):
+    (tmp_path / "benchmark.json").write_text(text)
+    with pytest.raises(InvalidInput, match=r"benchmark.json.*delete it and run the demo again"):
+        _best_lines(tmp_path / "benchmark.json")

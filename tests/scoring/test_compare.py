@@ -22,13 +22,13 @@ from cosight.measures import (
     softmax_output_consistency,
     softmax_output_consistency_on_errors,
 )
-from cosight.statistics.outputs import OUTPUT_MEASURES
+from cosight.statistics.outputs import output_measures
 from cosight.statistics.rows import group_text
 from cosight.trials import LabelSpace, write
 from tests.scoring.made import LETTERS, REFUSING, answered, observers, row_of, trials
 
 EC, MA, CLES = "error_consistency", "misclassification_agreement", "class_level_error_similarity"
-SOC, SOCE = OUTPUT_MEASURES[-2:]
+SOC, SOCE = list(output_measures)[-2:]
 
 
 def quick(*tables, **options):

@@ -342,7 +342,7 @@ def test_distances_of_refusing_models_have_abstain_as_a_class():
         (
             refusing_rows(),
             REFUSING,
-            {"accuracy", "response_entropy", "label_entropy", "risk_coverage", "reliability_score", "action_share"},
+            {"accuracy", "response_entropy", "label_entropy", "risk_coverage", "reliability_score"},
         ),
     ],
 )
@@ -416,3 +416,32 @@ def test_progress_is_told_cell_by_cell():
     steps = []
     quick(trials(answered(observers(models=1))), by=["condition"], progress=lambda *step: steps.append(step))
     assert steps == [(0, 3, "condition=x"), (1, 3, "condition=y"), (2, 3, "condition=z"), (3, 3, "")]
+
+
+def test_a_measure_asked_for_twice_is_computed_once():
+    rows = [
+        {**r, "observer": f"net@{i}", "kind": "model"} for i in (1, 2, 3) for r in answered(observers(models=1), seed=i)
+    ]
+    once, twice = (quick(trials(rows), measure=names) for names in (["accuracy"], ["accuracy", "acc"]))
+    assert once.rows == twice.rows
+    assert row_of(once, "net", None, "accuracy").note == "mean of 3 seeds"
+
+
+def test_action_shares_rest_on_the_images_of_their_group():
+    rows = refusing_rows()
+    found = quick(trials(rows, REFUSING), measure=["action_share"])
+    to_refuse = sum(r["truth"] == "abstain" for r in rows if r["observer"] == "model:0")
+    sizes = {row.in_group("action"): row.n for row in found.rows if row.observer == "model:0"}
+    assert sizes["abstain_other"] == sizes["abstain_abstained"] == to_refuse
+    assert sizes["act_correct"] == 24 - to_refuse
+
+
+def test_clusters_are_stimuli_however_often_they_were_shown():
+    rows = answered(observers(people=5, models=1), conditions={"one": ("x",)}, stimuli=9, missing=0)
+    twice = [{**r, "trial": t} for t in (1, 2) for r in rows if r["kind"] == "human"]
+    once = [{**r, "trial": 1} for r in rows if r["kind"] == "model"]
+    measures = ["accuracy", "hellinger", "fleiss_kappa", "krippendorff_alpha"]
+    found = quick(trials([*twice, *once]), measure=measures, role=["test", "repeat"])
+    assert {row.clusters for row in found.rows} == {9}
+    pairs = cosight.compare(trials([*twice, *once]), measure=["ec"], role=["test", "repeat"], resamples=10)
+    assert {row.clusters for row in pairs.rows} == {9}

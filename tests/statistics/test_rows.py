@@ -84,7 +84,7 @@ def test_a_group_comes_back_from_its_text(group):
 def test_rows_of_another_version_are_refused(lacking):
     record = {name: value for name, value in FULL.record().items() if name not in lacking}
     record |= {} if lacking else {"alpha": 1}
-    with pytest.raises(InvalidInput, match="score again with this version"):
+    with pytest.raises(InvalidInput, match=r"another version of cosight wrote them|not known"):
         read_rows(json.dumps([record]))
 
 
@@ -120,3 +120,9 @@ def test_settings_name_the_options_and_the_versions():
     assert set(found["versions"]) == {"python", "cosight", "numpy", "polars", "scipy"}
     assert found["versions"]["numpy"] == np.__version__
     json.dumps(found)
+
+
+@pytest.mark.parametrize("text", ["not json", "[1]", '{"a": 1}'])
+def test_what_is_no_list_of_rows_is_refused(text):
+    with pytest.raises(InvalidInput, match="score rows are"):
+        read_rows(text)

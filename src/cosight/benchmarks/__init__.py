@@ -6,10 +6,11 @@ package adds a benchmark through the entry point group `cosight.benchmarks`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cosight.benchmarks.cifar10h import CIFAR_10H
 from cosight.benchmarks.digits import DIGITS
@@ -20,7 +21,10 @@ from cosight.benchmarks.visalign import VISALIGN
 from cosight.errors import InvalidInput
 from cosight.registry import Registry
 
-__all__ = ["AlteredPhotos", "Benchmark", "Built", "Progress", "benchmarks", "build"]
+if TYPE_CHECKING:
+    from cosight.trials import Trials
+
+__all__ = ["AlteredPhotos", "Benchmark", "Built", "Progress", "benchmarks", "build", "builder_of"]
 
 benchmarks: Registry[Benchmark] = Registry("benchmark")
 for _entry in (VISALIGN, DIGITS, LAION_C, IMAGENET_C, CIFAR_10H):
@@ -57,23 +61,32 @@ def build(
     run `cosight evaluate MODEL --on laion-c --source PHOTOS`
     """
     entry = benchmarks[name]
-    if entry.build is None:
-        raise InvalidInput(
-            f"{entry.name} is made of photos while models are evaluated, so there is nothing to build; "
-            f"run `{entry.usage}`"
-        )
-    call = signature(entry.build).bind(*arguments, **options)
+    builder = builder_of(entry)
+    call = signature(builder).bind(*arguments, **options)
     out = Path(call.arguments["out"])
+    if call.arguments.get("seed", 0) < 0:
+        raise InvalidInput(f"--seed must be 0 or more, got {call.arguments['seed']}")
     _check_sheet(sheet, out)
-    built = entry.build(*call.args, **call.kwargs)
-    if humans is not None:
-        built = replace(built, notices=(*built.notices, *_put_answers(humans, out, call.arguments.get("closed"))))
+    people = None if humans is None else _read_people(humans)
+    built = builder(*call.args, **call.kwargs)
+    if people is not None:
+        built = replace(built, notices=(*built.notices, *_put_answers(people, out, call.arguments.get("closed"))))
     if sheet is not None:
         from cosight.stimuli.sets import read_set
         from cosight.stimuli.sheet import write_sheet
 
         (entry.sheet or write_sheet)(read_set(out), Path(sheet))
     return built
+
+
+def builder_of(entry: Benchmark) -> Callable[..., Built]:
+    """The function that builds a benchmark's set; refused for one that is made while models are evaluated."""
+    if entry.build is None:
+        raise InvalidInput(
+            f"{entry.name} is made of photos while models are evaluated, so there is nothing to build; "
+            f"run `{entry.usage}`"
+        )
+    return entry.build
 
 
 def _check_sheet(sheet: str | Path | None, out: Path) -> None:
@@ -87,14 +100,19 @@ def _check_sheet(sheet: str | Path | None, out: Path) -> None:
         raise InvalidInput(f"--sheet must lie outside {out / 'images'}, where it would be taken for an image")
 
 
-def _put_answers(humans: str | Path, out: Path, closed: Path | None) -> tuple[str, ...]:
-    """Make people's answers the gold labels of the set, and of the closed test set where they answered some of it."""
-    from cosight.stimuli.gold import put_gold
+def _read_people(humans: str | Path) -> Trials:
+    """Read people's trials before anything is built."""
     from cosight.trials import read
-    from cosight.trials.manifest import read_manifest
     from cosight.trials.table import select_roles
 
-    people = select_roles(read(humans))
+    return select_roles(read(humans))
+
+
+def _put_answers(people: Trials, out: Path, closed: Path | None) -> tuple[str, ...]:
+    """Make people's answers the gold labels of the set, and of the closed test set where they answered some of it."""
+    from cosight.stimuli.gold import put_gold
+    from cosight.trials.manifest import read_manifest
+
     images = put_gold(out, people)
     which = "Uncertain images" if read_manifest(out)[0]["group"].is_not_null().any() else "images"
     if closed is not None and people.frame["stimulus"].is_in(read_manifest(closed)[0]["stimulus"].to_list()).any():

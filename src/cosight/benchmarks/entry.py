@@ -69,6 +69,7 @@ class Benchmark:
     needs: str = "nothing"  # what the user provides, in words
     measures: tuple[str, ...] = ("accuracy",)  # registered names
     build: Callable[..., Built] | None = None
+    example: str | None = None  # the command that makes the stimuli, where that needs some of the optional arguments
     altered: AlteredPhotos | None = None
     sheet: Callable[[StimulusSet, Path], None] | None = None  # writes the set's contact sheet (default: kinds down)
     table: TableLayout | None = None  # of `cosight score --on NAME`
@@ -88,6 +89,8 @@ class Benchmark:
         >>> benchmarks["cifar-10h"].usage
         'cosight build cifar-10h SOURCE OUT'
         """
+        if self.example is not None:
+            return self.example
         if self.build is None:
             return f"cosight evaluate MODEL --on {self.name} --source PHOTOS"
         parameters = signature(self.build).parameters.values()

@@ -30,6 +30,7 @@ class TableCell:
     high: float | None = None
     sd: float | None = None  # over seeds
     place: int | None = None  # 1 the best of its column, 2 the second best
+    partial: bool = False  # whether it rests on fewer stimuli than others of its column, so that it has no place
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from cosight.cli.options import notify, progress_bar
-from cosight.errors import InvalidInput
 
 __all__ = ["app"]
 
@@ -34,13 +33,11 @@ class _Builders(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command of one of them; another name raises an error that says what there is."""
-        from cosight.benchmarks import benchmarks
+        from cosight.benchmarks import benchmarks, builder_of
 
         entry = benchmarks[cmd_name]
-        if entry.build is None:
-            raise InvalidInput(f"{cmd_name} is made of photos on the way, nothing is built; run `{entry.usage}`")
         own = typer.Typer(add_completion=False, rich_markup_mode=None)
-        own.command(entry.name)(_command(entry.name, entry.build))
+        own.command(entry.name)(_command(entry.name, builder_of(entry)))
         return get_command(own)
 
 

@@ -38,15 +38,15 @@ Sources = Annotated[
 ]
 MeasureNames = Annotated[
     list[str] | None,
-    typer.Option("--measure", help="Measures, by name or alias, set apart by commas; `cosight list measures` has all."),
+    typer.Option("--measure", help="Comma-separated measure names or aliases (`cosight list measures`)."),
 ]
 By = Annotated[
     list[str] | None,
-    typer.Option("--by", help="Group by experiment, condition, level, truth (several: set apart by commas)."),
+    typer.Option("--by", help="Comma-separated columns to group by: experiment, condition, level, truth."),
 ]
 Labels = Annotated[
     str | None,
-    typer.Option(help="The label space: a name (`cosight list label-spaces`) or class names set apart by commas."),
+    typer.Option(help="Label space: a name (`cosight list label-spaces`) or comma-separated class names."),
 ]
 Role = Annotated[
     list[str] | None,

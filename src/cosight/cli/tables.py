@@ -44,7 +44,7 @@ def console() -> Console:
 
 
 def print_comparison(scores: Scores, *, list_pairs: bool, more: str = "--json") -> None:
-    """Comparison scores, an observer a row; with `list_pairs` every pair; `more` has every number."""
+    """Comparison scores, one row per observer; with `list_pairs` one per pair. `more` is where every number is."""
     out = console()
     _print_fitting(out, lambda whole: comparison_grid(scores, list_pairs=list_pairs, whole=whole))
     _print_lines(out, [*undefined_remarks(scores, list_pairs=list_pairs), *ceiling_remarks(scores)])
@@ -54,7 +54,7 @@ def print_comparison(scores: Scores, *, list_pairs: bool, more: str = "--json") 
 
 
 def print_scores(scores: Scores, *, more: str = "--json") -> None:
-    """Scores of single observers, an observer a row; `more` has every number."""
+    """Scores of single observers, one row per observer. `more` is where every number is."""
     out = console()
     _print_fitting(out, lambda whole: score_grid(scores, whole=whole))
     _print_lines(out, ceiling_remarks(scores))

@@ -15,6 +15,7 @@ import polars as pl
 
 from cosight.benchmarks.visalign.table import AVERAGE, HELLINGER
 from cosight.demo.job import STIMULI, demo
+from cosight.errors import InvalidInput
 from cosight.humans.database.answers import study_trials
 from cosight.humans.database.store import Store
 from cosight.humans.results.records import records_of
@@ -184,11 +185,19 @@ def _seeds(observers: Sequence[str], line: str) -> list[str]:
 def _best_lines(benchmark: Path) -> list[str]:
     """Of each architecture, all seeds taken together, the line with the least mean distance to the gold labels."""
     best: dict[str, tuple[float, str]] = {}
-    for row in read_rows(benchmark.read_text(encoding="utf-8")):
+    try:
+        rows = read_rows(benchmark.read_text(encoding="utf-8"))
+    except InvalidInput as error:
+        raise InvalidInput(f"cannot read {benchmark}: {error}; delete it and run the demo again") from error
+    averages = [row for row in rows if (row.measure, row.statistic, row.group) == (HELLINGER, "value", AVERAGE)]
+    lines = {row.observer for row in averages if observer_name(row.observer).seed is None}
+    for row in averages:
         name = observer_name(row.observer)
-        is_mean = (row.measure, row.statistic, row.group) == (HELLINGER, "value", AVERAGE) and row.value is not None
-        if is_mean and name.seed is None and name.members == 1:
-            best[name.model] = min(best.get(name.model, (np.inf, "")), (row.value or 0.0, row.observer))
+        alone = name.seed is None or name.line not in lines  # a demo with one seed has no means over seeds
+        if alone and name.members == 1 and row.value is not None:
+            best[name.model] = min(best.get(name.model, (np.inf, "")), (row.value, name.line))
+    if not best:
+        raise InvalidInput(f"{benchmark} has no average distance of any network; delete it and run the demo again")
     return [line for _, line in best.values()]
 
 

@@ -67,12 +67,10 @@ def _shown_section() -> Section:
 def _benchmark_section(scores: Scores) -> Section:
     section = benchmarks["digits"].sections["table"]
     table = TABLE.table(scores)
-    grid = benchmark_grid(table)
-    by_category = [column.title for column in table.columns if not column.summary]
-    summary = [title for title in grid.headers if title not in by_category]
     marks = "\u00b1 standard deviation over seeds; best bold and *, second best underlined and +"
-    details = Table(grid.only(["model", "function", *by_category]), f"Distance by category. {marks}")
-    in_all = Table(grid.only(summary), f"In all. {marks}; {made_how(scores)}", tuple(benchmark_remarks(TABLE, scores)))
+    details = Table(benchmark_grid(table, summary=False), f"Distance by category. {marks}")
+    remarks = tuple(benchmark_remarks(TABLE, scores))
+    in_all = Table(benchmark_grid(table, summary=True), f"In all. {marks}; {made_how(scores)}", remarks)
     plot = Figure(
         "reliability.svg",
         "Average distance against reliability, a point for each architecture and function",

@@ -59,16 +59,6 @@ class Grid:
     headers: tuple[str, ...]
     lines: tuple[Line, ...]
 
-    def only(self, columns: Sequence[str]) -> Grid:
-        """The same lines with some of the columns.
-
-        >>> Grid(("a", "b"), (Line(((), ""), (Cell("1"), Cell("2"))),)).only(["b"]).lines[0].cells
-        (Cell(text='2', mark=''),)
-        """
-        places = [self.headers.index(name) for name in columns]
-        lines = (Line(line.section, tuple(line.cells[place] for place in places)) for line in self.lines)
-        return Grid(tuple(columns), tuple(lines))
-
 
 def comparison_grid(scores: Scores, *, list_pairs: bool, whole: bool = True) -> Grid:
     """Comparison scores, one line per observer; with `list_pairs` one per pair.
@@ -78,19 +68,19 @@ def comparison_grid(scores: Scores, *, list_pairs: bool, whole: bool = True) -> 
     """
     columns = _compared(scores)
     grouped = bool(scores.settings["by"])
-    headers = [*(["group"] if grouped else []), "observer", "against", "n", *map(short_name, columns)]
     number = _text(whole)
-    lines, others = [], set()
-    for (group, observer, against), rows in _comparison_rows(scores, columns, list_pairs=list_pairs):
-        name = [_group_name(group)] if grouped else []
+    compared = list(_comparison_rows(scores, columns, list_pairs=list_pairs))
+    named = whole or len({against for (_, _, against), _ in compared}) > 1  # whether `against` has a column
+    headers = [*(["group"] if grouped else []), "observer", *(["against"] if named else []), "n"]
+    lines = []
+    for (group, observer, against), rows in compared:
+        name = [*([_group_name(group)] if grouped else []), observer, *([against or ""] if named else [])]
         n = next(
             row.n for row in sorted(filter(None, rows), key=lambda row: row.against is None)
         )  # a pair's before one's
         cells = [number(row) if row else "" for row in rows]
-        lines.append(_line((group, _section(scores, observer)), [*name, observer, against or "", str(n), *cells]))
-        others.add(against)
-    grid = Grid(tuple(headers), tuple(lines))
-    return grid if whole or len(others) > 1 else grid.only([name for name in headers if name != "against"])
+        lines.append(_line((group, _section(scores, observer)), [*name, str(n), *cells]))
+    return Grid((*headers, *map(short_name, columns)), tuple(lines))
 
 
 def _values(scores: Scores) -> list[Row]:
@@ -170,13 +160,14 @@ def score_grid(scores: Scores, *, whole: bool = True) -> Grid:
     return Grid(tuple(headers), tuple(lines))
 
 
-def benchmark_grid(table: BenchmarkTable, *, whole: bool = True) -> Grid:
-    """A benchmark's table, one line per model and function."""
+def benchmark_grid(table: BenchmarkTable, *, whole: bool = True, summary: bool | None = None) -> Grid:
+    """A benchmark's table, one line per model and function; `summary` chooses the columns that sum up, or others."""
+    chosen = [index for index, column in enumerate(table.columns) if summary in (None, column.summary)]
     lines = []
     for line in table.lines:
-        cells = [_benchmark_cell(column, cell, whole) for column, cell in zip(table.columns, line.cells, strict=True)]
+        cells = [_benchmark_cell(table.columns[index], line.cells[index], whole) for index in chosen]
         lines.append(Line(((), line.section), (Cell(line.model), Cell(line.function), *cells)))
-    return Grid(("model", "function", *(column.title for column in table.columns)), tuple(lines))
+    return Grid(("model", "function", *(table.columns[index].title for index in chosen)), tuple(lines))
 
 
 def _benchmark_cell(column: TableColumn, cell: TableCell, whole: bool) -> Cell:

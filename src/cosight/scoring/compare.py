@@ -15,7 +15,7 @@ from cosight.statistics.blocks import Block, empty, joined, nested_means, rows_o
 from cosight.statistics.contrasts import against_people, correlations, difference_rows, normalised, rank_rows
 from cosight.statistics.groups import PAIR_KINDS, check_names, pairs_of
 from cosight.statistics.observer_scores import solo_block
-from cosight.statistics.outputs import OUTPUT_MEASURES, Outputs, output_form
+from cosight.statistics.outputs import Outputs, output_form, output_measures
 from cosight.statistics.pair_scores import PAIRED, ceiling_blocks, model_ceiling_blocks, pair_blocks
 from cosight.statistics.resampling import Draw, draw, stream
 from cosight.statistics.rows import Row, Scores, make_scores
@@ -106,17 +106,18 @@ def compare(
         level,
         seed,
     )
-    outputs = Outputs.of(table, trials) if set(names) & set(OUTPUT_MEASURES) else None
+    outputs = Outputs.of(table, trials) if set(names) & set(output_measures) else None
     _check(table, options)
     blocks = _blocks(table, cells(table, grouping), options, outputs, progress)
     if "experiment" not in grouping:
         table = replace(table, notices=(*table.notices, *_namesakes(table)))
     models = {name for name, person in zip(table.observers, table.people, strict=True) if not person}
     rows = _rows(blocks, grouping, options, models, correlate)
-    if preset is None and "shape_bias" in names and not any(row.measure == "shape_bias" for row in rows):
-        raise InvalidInput(
-            "shape_bias needs trials of the cue-conflict experiment with images named SHAPEn-TEXTUREm.png"
-        )
+    for name in options.solos:
+        if preset is None and solo_forms[name].choices is not None and not any(row.measure == name for row in rows):
+            raise InvalidInput(
+                f"{name} needs trials of the cue-conflict experiment with images named SHAPEn-TEXTUREm.png"
+            )
     return make_scores(
         rows, table, command="compare", measure=list(names), by=list(grouping), pairs=pairs, preset=preset,
         missing=missing, role=list(role), gamma=gamma, resamples=resamples, level=level, seed=seed,
@@ -128,8 +129,8 @@ def _names(asked: Sequence[str] | None, preset: Preset | None) -> tuple[str, ...
         dict.fromkeys(measures.name_of(n) for n in (asked or (preset.measures if preset else DEFAULT_MEASURES)))
     )
     for name in names:
-        if name not in pair_forms and name not in solo_forms and name not in OUTPUT_MEASURES:
-            able = ", ".join([*solo_forms, *pair_forms, *OUTPUT_MEASURES])
+        if name not in pair_forms and name not in solo_forms and name not in output_measures:
+            able = ", ".join([*solo_forms, *pair_forms, *output_measures])
             raise InvalidInput(f"compare takes measures of answers and outputs ({able}), got {name}")
     return names
 

@@ -18,10 +18,10 @@ from cosight.statistics.resampling import Draw, draw
 from cosight.statistics.rows import Row, Scores, group_text, make_scores
 from cosight.statistics.score_forms import ScoreData, ScoreForm, score_form, scored_measures
 from cosight.statistics.seeds import with_seed_means
-from cosight.trials.join import align, cells, with_manifest
+from cosight.trials.join import align, cells, manifest_rows, with_manifest
 from cosight.trials.overlap import mismatch, overlap_notices, shared_with_models
 from cosight.trials.reading import read
-from cosight.trials.spaces import LabelSpace
+from cosight.trials.spaces import LabelSpace, label_space
 from cosight.trials.table import Trials
 
 __all__ = ["score"]
@@ -66,9 +66,10 @@ def score(
     if table is not None and (measure or by):
         raise InvalidInput(f"--on {on} brings its own measures and groups; leave --measure and --by out")
     data = score_data(sources, humans, labels=labels, role=role, gamma=gamma, lam=lam)
-    if table is not None:
+    if on is not None and table is not None:
         names, by = list(table.measures), table.by
         rows = table.rows(data, resamples=resamples, level=level, seed=seed)
+        data = replace(data, table=replace(data.table, notices=(*data.table.notices, *_table_notices(data, rows, on))))
     else:
         names = _names(data, measure)
         rows = _rows(data, names, tuple(by), resamples=resamples, level=level, seed=seed, progress=progress)
@@ -76,6 +77,21 @@ def score(
         rows, data.table, command="score", on=on, measure=names, by=list(by), role=list(role), gamma=gamma, lam=lam,
         resamples=resamples, level=level, seed=seed,
     )  # fmt: skip
+
+
+def _table_notices(data: ScoreData, rows: Sequence[Row], on: str) -> list[str]:
+    """What a benchmark's table leaves out, and whether the answers are those of the benchmark."""
+    scored = {row.observer for row in rows}
+    models = [name for name, person in zip(data.table.observers, data.table.people, strict=True) if not person]
+    lost = [name for name in models if name not in scored]
+    notices = []
+    if lost:
+        names = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
+        notices.append(f"{names}: no stimulus with a category and a gold label was answered, so not in the table")
+    space = data.trials.space
+    if space is not None and set(space.classes) != set(label_space(benchmarks[on].labels).classes):
+        notices.append(f"answers are in the label space {space.name}, the benchmark's is {benchmarks[on].labels}")
+    return notices
 
 
 def score_data(
@@ -96,6 +112,9 @@ def score_data(
     table = align(trials, gamma=gamma, roles=role)
     check_names(table.observers)
     table = shared_with_models(replace(table, notices=(*table.notices, *overlap_notices(table))))
+    if manifest is not None and manifest_rows(manifest, table.columns).null_count() == table.columns.height:
+        reason = mismatch(table.columns, manifest)
+        table = replace(table, notices=(*table.notices, f"the stimulus set has none of these stimuli: {reason}"))
     outputs, gold = Outputs.of(table, trials), gold_of(table, manifest)
     if gold.known.any() and trials.space is None:
         raise InvalidInput(
@@ -112,13 +131,10 @@ def _names(data: ScoreData, asked: Sequence[str] | None) -> list[str]:
     if asked is None:
         forms = {name: form for name in scored_measures() if (form := score_form(name)) is not None and form.default}
         names = [name for name, form in forms.items() if not form.lacks(data)]
-        if not data.table.answers.shown.any() and "fleiss_kappa" not in names:
-            way = "add trials or a stimulus set that has it"
-            if data.manifest is not None:
-                way = f"the stimulus set has other stimuli: {mismatch(data.table.columns, data.manifest)}"
-            raise InvalidInput(f"scoring needs the truth of some stimulus, got none; {way}")
+        if not names or not (data.table.answers.shown.any() or data.several_people):
+            raise InvalidInput(f"scoring needs the truth of some stimulus, got none; {_where_truth_is(data)}")
         return names
-    names = [measures.name_of(name) for name in asked]
+    names = list(dict.fromkeys(measures.name_of(name) for name in asked))
     for name in names:
         form = score_form(name)
         if form is None:
@@ -127,6 +143,19 @@ def _names(data: ScoreData, asked: Sequence[str] | None) -> list[str]:
         if lacking := form.lacks(data):
             raise InvalidInput(f"{name} needs {lacking}")
     return names
+
+
+def _where_truth_is(data: ScoreData) -> str:
+    """What to do when no stimulus has a truth."""
+    if data.manifest is None:
+        return "add trials or a stimulus set that has it"
+    rows = manifest_rows(data.manifest, data.table.columns)
+    if rows.null_count() == len(rows):
+        return f"the stimulus set has other stimuli: {mismatch(data.table.columns, data.manifest)}"
+    return (
+        f"the stimulus set has no labels of these {len(rows) - rows.null_count()} images; "
+        "name the folder that `build --closed` wrote them to with --humans"
+    )
 
 
 def _rows(

@@ -16,7 +16,7 @@ from cosight.measures.reliability import (
 from cosight.measures.risk import risk_coverage
 from cosight.measures.sums import Weights, divide
 from cosight.measures.uncertainty import draw_stimuli
-from cosight.statistics.blocks import Block, Key, block_of, single
+from cosight.statistics.blocks import Block, Flags, Key, block_of, single
 from cosight.statistics.gold_labels import Gold
 from cosight.statistics.outputs import Outputs
 from cosight.statistics.resampling import Draw
@@ -99,8 +99,15 @@ def reliability_blocks(
         if known.any():
             given = _given(drawn, outputs, gold, row, known)
             times = _times(drawn, known) if weights is None else weights[:, known]
-            blocks.append(_reliability(drawn, row, given, times, gamma, lam))
+            flags = _simulated(drawn, gold, known)
+            blocks.append(_reliability(drawn, row, given, times, gamma, lam, flags))
     return blocks
+
+
+def _simulated(drawn: Draw, gold: Gold, known: NDArray[np.bool_]) -> Flags:
+    """The flag of numbers for which the answers of a simulated panel decide how Uncertain stimuli count."""
+    columns = drawn.cell.columns[known]
+    return ("simulated",) if (gold.simulated[columns] & (gold.group[columns] == "uncertain")).any() else ()
 
 
 def sweep_rows(drawn: Draw, outputs: Outputs, gold: Gold, *, lam: float) -> list[Row]:
@@ -120,7 +127,7 @@ def sweep_rows(drawn: Draw, outputs: Outputs, gold: Gold, *, lam: float) -> list
                     group=(*drawn.cell.group, ("gamma", f"{gamma:g}"), (COST, label)),
                     value=number(float(value - cost * wrong)),
                     n=n,
-                    flags=("sweep",),
+                    flags=("sweep", *_simulated(drawn, gold, known)),
                     note=f"sweep over gamma, N = {n}; {int(wrong)} wrong predictions",
                 )
                 for cost, label in _costs(n)
@@ -153,21 +160,24 @@ def _times(drawn: Draw, known: NDArray[np.bool_]) -> Weights:
     return draw_stimuli(np.ones(known.sum(), dtype=np.int64), len(drawn.times), drawn.rng, clusters=clusters)
 
 
-def _reliability(drawn: Draw, row: int, given: _Given, weights: Weights, gamma: float, lam: float) -> Block:
+def _reliability(
+    drawn: Draw, row: int, given: _Given, weights: Weights, gamma: float, lam: float, flags: Flags
+) -> Block:
     n, observer = len(given[0]), drawn.names[row]
     scored = [(label, reliability_score(*given, gamma=gamma, lam=lam, cost=cost)) for cost, label in _costs(n)]
     numbers = [
-        (Key(observer, None, RELIABILITY, part=((COST, label),)), found.value, weights @ found.items)
+        (Key(observer, None, RELIABILITY, part=((COST, label),)), found.value, weights @ found.items, n)
         for label, found in scored
     ]
     numbers += _action_shares(observer, scored[0][1], weights)
     block = block_of(
         drawn.cell.group,
-        [key for key, _, _ in numbers],
-        np.array([value for _, value, _ in numbers]),
-        np.stack([samples for _, _, samples in numbers]),
-        np.full(len(numbers), float(n)),
+        [key for key, *_ in numbers],
+        np.array([value for _, value, *_ in numbers]),
+        np.stack([samples for _, _, samples, _ in numbers]),
+        np.array([count for *_, count in numbers]),
         notes=[f"gamma {gamma:g}, N = {n}" + _uncertain(scored[0][1], given[3])] * len(numbers),
+        flags=[flags] * len(numbers),
     )
     return drawn.of_stimuli(block)
 
@@ -179,8 +189,8 @@ def _uncertain(found: Reliability, group: NDArray[np.str_]) -> str:
     return f"; lambda {found.lam:g}: {acted} of {len(actions)} Uncertain to act on" if len(actions) else ""
 
 
-def _action_shares(observer: str, found: Reliability, weights: Weights) -> list[tuple[Key, float, FloatArray]]:
-    """Each action as a share of its own group: images to act on, images to refuse."""
+def _action_shares(observer: str, found: Reliability, weights: Weights) -> list[tuple[Key, float, FloatArray, int]]:
+    """Each action as a share of its own group (images to act on, images to refuse), and the size of that group."""
     out = []
     for group in (ACT_ACTIONS, ABSTAIN_ACTIONS):
         member = np.isin(found.actions, group)
@@ -189,5 +199,5 @@ def _action_shares(observer: str, found: Reliability, weights: Weights) -> list[
             value = done.sum() / member.sum() if member.any() else float("nan")
             sampled = divide((weights @ done).astype(np.float64), (weights @ member).astype(np.float64))
             key = Key(observer, None, ACTION_SHARE, part=(("action", action.name.lower()),))
-            out.append((key, float(value), sampled))
+            out.append((key, float(value), sampled, int(member.sum())))
     return out

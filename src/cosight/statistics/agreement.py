@@ -101,7 +101,7 @@ def agreement_blocks(
         "cronbach_alpha": lambda: _cronbach(answers, drawn, people, refusing=refusing),
     }
     estimates = [makers[name]() for name in names]
-    return [
+    blocks = [
         block_of(
             drawn.cell.group,
             [Key(people.name, None, name)],
@@ -115,6 +115,7 @@ def agreement_blocks(
         )
         for name, estimate in zip(names, estimates, strict=True)
     ]
+    return [drawn.of_stimuli(block) for block in blocks]
 
 
 def _counts(answers: Answers) -> IntArray:

@@ -114,10 +114,20 @@ def block_of(
 
 
 def single(
-    group: GroupKey, key: Key, value: float, samples: FloatArray, n: float, note: str = "", flags: Flags = ()
+    group: GroupKey,
+    key: Key,
+    value: float,
+    samples: FloatArray,
+    n: float,
+    note: str = "",
+    flags: Flags = (),
+    clusters: float | None = None,
 ) -> Block:
     """A block of one number."""
-    return block_of(group, [key], np.array([value]), samples[None], np.array([n]), notes=[note], flags=[flags])
+    units = np.array([n if clusters is None else clusters])
+    return block_of(
+        group, [key], np.array([value]), samples[None], np.array([n]), notes=[note], flags=[flags], clusters=units
+    )
 
 
 def empty(group: GroupKey, resamples: int) -> Block:
@@ -189,7 +199,7 @@ def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Blo
     )
 
 
-_INHERITED = ("few_errors", "few_trials", "few_people", "undefined_parts")
+_INHERITED = ("few_errors", "few_trials", "few_people", "undefined_parts", "simulated")
 
 
 def merged_flags(*flags: Flags) -> Flags:
@@ -266,9 +276,12 @@ def rows_of(block: Block, *, level: float, seed: int) -> list[Row]:
         elif interval.undefined[i]:
             flags.append("undefined_resamples")
             notes.append(f"{interval.undefined[i]} of {resamples} resamples undefined")
-        if interval.low[i] == interval.high[i]:
+        elif np.isnan(low) and block.clusters[i] < 2:
+            flags.append("few_stimuli")
+            notes.append("no interval: it takes two stimuli or people to resample")
+        if low == high:
             flags.append("no_width")
-            notes.append("every resample gave the same: the interval has no width")
+            notes.append("the interval has no width")
         rows.append(
             Row(
                 observer=key.observer,

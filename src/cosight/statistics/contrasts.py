@@ -12,7 +12,7 @@ from cosight.measures import measures
 from cosight.measures.contrast import holm, paired_difference, rank_intervals, ranks
 from cosight.measures.correlation import rank_correlation, rank_correlation_resampled
 from cosight.measures.sums import divide
-from cosight.statistics.blocks import Block, Key, merged_flags, range_of, single
+from cosight.statistics.blocks import Block, Flags, Key, merged_flags, range_of, single
 from cosight.statistics.groups import MODELS, PEOPLE, SIMULATED
 from cosight.statistics.pair_scores import CEILING_ONE, FEW_TRIALS, PAIRED
 from cosight.statistics.rows import GroupKey, Row, number
@@ -57,7 +57,8 @@ def normalised(block: Block, models: Collection[str]) -> list[Block]:
         note = "share of the leave-one-person-out ceiling on the same stimuli"
         own = key._replace(statistic="normalised")
         flags = merged_flags(block.flags[index], block.flags[ceiling])
-        blocks.append(single(block.group, own, float(value), samples, block.n[index], note, flags))
+        units = block.clusters[index]
+        blocks.append(single(block.group, own, float(value), samples, block.n[index], note, flags, units))
     return blocks
 
 
@@ -96,10 +97,16 @@ def rank_rows(block: Block, index: Sequence[int], *, of: str, level: float, seed
                 clusters=int(block.clusters[index[i]]),
                 seed=seed,
                 flags=("undefined",) if np.isnan(rank) else merged_flags(block.flags[index[i]]),
-                note=f"of {len(index)} {of}",
+                note=f"of {len(index)} {of}" + _why_no_interval(rank, interval.undefined[i], block.samples.shape[1]),
             )
         )
     return rows
+
+
+def _why_no_interval(rank: float, undefined: int, resamples: int) -> str:
+    if np.isnan(rank):
+        return "; undefined"
+    return f"; {undefined} of {resamples} resamples undefined" if undefined else ""
 
 
 def difference_rows(block: Block, measure: str, models: Collection[str], *, level: float, seed: int) -> list[Row]:
@@ -130,6 +137,9 @@ def difference_rows(block: Block, measure: str, models: Collection[str], *, leve
             flags.append("infinite" if np.isinf(contrast.value) else "undefined")
             notes.append(flags[-1])
         low, high = np.clip([contrast.low, contrast.high], lowest, highest)
+        if low == high:
+            flags.append("no_width")
+            notes.append("the interval has no width")
         rows.append(
             Row(
                 observer=block.keys[i].observer,
@@ -197,14 +207,15 @@ def correlation_block(
     x_samples: FloatArray,
     y_samples: FloatArray,
     note: str = "",
+    flags: Flags = (),
 ) -> Block:
     """Spearman's r of two measures' values (n,), with that of their resamples (n, resamples)."""
     correlation = rank_correlation(x, y)
     samples = rank_correlation_resampled(x_samples.T, y_samples.T)
     lost = correlation.left_out
     text = "; ".join(word for word in (note, f"{lost} pairs undefined left out" if lost else "") if word)
-    flags = ("undefined_parts",) if lost else ()
-    return single(group, Key(a, b, CORRELATION), correlation.value, samples, float(correlation.n), text, flags)
+    raised = (*flags, *(("undefined_parts",) if lost else ()))
+    return single(group, Key(a, b, CORRELATION), correlation.value, samples, float(correlation.n), text, raised)
 
 
 def _average(inside: Sequence[Block], group: GroupKey) -> Block:

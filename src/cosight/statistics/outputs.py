@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,13 +16,29 @@ from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, CodeArray
 from cosight.measures.distance import distance_items
 from cosight.measures.facts import PairForm, measures
 from cosight.measures.sums import Pairs, Weights, divide
+from cosight.registry import Registry
 from cosight.trials.join import Table
 from cosight.trials.spaces import ABSTAIN
 from cosight.trials.table import Trials
 
-__all__ = ["OUTPUT_MEASURES", "Outputs", "output_form"]
+__all__ = ["OutputMeasure", "Outputs", "output_form", "output_measures"]
 
-OUTPUT_MEASURES = (*distance_items, "softmax_output_consistency", "softmax_output_consistency_on_errors")
+
+@dataclass(frozen=True, slots=True)
+class OutputMeasure:
+    """How a measure of two observers' label distributions is computed, stimulus by stimulus."""
+
+    distance: Callable[[FloatArray, FloatArray], FloatArray]
+    on_errors: bool = False  # only on stimuli that both got wrong
+
+
+output_measures: Registry[OutputMeasure] = Registry("output-measure", listed=False)
+for _name, _distance in distance_items.items():
+    output_measures.add(_name, OutputMeasure(_distance))
+output_measures.add("softmax_output_consistency", OutputMeasure(distance_items["jensen_shannon"]))
+output_measures.add(
+    "softmax_output_consistency_on_errors", OutputMeasure(distance_items["jensen_shannon"], on_errors=True)
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,10 +121,9 @@ def output_form(name: str, outputs: Outputs, observers: NDArray[np.int64], colum
     """A measure of two observers' label distributions on some columns of a table, for pairs of `observers`.
 
     Both must have given probabilities; on-errors measures look only at stimuli that both got wrong. The second of a
-    pair is the one the first is held against: its distributions are the p of an asymmetric distance.
+    pair is the one the first is compared with: its distributions are the p of an asymmetric distance.
     """
-    distance = distance_items.get(name, distance_items["jensen_shannon"])
-    on_errors = name.endswith("_on_errors")
+    distance, on_errors = output_measures[name].distance, output_measures[name].on_errors
     able = [outputs.has_probabilities(int(i)) for i in observers]
 
     @cache

@@ -18,7 +18,7 @@ from cosight.measures.sums import SCARCE, Pairs
 from cosight.measures.uncertainty import Compressed, mean_over_pairs
 from cosight.statistics.blocks import Block, Key, block_of, finite_samples, joined, mean_over_groups, single
 from cosight.statistics.groups import MODELS, PEOPLE, Group
-from cosight.statistics.outputs import OUTPUT_MEASURES
+from cosight.statistics.outputs import output_measures
 from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, Resampled, few, few_people_note, stream
 
 __all__ = [
@@ -164,7 +164,7 @@ def _mean(
 def ceiling_blocks(drawn: Draw, forms: dict[str, PairForm]) -> list[Block]:
     """The split-half ceiling of each measure, for real and for simulated people; intervals over stimuli."""
     blocks = []
-    able = {name: f for name, f in forms.items() if measures[name].symmetric and name not in OUTPUT_MEASURES}
+    able = {name: f for name, f in forms.items() if measures[name].symmetric and name not in output_measures}
     for group in drawn.crowds:
         if len(group.members) >= ENOUGH_PEOPLE:
             rng = stream(drawn.seed, "halves", group.name, str(drawn.cell.group))
@@ -184,8 +184,12 @@ def _ceiling(drawn: Draw, crowds: Answers, group: Group, name: str, form: PairFo
     key = Key(group.name, group.name, name, CEILING_HALF)
     crowd = f"two halves of {len(group.members)} {group.name}"
     note = f"majority answers of {crowd}, mean of {_SPLITS} splits; interval over stimuli"
-    n = form.count(crowds, halves).mean()
-    return drawn.of_stimuli(single(drawn.cell.group, key, value, mean, n, note))
+    lost = int((~defined).sum())
+    note += f"; {lost} undefined splits left out" if lost else ""
+    n = form.count(crowds, halves)[defined].mean() if defined.any() else 0.0
+    flags = {"undefined_parts": bool(lost), "few_trials": n < FEW_TRIALS}
+    raised = tuple(flag for flag, holds in flags.items() if holds)
+    return drawn.of_stimuli(single(drawn.cell.group, key, value, mean, n, note, raised))
 
 
 def model_ceiling_blocks(drawn: Draw, forms: dict[str, PairForm], blocks: Sequence[Block], level: float) -> list[Block]:
@@ -274,4 +278,4 @@ def _mean_beside(each: Sequence[Block]) -> Block:
     used = [sum(not np.isnan(b.values[b.keys.index(key)]) for b in named if key in b.keys) for key in mean.keys]
     n = mean.n / np.maximum(used, 1)
     notes = tuple(f"mean over {count} models, people on the stimuli each answered" for count in used)
-    return replace(mean, n=n, notes=notes, clusters=n)
+    return replace(mean, n=n, notes=notes, clusters=mean.clusters / np.maximum(used, 1))

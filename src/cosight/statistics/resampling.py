@@ -53,11 +53,14 @@ class Draw:
         return [group for group in self.groups if group.drawn]
 
     def of_stimuli(self, block: Block) -> Block:
-        """The block with its `clusters` counted in stimuli, not in showings, where some were shown repeatedly."""
-        if self.clusters is None:
-            return block
-        share = len(set(self.clusters.tolist())) / max(1, len(self.clusters))
-        return replace(block, clusters=block.clusters * share)
+        """The block with its `clusters` counted in different stimuli that its observers met, not in showings."""
+        met = self.answers.response != NOT_SHOWN
+        stimuli = np.arange(met.shape[1]) if self.clusters is None else self.clusters
+        counts = {name: len(np.unique(stimuli[row])) for name, row in zip(self.names, met, strict=True)}
+        most = len(np.unique(stimuli))
+        limits = [min(counts.get(key.observer, most), counts.get(key.against or "", most)) for key in block.keys]
+        limited = np.where(block.over_people, block.clusters, np.minimum(block.clusters, limits))
+        return replace(block, clusters=limited)
 
     def own(self, answers: Answers) -> Answers:
         """The answers without copies, for measures of one observer."""

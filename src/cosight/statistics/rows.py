@@ -43,7 +43,9 @@ FLAGS: Mapping[str, str] = {
     "few_errors": "too few errors in common: the high end of the interval is that of a Poisson limit",
     "few_trials": "so few trials per pair that the value is biased",
     "few_people": "too few people to resample: the interval is over stimuli only, or there is none",
-    "no_width": "every resample gave the same number",
+    "few_stimuli": "a single stimulus or person: nothing to resample, so that there is no interval",
+    "no_width": "both ends of the interval are the same number",
+    "partial": "rests on fewer stimuli than other lines of a benchmark's table, so that it is not ranked",
     "p_at_resolution": "no resample contradicts the difference: p is at most the number given",
     "simulated": "simulated people or their labels take part",
     "sweep": "one point of a curve over gamma, without an interval",
@@ -66,7 +68,7 @@ class Row:
     low: float | None = None
     high: float | None = None
     n: int  # trials the value rests on
-    clusters: int | None = None  # units that were resampled: stimuli or people
+    clusters: int | None = None  # independent units behind the interval: stimuli or people; of a correlation, pairs
     p: float | None = None  # of a difference, two-sided
     p_adjusted: float | None = None  # Holm, over the differences of one measure and group
     seed: int | None = None  # of the resamples behind the interval
@@ -114,13 +116,18 @@ class Scores:
 def read_rows(text: str) -> list[Row]:
     """Read the rows of `Scores.to_json`."""
     known = {column.name for column in fields(Row)}
+    try:
+        records = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"score rows are JSON, got {text[:40]!r} ({error})") from error
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise InvalidInput(f"score rows are a list of objects, got {text[:40]!r}")
     rows = []
-    for record in json.loads(text):
-        if set(record) != known:
-            raise InvalidInput(
-                f"score rows have the columns {', '.join(sorted(known))}, got {', '.join(sorted(record))}; "
-                "score again with this version"
-            )
+    for record in records:
+        if missing := sorted(known - set(record)):
+            raise InvalidInput(f"score rows lack {', '.join(missing)}: another version of cosight wrote them")
+        if strange := sorted(set(record) - known):
+            raise InvalidInput(f"score rows have columns that are not known: {', '.join(strange)}")
         rows.append(Row(**{**record, "group": parse_group(record["group"]), "flags": tuple(record["flags"])}))
     return rows
 

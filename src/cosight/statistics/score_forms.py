@@ -8,13 +8,13 @@ function of sums over trials) to the registry.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
-from cosight.measures import solo_forms
+from cosight.measures import measures, solo_forms
 from cosight.measures.distance import distance_items, entropy
 from cosight.registry import Registry
 from cosight.statistics.abstention_scores import (
@@ -68,6 +68,11 @@ class ScoreData:
         """The texture class of each column, -1 where it is no cue-conflict image."""
         return texture_codes(self.table.columns, self.table.labels)
 
+    @property
+    def several_people(self) -> bool:
+        """Whether some stimulus has the answers of several people."""
+        return bool(((self.table.answers.response >= 0)[self.table.people].sum(axis=0) > 1).any())
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreForm:
@@ -92,8 +97,9 @@ def score_form(name: str) -> ScoreForm | None:
 
 
 def scored_measures() -> list[str]:
-    """The measures that have a form, those of sums over trials first."""
-    return list(dict.fromkeys([*solo_forms, *score_forms]))
+    """The registered measures that have a form, those of sums over trials first."""
+    known = set(measures)  # reads the measures of other packages, which add their forms
+    return [name for name in dict.fromkeys([*solo_forms, *score_forms]) if name in known]
 
 
 def _no_truth(data: ScoreData) -> str:
@@ -112,16 +118,12 @@ def _no_people(data: ScoreData) -> str:
     return "people who saw the same stimuli; give their trials, or a set with gold labels, with --humans"
 
 
-def _several_people(data: ScoreData) -> bool:
-    return bool(((data.table.answers.response >= 0)[data.table.people].sum(axis=0) > 1).any())
-
-
 def _one_person(data: ScoreData) -> str:
-    return "" if _several_people(data) else "several people's answers to the same stimuli"
+    return "" if data.several_people else "several people's answers to the same stimuli"
 
 
 def _no_repeats(data: ScoreData) -> str:
-    repeated = _several_people(data) or bool((data.repeats.columns["presentation"] > 0).any())
+    repeated = data.several_people or bool((data.repeats.columns["presentation"] > 0).any())
     return "" if repeated else "several answers of a person to the same stimulus"
 
 
@@ -194,7 +196,6 @@ def _reliability(data: ScoreData, drawn: Draw, names: Sequence[str]) -> list[Blo
 
 _SOLO = ScoreForm(_no_truth, _solos, default=True)
 _CUES = ScoreForm(_no_cues, _solos, default=True)
-_RELIABILITY = ScoreForm(lambda data: reliability_lacks(data.outputs, data.gold), _reliability, default=True)
 
 for _name in AGREEMENT:
     score_forms.add(
@@ -212,13 +213,11 @@ score_forms.add(
     ScoreForm(lambda data: "" if _gives_abstention(data) else "abstention; evaluate with --abstain", _abstentions),
 )
 score_forms.add(RISK, ScoreForm(_no_doubt, lambda data, drawn, _: risk_blocks(drawn, data.outputs), default=True))
-score_forms.add(
-    RELIABILITY,
-    ScoreForm(
-        lambda data: reliability_lacks(data.outputs, data.gold),
-        _reliability,
-        lambda data, drawn: sweep_rows(drawn, data.outputs, data.gold, lam=data.lam),
-        default=True,
-    ),
+_RELIABILITY = ScoreForm(
+    lambda data: reliability_lacks(data.outputs, data.gold),
+    _reliability,
+    lambda data, drawn: sweep_rows(drawn, data.outputs, data.gold, lam=data.lam),
+    default=True,
 )
-score_forms.add(ACTION_SHARE, _RELIABILITY)
+score_forms.add(RELIABILITY, _RELIABILITY)
+score_forms.add(ACTION_SHARE, replace(_RELIABILITY, rows=None, default=False))

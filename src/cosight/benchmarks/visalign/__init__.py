@@ -90,6 +90,7 @@ VISALIGN = Benchmark(
     needs="photos, or the published set",
     measures=("hellinger", "reliability_score"),
     build=build,
+    example="cosight build visalign OUT --photos DIR",
     sheet=_write_sheet,
     table=TABLE,
     sections={

@@ -25,7 +25,7 @@ from cosight.statistics.abstention_scores import (
     reliability_lacks,
     sweep_rows,
 )
-from cosight.statistics.blocks import Block, empty, joined, mean_over_groups, rows_of
+from cosight.statistics.blocks import Block, empty, joined, mean_over_groups, merged_flags, rows_of
 from cosight.statistics.contrasts import CORRELATION, correlation_block, rank_rows
 from cosight.statistics.gold_distances import gold_block
 from cosight.statistics.gold_labels import CATEGORY, category_cells
@@ -42,6 +42,10 @@ AVERAGE: GroupKey = ((CATEGORY, "*"),)
 MOST_COSTLY: GroupKey = ((COST, COSTS[-1]),)  # the group of the reliability score in which a wrong answer costs N
 # as in the tables of Lee et al. 2023 and its revised appendix; others come after them, by name
 FUNCTIONS = ("sp", "asp", "md", "knn", "tapudd", "openmax", "mc-dropout", "deep-ensemble")
+_COLUMNS: tuple[tuple[str, GroupKey], ...] = (
+    (HELLINGER, ()),
+    *((RELIABILITY, ((COST, cost),)) for cost in COSTS),
+)  # measures and parts that lines are ranked by
 _FEWEST = 3  # lines: through two points every correlation is 1 or -1
 
 
@@ -70,13 +74,25 @@ def table_rows(data: ScoreData, *, resamples: int, level: float, seed: int) -> l
     )
     models = {key.observer for key in average.keys}  # people are not compared with gold labels
     acting = acting.at([index for index, key in enumerate(acting.keys) if key.observer in models])
-    blocks = [with_seed_means(block) for block in (*distances, average, acting)]
+    blocks = [_flag_partial(with_seed_means(block)) for block in (*distances, average, acting)]
     rows = [row for block in blocks for row in rows_of(block, level=level, seed=seed)]
     for block in blocks:
-        for measure, part in ((HELLINGER, ()), *((RELIABILITY, ((COST, cost),)) for cost in COSTS)):
+        for measure, part in _COLUMNS:
             rows += rank_rows(block, _lines(block, measure, part), of="lines", level=level, seed=seed)
     rows += _correlations(blocks[-2], blocks[-1], level=level, seed=seed)
     return [*rows, *sweep_rows(whole, data.outputs, data.gold, lam=data.lam)]
+
+
+def _flag_partial(block: Block) -> Block:
+    """Flag the lines that rest on fewer stimuli than others: they cannot be ranked among them."""
+    flags = list(block.flags)
+    for measure, part in _COLUMNS:
+        places = _places(block, measure, part)
+        most = max((block.n[i] for i in places), default=0)
+        for i in places:
+            if block.n[i] < most:
+                flags[i] = (*flags[i], "partial")
+    return replace(block, flags=tuple(flags))
 
 
 def _places(block: Block, measure: str, part: GroupKey = ()) -> list[int]:
@@ -89,12 +105,13 @@ def _places(block: Block, measure: str, part: GroupKey = ()) -> list[int]:
 
 
 def _lines(block: Block, measure: str, part: GroupKey = ()) -> list[int]:
-    """Where the table's lines stand: means over seeds, and observers that have no such mean."""
+    """Where the table's lines stand: means over seeds, and observers that have no such mean; without partial ones."""
     means = {key.observer for key in block.keys if key.statistic == "sd"}
     return [
         index
         for index in _places(block, measure, part)
-        if (observer := block.keys[index].observer) in means or observer_name(observer).line not in means
+        if "partial" not in block.flags[index]
+        and ((observer := block.keys[index].observer) in means or observer_name(observer).line not in means)
     ]
 
 
@@ -111,7 +128,10 @@ def _correlations(average: Block, acting: Block, *, level: float, seed: int) -> 
     x, y = average.at([near[name] for name in both]), acting.at([safe[name] for name in both])
     pearson = pearson_correlation(x.values, y.values, level=level)
     note = f"over {pearson.n} lines; interval over stimuli"
-    spearman = correlation_block(MOST_COSTLY, HELLINGER, RELIABILITY, x.values, y.values, x.samples, y.samples, note)
+    flags = merged_flags(*x.flags, *y.flags)
+    spearman = correlation_block(
+        MOST_COSTLY, HELLINGER, RELIABILITY, x.values, y.values, x.samples, y.samples, note, flags
+    )
     return [
         Row(
             observer=HELLINGER,
@@ -122,7 +142,7 @@ def _correlations(average: Block, acting: Block, *, level: float, seed: int) -> 
             low=number(pearson.low),
             high=number(pearson.high),
             n=pearson.n,
-            flags=() if np.isfinite(pearson.value) else ("undefined",),
+            flags=flags if np.isfinite(pearson.value) else ("undefined",),
             note=f"over {pearson.n} lines; Fisher's interval, over lines",
         ),
         *rows_of(spearman, level=level, seed=seed),
@@ -193,14 +213,17 @@ def _cell(index: Mapping[tuple[str, str, GroupKey, str], Row], name: str, column
     row, sd = (index.get((name, column.measure, column.group, statistic)) for statistic in ("value", "sd"))
     if row is None:
         return TableCell(None)
-    return TableCell(row.value, row.low, row.high, None if sd is None else sd.value)
+    return TableCell(row.value, row.low, row.high, None if sd is None else sd.value, partial="partial" in row.flags)
 
 
 def _marked(column: Sequence[TableCell], measure: str) -> list[TableCell]:
-    """The cells of a column, the best and the second best marked, where there is anything to choose from."""
-    values = {cell.value for cell in column if cell.value is not None}
+    """The cells of a column, the best and the second best of those that are not partial marked, if there are two."""
+    values = {cell.value for cell in column if cell.value is not None and not cell.partial}
     best = sorted(values, reverse=measures[measure].direction == "higher")[:2] if len(column) > 1 else []
-    return [replace(cell, place=best.index(cell.value) + 1) if cell.value in best else cell for cell in column]
+    return [
+        replace(cell, place=best.index(cell.value) + 1) if cell.value in best and not cell.partial else cell
+        for cell in column
+    ]
 
 
 def _line(name: str, seeds: Mapping[str, int], cells: Sequence[TableCell]) -> TableLine:
@@ -220,6 +243,11 @@ def remarks(scores: Scores) -> list[tuple[str, Row | None]]:
         if row.measure in (PEARSON, CORRELATION):
             name = "Pearson's" if row.measure == PEARSON else "Spearman's"
             texts.append((f"{name} r of average distance and {table.columns[-1].title}, {row.note}", row))
+    partial = [line.observer for line in table.lines if any(cell.partial for cell in line.cells)]
+    if partial:
+        texts.append((f"on fewer images than the others, so neither ranked nor marked: {', '.join(partial)}", None))
+    if any("simulated" in row.flags for row in scores.rows):
+        texts.append(("the answers to Uncertain images are those of a simulated panel", None))
     meaning = f"categories and average: Hellinger distance to {table.against}, lower is nearer; RS: reliability score"
     return [*texts, (meaning, None)]
 
