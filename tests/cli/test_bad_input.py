@@ -84,7 +84,7 @@ CASES = [
     (observers, ["--missing", "zero"], "--missing must be one of leave-out, random, got 'zero'"),
     (observers, ["--measure", "shape_bias"], "shape_bias needs trials of the cue-conflict experiment"),
     (observers, ["--json", "--csv"], "choose one of --json and --csv"),
-    (observers, ["--level", "95"], "level must lie between 0 and 1, got 95"),
+    (observers, ["--confidence", "95"], "confidence must lie between 0 and 1, got 95"),
     (observers, ["--gamma", "2"], "--gamma"),
     (observers, ["--resamples", "many"], "--resamples"),
     (observers, ["--what"], "No such option: --what"),

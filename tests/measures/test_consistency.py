@@ -41,7 +41,7 @@ def same(a, b):
         ([1, 1, 0, 0], [1, 0, 1, 0], 0),  # independent
         ([1, 0, 1, 0], [1, 0, 1, 0], 1),
         ([1, 0, 1, 0], [0, 1, 0, 1], -1),
-        ([1, 1, 1], [1, 0, 1], 0),  # one is always right: chance level, whatever the other does
+        ([1, 1, 1], [1, 0, 1], 0),  # one is always right: chance confidence, whatever the other does
         ([1, 1, 1], [1, 1, 1], nan),  # our stated convention, here and below
         ([0, 0], [0, 0], nan),
         ([], [], nan),

@@ -37,12 +37,12 @@ def plain_p(value, samples):
 # -------------------------------------------------------------------------------------------------------- difference
 
 
-@pytest.mark.parametrize(("n", "level"), [(None, 0.95), (30.0, 0.95), (30.0, 0.8), (5000.0, 0.99)])
-def test_value_interval_and_p_are_those_of_the_plain_computation(n, level):
+@pytest.mark.parametrize(("n", "confidence"), [(None, 0.95), (30.0, 0.95), (30.0, 0.8), (5000.0, 0.99)])
+def test_value_interval_and_p_are_those_of_the_plain_computation(n, confidence):
     one, two = resamples()
-    found = paired_difference(0.61, 0.5, one, two, n=n, level=level)
+    found = paired_difference(0.61, 0.5, one, two, n=n, confidence=confidence)
     trials = None if n is None else np.array([n])
-    interval = percentile_interval((one - two)[None], np.array([0.61 - 0.5]), n=trials, level=level)
+    interval = percentile_interval((one - two)[None], np.array([0.61 - 0.5]), n=trials, confidence=confidence)
     assert found.value == 0.61 - 0.5
     assert (found.low, found.high) == (interval.low[0], interval.high[0])
     assert found.p == plain_p(0.61 - 0.5, (one - two).tolist())
@@ -141,8 +141,8 @@ def test_up_to_a_tenth_of_the_resamples_may_be_undefined(lost, defined):
 
 
 def test_a_level_outside_0_and_1_is_refused():
-    with pytest.raises(InvalidInput, match=r"level must lie between 0 and 1, got 95; \.95 is usual"):
-        paired_difference(0.6, 0.5, *resamples(), level=95)
+    with pytest.raises(InvalidInput, match=r"confidence must lie between 0 and 1, got 95; \.95 is usual"):
+        paired_difference(0.6, 0.5, *resamples(), confidence=95)
 
 
 # -------------------------------------------------------------------------------------------------- several p-values
@@ -218,7 +218,7 @@ def test_ranks_follow_their_values_in_any_order(values):
 # ---------------------------------------------------------------------------------------------------- rank intervals
 
 
-def plain_rank_interval(samples, row, direction, level):
+def plain_rank_interval(samples, row, direction, confidence):
     """Ranks of one observer, resample by resample, sorted, and the two nearest to the ends."""
     found = []
     for column in samples.T:
@@ -231,19 +231,19 @@ def plain_rank_interval(samples, row, direction, level):
     if lost > 0.1 * samples.shape[1]:
         return math.nan, math.nan, lost
     found.sort()
-    low, high = (found[round(share * (len(found) - 1))] for share in ((1 - level) / 2, (1 + level) / 2))
+    low, high = (found[round(share * (len(found) - 1))] for share in ((1 - confidence) / 2, (1 + confidence) / 2))
     return low, high, lost
 
 
 @pytest.mark.parametrize("direction", ["higher", "lower"])
-@pytest.mark.parametrize("level", [0.95, 0.5])
-def test_rank_intervals_are_those_of_a_plain_loop(direction, level):
+@pytest.mark.parametrize("confidence", [0.95, 0.5])
+def test_rank_intervals_are_those_of_a_plain_loop(direction, confidence):
     rng = np.random.default_rng(3)
     samples = np.round(rng.normal([[0.3], [0.4], [0.4], [0.9]], 0.1, (4, 40)), 1)  # rounded: ties
     samples[1, :4], samples[2, :5] = np.nan, np.nan  # a tenth, and more
-    found = rank_intervals(samples, direction=direction, level=level)
+    found = rank_intervals(samples, direction=direction, confidence=confidence)
     for row in range(4):
-        expected = plain_rank_interval(samples, row, direction, level)
+        expected = plain_rank_interval(samples, row, direction, confidence)
         np.testing.assert_array_equal((found.low[row], found.high[row], found.undefined[row]), expected)
     assert np.isnan(found.low).tolist() == [False, False, True, False]
 
@@ -257,7 +257,7 @@ def test_observers_far_apart_have_ranks_without_width():
 
 def test_equal_observers_span_all_ranks_and_a_wider_level_spans_more():
     samples = np.random.default_rng(0).normal(size=(5, 400))
-    wide, narrow = rank_intervals(samples, level=0.95), rank_intervals(samples, level=0.3)
+    wide, narrow = rank_intervals(samples, confidence=0.95), rank_intervals(samples, confidence=0.3)
     assert (wide.low == 1).all()
     assert (wide.high == 5).all()
     assert (narrow.high - narrow.low < 4).all()

@@ -114,10 +114,10 @@ def test_pearson_golden():
     assert (result.n, result.left_out) == (11, 0)
 
 
-@pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
-def test_pearson_interval_is_scipys(level):
-    result = pearson_correlation(ANSCOMBE_X, ANSCOMBE_Y, level=level)
-    interval = stats.pearsonr(ANSCOMBE_X, ANSCOMBE_Y).confidence_interval(level)
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
+def test_pearson_interval_is_scipys(confidence):
+    result = pearson_correlation(ANSCOMBE_X, ANSCOMBE_Y, confidence=confidence)
+    interval = stats.pearsonr(ANSCOMBE_X, ANSCOMBE_Y).confidence_interval(confidence)
     assert (result.low, result.high) == pytest.approx((interval.low, interval.high), abs=1e-12)
 
 
@@ -192,8 +192,8 @@ def test_domain_correlations_are_rank_correlations():
 def test_pooling_can_turn_the_sign():
     """What Xu et al. 2024 (3.3) find for EC and MA: alike within every domain, opposed over all of them."""
     within = np.tile(np.arange(10.0), 3)
-    level = np.repeat([0.0, 100.0, 200.0], 10)
-    result = domain_correlations(np.repeat([1, 2, 3], 10), {"ec": within + level, "ma": within - level})
+    offset = np.repeat([0.0, 100.0, 200.0], 10)
+    result = domain_correlations(np.repeat([1, 2, 3], 10), {"ec": within + offset, "ma": within - offset})
     assert result.domains == ("1", "2", "3")
     assert result.average[0, 1] == 1
     assert result.global_[0, 1] < -0.7
@@ -242,7 +242,7 @@ def test_z_scores_undefined(values):
         (lambda: rank_correlation([1, math.inf], [1, 2]), "x must not be infinite, got inf; use nan"),
         (lambda: rank_correlation_resampled([[1, 2]], [[1], [2]]), r"one shape, got \(1, 2\) and \(2, 1\)"),
         (lambda: pearson_correlation([1, 2], [1, -math.inf]), "y must not be infinite, got -inf"),
-        (lambda: pearson_correlation([1], [1], level=95), "level must lie between 0 and 1, got 95"),
+        (lambda: pearson_correlation([1], [1], confidence=95), "confidence must lie between 0 and 1, got 95"),
         (lambda: domain_correlations(["a"], {}), "at least one measure"),
         (lambda: domain_correlations(["a"], {"ec": [1, 2]}), r"domain 1, values\['ec'\] 2"),
         (lambda: domain_correlations(["a", ""], {"ec": [1, 2]}), "got '' in row 1"),

@@ -84,20 +84,20 @@ def test_bad_counts_raise_everywhere(counts, message):
 
 @few
 @given(tables, st.sampled_from(["wilson", "jeffreys"]), st.sampled_from([0.5, 0.9, 0.95]))
-def test_intervals_per_class_agree_with_statsmodels(table, method, level):
-    gold = gold_distribution(table, level=level, method=method)
+def test_intervals_per_class_agree_with_statsmodels(table, method, confidence):
+    gold = gold_distribution(table, confidence=confidence, method=method)
     for i in np.flatnonzero(table.sum(axis=1)):
-        low, high = proportion_confint(table[i], table[i].sum(), alpha=1 - level, method=method)
+        low, high = proportion_confint(table[i], table[i].sum(), alpha=1 - confidence, method=method)
         np.testing.assert_allclose(gold.low[i], low, atol=1e-12)
         np.testing.assert_allclose(gold.high[i], high, atol=1e-12)
 
 
 @few
 @given(tables, st.sampled_from([0.5, 0.95]))
-def test_goodman_agrees_with_statsmodels(table, level):
-    gold = gold_distribution(table, level=level, method="goodman")
+def test_goodman_agrees_with_statsmodels(table, confidence):
+    gold = gold_distribution(table, confidence=confidence, method="goodman")
     for i in np.flatnonzero(table.sum(axis=1)):
-        both = multinomial_proportions_confint(table[i], alpha=1 - level, method="goodman")
+        both = multinomial_proportions_confint(table[i], alpha=1 - confidence, method="goodman")
         np.testing.assert_allclose(np.stack([gold.low[i], gold.high[i]], axis=1), both, atol=1e-9)
 
 
@@ -139,8 +139,8 @@ def test_class_names_do_not_matter(table, random):
 
 
 def test_wilson_ends_are_exact_and_goodman_is_wider():
-    for level in np.arange(1, 100) / 100:  # at some levels and numbers of people subtraction misses 0 or 1
-        unanimous = gold_distribution([[0, n] for n in range(1, 50)], level=level)
+    for confidence in np.arange(1, 100) / 100:  # at some levels and numbers of people subtraction misses 0 or 1
+        unanimous = gold_distribution([[0, n] for n in range(1, 50)], confidence=confidence)
         assert (unanimous.low[:, 0] == 0).all()
         assert (unanimous.high[:, 1] == 1).all()
         assert (unanimous.entropy == 0).all()
@@ -150,16 +150,16 @@ def test_wilson_ends_are_exact_and_goodman_is_wider():
 
 
 def test_the_result_says_how_it_was_made():
-    gold = gold_distribution([[1, 1]], level=0.9, method="jeffreys")
-    assert (gold.level, gold.method) == (0.9, "jeffreys")
+    gold = gold_distribution([[1, 1]], confidence=0.9, method="jeffreys")
+    assert (gold.confidence, gold.method) == (0.9, "jeffreys")
     assert gold_distribution([[1, 1]]).method == "wilson"
     assert gold_distribution(np.zeros((0, 3))).shares.shape == (0, 3)
 
 
-@pytest.mark.parametrize("level", [0, 1, 95, nan])
-def test_a_level_is_a_probability(level):
-    with pytest.raises(InvalidInput, match="level must lie between 0 and 1"):
-        gold_distribution([[1, 1]], level=level)
+@pytest.mark.parametrize("confidence", [0, 1, 95, nan])
+def test_a_level_is_a_probability(confidence):
+    with pytest.raises(InvalidInput, match="confidence must lie between 0 and 1"):
+        gold_distribution([[1, 1]], confidence=confidence)
 
 
 def test_an_unknown_method_names_the_known_ones():

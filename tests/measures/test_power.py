@@ -213,7 +213,7 @@ def test_the_plan_reaches_the_width_and_less_width_needs_more(a, b, share, width
 def test_mean_agrees_with_students_interval():
     n = np.arange(2, 1000)
     widths = 2 * stats.t.ppf(0.995, n - 1) * 0.3 / np.sqrt(n)
-    assert trials_for_mean(0.3, width=0.2, level=0.99).trials == n[np.argmax(widths <= 0.2)]
+    assert trials_for_mean(0.3, width=0.2, confidence=0.99).trials == n[np.argmax(widths <= 0.2)]
 
 
 @pytest.mark.parametrize(("agreement", "classes"), [(0.2, 16), (-0.05, 16), (0.7, 3), (0, 2)])
@@ -384,7 +384,7 @@ def test_misclassification_difference_sd_is_that_of_simulated_studies():
         (lambda: trials_for_accuracy(nan, width=0.1), "got nan"),
         (lambda: trials_for_accuracy(0.8, width=0), "width must be above 0 and at most 1, the range, got 0"),
         (lambda: trials_for_accuracy(0.8, width=1.1), "at most 1"),
-        (lambda: trials_for_accuracy(0.8, width=0.1, level=95), "level must lie between 0 and 1, got 95"),
+        (lambda: trials_for_accuracy(0.8, width=0.1, confidence=95), "confidence must lie between 0 and 1, got 95"),
         (lambda: trials_for_accuracy(0.8, width=1e-12), "widen it"),
         (lambda: trials_for_consistency(0.8, 0.8, 0.3, width=2.5), "at most 2"),
         (lambda: trials_for_consistency(0.8, 0.8, 1, width=0.1), "standard deviation of a trial must be above 0"),

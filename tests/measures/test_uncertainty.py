@@ -134,7 +134,10 @@ def test_presentations_of_one_stimulus_are_drawn_together():
         (lambda: draw_stimuli([1, 1], 5, rng(), clusters=["a"]), "counts 2, clusters 1"),
         (lambda: pair_estimate("ec", table(0), rng=rng()), "a pair has two observers, got 3"),
         (lambda: mean_with_interval([[1.0]], rng=rng()), "items must be one-dimensional"),
-        (lambda: mean_with_interval([1.0, 2.0], level=95, rng=rng()), "level must lie between 0 and 1, got 95"),
+        (
+            lambda: mean_with_interval([1.0, 2.0], confidence=95, rng=rng()),
+            "confidence must lie between 0 and 1, got 95",
+        ),
     ],
 )
 def test_bad_input_is_refused(call, message):
@@ -191,13 +194,13 @@ def test_one_person_drawn_every_time_meets_nobody():
 
 @law
 @given(st.integers(0, 2**32 - 1), st.integers(1, 50), st.sampled_from([0.5, 0.9, 0.95]))
-def test_percentiles_are_numpys_moved_onto_the_estimate(seed, resamples, level):
+def test_percentiles_are_numpys_moved_onto_the_estimate(seed, resamples, confidence):
     samples = rng(seed).normal(size=(3, resamples))
     values = np.array([0.0, 5.0, -2.0])
-    interval = percentile_interval(samples, values, level=level)
+    interval = percentile_interval(samples, values, confidence=confidence)
     shift = values - np.median(samples, axis=1)
-    np.testing.assert_allclose(interval.low, np.quantile(samples, (1 - level) / 2, axis=1) + shift, atol=1e-12)
-    np.testing.assert_allclose(interval.high, np.quantile(samples, (1 + level) / 2, axis=1) + shift, atol=1e-12)
+    np.testing.assert_allclose(interval.low, np.quantile(samples, (1 - confidence) / 2, axis=1) + shift, atol=1e-12)
+    np.testing.assert_allclose(interval.high, np.quantile(samples, (1 + confidence) / 2, axis=1) + shift, atol=1e-12)
     assert interval.undefined.tolist() == [0, 0, 0]
 
 
@@ -222,16 +225,16 @@ def test_undefined_rows_stay_undefined():
     assert interval.undefined.tolist() == [20, 0, 0]
 
 
-@pytest.mark.parametrize("level", [0.8, 0.95])
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
 @pytest.mark.parametrize("n", [2, 5, 30, 1000])
-def test_few_trials_widen_the_percentiles_as_t_does(n, level):
+def test_few_trials_widen_the_percentiles_as_t_does(n, confidence):
     samples = rng().normal(size=(1, 5000))
-    interval = percentile_interval(samples, np.zeros(1), n=np.array([n]), level=level)
+    interval = percentile_interval(samples, np.zeros(1), n=np.array([n]), confidence=confidence)
     # Hesterberg 2015, section 5.2: cut off Phi(sqrt(n / (n - 1)) t) with t the quantile of n - 1 degrees of freedom
-    tail = stats.norm.cdf(math.sqrt(n / (n - 1)) * stats.t.ppf((1 - level) / 2, n - 1))
+    tail = stats.norm.cdf(math.sqrt(n / (n - 1)) * stats.t.ppf((1 - confidence) / 2, n - 1))
     low, middle, high = np.quantile(samples, [tail, 0.5, 1 - tail])
     assert (interval.low[0], interval.high[0]) == pytest.approx((low - middle, high - middle), abs=1e-12)
-    plain = percentile_interval(samples, np.zeros(1), level=level)
+    plain = percentile_interval(samples, np.zeros(1), confidence=confidence)
     assert interval.low <= plain.low
     assert interval.high >= plain.high
 
@@ -242,10 +245,10 @@ def test_one_trial_has_no_interval_and_its_neighbours_do():
     assert np.isnan(interval.low).tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize("level", [0, 1, 95, nan])
-def test_a_level_is_a_probability(level):
-    with pytest.raises(InvalidInput, match="level must lie between 0 and 1"):
-        percentile_interval(np.zeros((1, 5)), np.zeros(1), level=level)
+@pytest.mark.parametrize("confidence", [0, 1, 95, nan])
+def test_a_level_is_a_probability(confidence):
+    with pytest.raises(InvalidInput, match="confidence must lie between 0 and 1"):
+        percentile_interval(np.zeros((1, 5)), np.zeros(1), confidence=confidence)
 
 
 # --- estimates ------------------------------------------------------------------------------------------------------
@@ -258,17 +261,17 @@ def test_the_order_of_stimuli_does_not_change_a_value(measure):
     one, other = (pair_estimate(measure, x, resamples=200, rng=rng()) for x in (answers, answers.at(order)))
     assert (one.value, one.n) == pytest.approx((other.value, other.n), abs=1e-12)
     assert one.low <= one.value <= one.high
-    assert (one.resamples, one.level) == (200, 0.95)
+    assert (one.resamples, one.confidence) == (200, 0.95)
     assert pair_estimate(measure, answers, resamples=200, rng=rng()) == one  # the seed decides the rest
 
 
 def test_pair_estimate_is_its_parts():
     answers = Answers.of_correctness([1, 1, 0, 0, 1, 0] * 10, [1, 0, 0, 0, 1, 1] * 10)
-    found = pair_estimate("error_consistency", answers, resamples=500, level=0.8, rng=rng())
+    found = pair_estimate("error_consistency", answers, resamples=500, confidence=0.8, rng=rng())
     small = compress(answers)
     samples = error_consistency_resampled(small.answers, draw_stimuli(small.counts, 500, rng()), PAIR)
     value = error_consistency(*answers.correct).value
-    interval = percentile_interval(samples, np.array([value]), n=np.array([60.0]), level=0.8)
+    interval = percentile_interval(samples, np.array([value]), n=np.array([60.0]), confidence=0.8)
     assert (found.value, found.n, found.note) == (pytest.approx(value), 60, "")
     assert (found.low, found.high) == pytest.approx((interval.low[0], interval.high[0]))
 

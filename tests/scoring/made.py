@@ -76,10 +76,10 @@ def row_of(
     return rows[0]
 
 
-def plain_interval(samples: np.ndarray, value: float, n: float, level: float = 0.95) -> tuple[float, float]:
+def plain_interval(samples: np.ndarray, value: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
     """Percentiles of the defined resamples, a little further out for small n, with their median moved to the value."""
     kept = samples[~np.isnan(samples)]
-    tail = stats.norm.cdf(np.sqrt(n / (n - 1)) * stats.t.ppf((1 - level) / 2, n - 1))
+    tail = stats.norm.cdf(np.sqrt(n / (n - 1)) * stats.t.ppf((1 - confidence) / 2, n - 1))
     low, high = np.quantile(kept, [tail, 1 - tail])
     shift = value - np.median(kept)
     return float(low + shift), float(high + shift)

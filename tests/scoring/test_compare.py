@@ -358,7 +358,7 @@ def test_probabilities_need_a_label_space_to_say_whose_they_are():
         ({"pairs": "some"}, "pairs must be one of all, .*, got 'some'"),
         ({"pairs": "model-model"}, "needs such a pair .* got 3 people and 1 models"),
         ({"gamma": 1.5}, "--gamma must be 0 to 1, got 1.5"),
-        ({"level": 1.0}, "level must lie between 0 and 1, got 1.0"),
+        ({"confidence": 1.0}, "confidence must lie between 0 and 1, got 1.0"),
         ({"seed": -1}, "--seed must be 0 or more, got -1"),
         ({"measure": ["linear_cka"]}, "compare takes measures of answers and outputs .* got linear_cka"),
         ({"labels": "a,b"}, "truth is a class of given, got 'c'"),
@@ -401,11 +401,11 @@ def test_sources_are_paths_or_tables_and_the_result_says_how_it_was_made(tmp_pat
     rows = answered(observers(people=2, models=1))
     people, models = (trials([r for r in rows if r["kind"] == kind]) for kind in ("human", "model"))
     write(people, tmp_path / "people.parquet")
-    found = quick(tmp_path / "people.parquet", models, measure=["ec"], seed=5, level=0.9, labels=LETTERS)
-    assert found.rows == quick(trials(rows), measure=["ec"], seed=5, level=0.9).rows
+    found = quick(tmp_path / "people.parquet", models, measure=["ec"], seed=5, confidence=0.9, labels=LETTERS)
+    assert found.rows == quick(trials(rows), measure=["ec"], seed=5, confidence=0.9).rows
     used = found.settings
     assert (used["command"], used["measure"], used["by"], used["seed"]) == ("compare", [EC], [], 5)
-    assert (used["level"], used["resamples"], used["labels"]) == (0.9, 10, ["a", "b", "c"])
+    assert (used["confidence"], used["resamples"], used["labels"]) == (0.9, 10, ["a", "b", "c"])
     assert {r.seed for r in found.rows} == {5}
     assert len(cosight.trials.read(people, str(tmp_path / "people.parquet"))) == 2 * len(people)
 
@@ -416,10 +416,10 @@ def test_progress_is_told_cell_by_cell():
     assert told == [(0, 3, "x"), (1, 3, "y"), (2, 3, "z"), (3, 3, "")]
 
 
-def test_a_lower_level_gives_a_narrower_interval():
+def test_a_lower_confidence_gives_a_narrower_interval():
     table = trials(answered(observers(people=2), stimuli=40))
     wide, narrow = (
-        row_of(cosight.compare(table, measure=["ec"], level=x, resamples=200), "human:0", "human:1", EC)
+        row_of(cosight.compare(table, measure=["ec"], confidence=x, resamples=200), "human:0", "human:1", EC)
         for x in (0.95, 0.5)
     )
     assert wide.low < narrow.low < narrow.value < narrow.high < wide.high

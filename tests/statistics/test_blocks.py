@@ -270,7 +270,7 @@ def test_a_number_that_a_group_lacks_is_no_cell():
 def test_a_mean_of_nothing_defined_is_undefined():
     mean = mean_over_groups([block((), [NAN])], (), "g")
     assert np.isnan(mean.values[0])
-    (row,) = block_rows(mean, level=0.95, seed=0)
+    (row,) = block_rows(mean, confidence=0.95, seed=0)
     assert row.note == "mean over g: 0 groups, 1 undefined left out; undefined"
     assert row.flags == ("undefined_parts", "undefined")
 
@@ -293,7 +293,7 @@ def test_blocks_are_picked_and_joined():
     both = joined([one.at([0]), single((), Key("z", None, "m"), 9.0, np.array([8.0, 10.0]), 4, "made", ("sweep",))])
     assert (both.values.tolist(), both.notes, both.samples.shape) == ([1.0, 9.0], ("", "made"), (2, 2))
     assert (both.flags, both.clusters.tolist()) == (((), ("sweep",)), [10.0, 4.0])
-    assert block_rows(empty((), 5), level=0.95, seed=0) == []
+    assert block_rows(empty((), 5), confidence=0.95, seed=0) == []
 
 
 def test_infinite_numbers_have_no_interval_and_say_so():
@@ -301,14 +301,16 @@ def test_infinite_numbers_have_no_interval_and_say_so():
     clean = finite_samples(values, samples)
     assert np.isnan(clean[0]).all()
     assert clean[1][0] == 1.0
-    row = block_rows(block((), [np.inf], [[np.inf, 2.0]]), level=0.95, seed=0)[0]
+    row = block_rows(block((), [np.inf], [[np.inf, 2.0]]), confidence=0.95, seed=0)[0]
     assert (row.value, row.low, row.high, row.note) == (None, None, None, "infinite")
     assert row.flags == ("infinite",)
 
 
 def test_a_row_says_why_it_has_no_value_and_what_its_interval_lacks():
     undefined, some, many = block_rows(
-        block((), [NAN, 1.0, 1.0], [[1.0] * 20, [NAN] * 2 + [1.0] * 18, [NAN] * 3 + [1.0] * 17]), level=0.95, seed=7
+        block((), [NAN, 1.0, 1.0], [[1.0] * 20, [NAN] * 2 + [1.0] * 18, [NAN] * 3 + [1.0] * 17]),
+        confidence=0.95,
+        seed=7,
     )
     assert (undefined.value, undefined.low, undefined.note) == (None, None, "undefined")
     assert undefined.flags == ("undefined",)
@@ -324,14 +326,14 @@ def test_a_row_says_why_it_has_no_value_and_what_its_interval_lacks():
 
 def test_a_flag_that_is_there_is_not_raised_again():
     given = single((), Key("a", None, "m"), NAN, np.full(9, NAN), 0, "undefined: nobody came", ("undefined",))
-    (row,) = block_rows(given, level=0.95, seed=0)
+    (row,) = block_rows(given, confidence=0.95, seed=0)
     assert (row.flags, row.note) == (("undefined",), "undefined: nobody came")
 
 
 def test_the_parts_of_a_key_join_the_group_of_its_row():
     keys = [Key("a", None, "m", part=(("cost", cost),)) for cost in ("0", "N")]
     given = block_of((("condition", "fog"),), keys, np.zeros(2), np.zeros((2, 3)), np.full(2, 4.0))
-    rows = block_rows(given, level=0.95, seed=0)
+    rows = block_rows(given, confidence=0.95, seed=0)
     assert [row.group for row in rows] == [(("condition", "fog"), ("cost", "0")), (("condition", "fog"), ("cost", "N"))]
     assert [row.in_group("cost") for row in rows] == ["0", "N"]
 
@@ -355,7 +357,7 @@ def test_a_mean_over_groups_rests_on_all_their_stimuli_but_on_the_fewest_people(
     ]
     mean = mean_over_groups(cells, (), "g")
     assert mean.clusters.tolist() == clusters
-    assert [row.clusters for row in block_rows(mean, level=0.95, seed=0)] == clusters
+    assert [row.clusters for row in block_rows(mean, confidence=0.95, seed=0)] == clusters
     assert mean.n.tolist() == [200.0, 100.0]
 
 
@@ -376,7 +378,7 @@ def test_the_units_that_were_drawn_widen_an_interval_not_the_trials():
     samples = np.random.default_rng(0).normal(0.5, 0.1, (1, 500))
     keys, values, n = [Key("a", None, "accuracy")], np.array([0.5]), np.array([1000.0])
     few, many = (block_of((), keys, values, samples, n, clusters=np.array([c])) for c in (5.0, 1000.0))
-    (narrow,), (wide,) = (block_rows(given, level=0.95, seed=0) for given in (many, few))
+    (narrow,), (wide,) = (block_rows(given, confidence=0.95, seed=0) for given in (many, few))
     assert wide.low < narrow.low < narrow.high < wide.high
     assert (narrow.n, narrow.clusters, wide.n, wide.clusters) == (1000, 1000, 1000, 5)
 
@@ -418,7 +420,7 @@ def test_interval_ends_stay_inside_the_range_and_around_the_value(measure, stati
         (), [Key("a", None, measure, statistic)], np.array([value]), np.array([samples]), np.array([9]),
         reach=np.array([reach]), clusters=np.array([units]),
     )  # fmt: skip
-    (row,) = block_rows(given, level=0.95, seed=0)
+    (row,) = block_rows(given, confidence=0.95, seed=0)
     assert (row.low is None) == (row.high is None)
     if row.low is not None:
         assert lowest <= row.low <= row.value + 1e-9

@@ -38,7 +38,7 @@ def block(entries, group=(), resamples=50, spread=0.01, seed=0, paired=True):
 def ranked(given, measure, **options):
     """The ranks of the models, as `compare` asks for them."""
     index = against_people(given, measure, MODELS)
-    return rank_rows(given, index, **{"of": "models", "level": 0.95, "seed": 0, **options})
+    return rank_rows(given, index, **{"of": "models", "confidence": 0.95, "seed": 0, **options})
 
 
 def test_a_share_of_the_ceiling_is_never_clipped():
@@ -123,7 +123,7 @@ def test_a_difference_is_paired_over_the_same_resamples():
     given = block({("x", "people", EC): 0.3, ("y", "people", EC): 0.1})
     shared = np.random.default_rng(1).normal(0, 1, 50)  # what moves both alike cancels
     given = replace(given, samples=given.samples + shared)
-    (row,) = difference_rows(given, EC, MODELS, level=0.95, seed=0)
+    (row,) = difference_rows(given, EC, MODELS, confidence=0.95, seed=0)
     assert (row.observer, row.against, row.measure, row.statistic) == ("x", "y", EC, "difference")
     assert row.value == pytest.approx(0.2)
     assert 0.15 < row.low < 0.2 < row.high < 0.25
@@ -133,7 +133,7 @@ def test_a_difference_is_paired_over_the_same_resamples():
 
 def test_a_difference_carries_p_as_it_is_and_adjusted_for_how_many_there_are():
     given = block({(name, "people", EC): v for name, v in zip("xyz", (0.3, 0.1, 0.307), strict=True)}, resamples=199)
-    rows = {(r.observer, r.against): r for r in difference_rows(given, EC, MODELS, level=0.95, seed=5)}
+    rows = {(r.observer, r.against): r for r in difference_rows(given, EC, MODELS, confidence=0.95, seed=5)}
     assert set(rows) == {("x", "y"), ("x", "z"), ("y", "z")}
     np.testing.assert_allclose([r.p_adjusted for r in rows.values()], holm([r.p for r in rows.values()]))
     clear, open_ = rows["x", "y"], rows["x", "z"]
@@ -154,7 +154,7 @@ def test_only_differences_have_a_p():
 @drawing(st.floats(-1, 1), st.floats(-1, 1), st.integers(0, 2**32 - 1), st.floats(0, 30))
 def test_a_difference_stays_inside_the_range_of_differences(one, two, seed, spread):
     given = block({("x", "people", EC): one, ("y", "people", EC): two}, spread=spread, seed=seed)
-    (row,) = difference_rows(given, EC, MODELS, level=0.95, seed=0)
+    (row,) = difference_rows(given, EC, MODELS, confidence=0.95, seed=0)
     assert -2 <= row.low <= row.value + 1e-9
     assert row.value - 1e-9 <= row.high <= 2
 
@@ -162,7 +162,7 @@ def test_a_difference_stays_inside_the_range_of_differences(one, two, seed, spre
 @pytest.mark.parametrize(("other", "why"), [(np.inf, "infinite"), (np.nan, "undefined")])
 def test_a_difference_from_what_is_no_number_says_so(other, why):
     given = block({("x", "people", EC): 0.3, ("y", "people", EC): other}, spread=0)
-    (row,) = difference_rows(given, EC, MODELS, level=0.95, seed=0)
+    (row,) = difference_rows(given, EC, MODELS, confidence=0.95, seed=0)
     assert (row.value, row.low, row.high) == (None, None, None)
     assert row.note == f"against the same people; {why}"
     assert (row.flags, row.p, row.p_adjusted) == ((why,), None, None)

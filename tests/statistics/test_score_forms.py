@@ -146,7 +146,7 @@ def seeds_of(*values):
 
 
 def test_seeds_have_a_mean_and_a_standard_deviation_of_their_own():
-    *_, mean, sd = rows_of(with_seed_means(seeds_of(0.1, 0.2, 0.6)), level=0.95, seed=0)
+    *_, mean, sd = rows_of(with_seed_means(seeds_of(0.1, 0.2, 0.6)), confidence=0.95, seed=0)
     assert (mean.observer, mean.measure, mean.statistic) == ("net", "kullback_leibler", "value")
     assert (sd.observer, sd.measure, sd.statistic) == ("net", "kullback_leibler", "sd")
     assert (mean.value, sd.value) == pytest.approx((0.3, np.std([0.1, 0.2, 0.6], ddof=1)))
@@ -155,7 +155,7 @@ def test_seeds_have_a_mean_and_a_standard_deviation_of_their_own():
 
 
 def test_infinite_seeds_have_an_infinite_mean_and_no_standard_deviation():
-    *_, mean, sd = rows_of(with_seed_means(seeds_of(np.inf, np.inf)), level=0.95, seed=0)
+    *_, mean, sd = rows_of(with_seed_means(seeds_of(np.inf, np.inf)), confidence=0.95, seed=0)
     assert (mean.value, mean.flags, sd.value, sd.flags) == (None, ("infinite",), None, ("undefined",))
 
 

@@ -60,6 +60,6 @@ class TableLayout:
 
     measures: tuple[str, ...]  # registered names
     by: tuple[str, ...]  # what the trials are grouped by
-    rows: Callable[..., list[Row]]  # (data: ScoreData, *, resamples, level, seed)
+    rows: Callable[..., list[Row]]  # (data: ScoreData, *, resamples, confidence, seed)
     table: Callable[[Scores], BenchmarkTable]
     remarks: Callable[[Scores], Sequence[tuple[str, Row | None]]]  # texts below the table, each with its number, if any

@@ -19,9 +19,9 @@ __all__ = [
     "AsCsv",
     "AsJson",
     "By",
+    "Confidence",
     "Gamma",
     "Labels",
-    "Level",
     "MeasureNames",
     "Resamples",
     "Role",
@@ -59,7 +59,7 @@ Role = Annotated[
 ]
 Gamma = Annotated[float, typer.Option(min=0, max=1, help="An observer whose abstention exceeds this has abstained.")]
 Resamples = Annotated[int, typer.Option(help="Bootstrap resamples behind each interval.")]
-Level = Annotated[float, typer.Option(help="Level of the intervals.")]
+Confidence = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every row as JSON.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print every row as CSV.")]

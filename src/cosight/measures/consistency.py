@@ -293,7 +293,7 @@ def _pair_sums(answers: Answers, pairs: Pairs) -> tuple[FloatArray, ...]:
     return tuple(x[pairs[:, 0], pairs[:, 1]] for x in _sums_of(answers))
 
 
-def _most_alike(sums: tuple[FloatArray, ...], level: float) -> FloatArray:
+def _most_alike(sums: tuple[FloatArray, ...], confidence: float) -> FloatArray:
     """Trials with like outcomes, (pairs,), if the rarer joint outcome was as frequent as its count allows.
 
     With the accuracies as they are, one more joint error is one more joint success: two more trials of like outcome.
@@ -302,14 +302,14 @@ def _most_alike(sums: tuple[FloatArray, ...], level: float) -> FloatArray:
     wrong = n - right_a - right_b + both  # joint errors
     rare = np.minimum(wrong, both)
     left = np.minimum(np.minimum(right_a, right_b) - both, np.minimum(n - right_a, n - right_b) - wrong)
-    return np.asarray(both + wrong + 2 * np.minimum(scarce_limit(rare, level) - rare, left))
+    return np.asarray(both + wrong + 2 * np.minimum(scarce_limit(rare, confidence) - rare, left))
 
 
-def _consistency_reach(answers: Answers, pairs: Pairs, level: float) -> FloatArray:
+def _consistency_reach(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
     sums = _pair_sums(answers, pairs)
     n, right_a, right_b, _ = sums
     chance = right_a * right_b + (n - right_a) * (n - right_b)
-    return divide(n * _most_alike(sums, level) - chance, n * n - chance)
+    return divide(n * _most_alike(sums, confidence) - chance, n * n - chance)
 
 
 def _reachable(answers: Answers, pairs: Pairs) -> list[str]:
@@ -321,13 +321,13 @@ def _reachable(answers: Answers, pairs: Pairs) -> list[str]:
     return remarks
 
 
-def _unbiased_reach(answers: Answers, pairs: Pairs, level: float) -> FloatArray:
-    return _unbiased(_consistency_reach(answers, pairs, level), _pair_sums(answers, pairs)[0])
+def _unbiased_reach(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
+    return _unbiased(_consistency_reach(answers, pairs, confidence), _pair_sums(answers, pairs)[0])
 
 
-def _observed_reach(answers: Answers, pairs: Pairs, level: float) -> FloatArray:
+def _observed_reach(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
     sums = _pair_sums(answers, pairs)
-    return divide(_most_alike(sums, level), sums[0])
+    return divide(_most_alike(sums, confidence), sums[0])
 
 
 pair_forms.add(

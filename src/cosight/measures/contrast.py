@@ -36,7 +36,7 @@ def paired_difference(
     b_samples: FloatArray,
     *,
     n: float | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> PairedDifference:
     """a - b with its interval and p-value from shared resamples (resamples,); `n` trials widen it if they are few.
 
@@ -49,7 +49,7 @@ def paired_difference(
     """
     samples, value = a_samples - b_samples, np.array([a - b])
     trials = None if n is None else np.array([n])
-    interval = percentile_interval(samples[None], value, n=trials, level=level)
+    interval = percentile_interval(samples[None], value, n=trials, confidence=confidence)
     if np.isnan(interval.low[0]):
         return PairedDifference(float(value[0]), float("nan"), float("nan"), float("nan"))
     kept = samples[~np.isnan(samples)]
@@ -85,14 +85,14 @@ def ranks(values: FloatArray, *, direction: Direction = "higher") -> FloatArray:
     signed = -values if direction == "higher" else values
     defined = ~np.isnan(signed)
     better = (signed[None] < signed[:, None]) & defined
-    level = (signed[None] == signed[:, None]) & defined
-    return np.where(defined, better.sum(axis=1) + (level.sum(axis=1) + 1) / 2, np.nan)
+    tied = (signed[None] == signed[:, None]) & defined
+    return np.where(defined, better.sum(axis=1) + (tied.sum(axis=1) + 1) / 2, np.nan)
 
 
-def rank_intervals(samples: FloatArray, *, direction: Direction = "higher", level: float = 0.95) -> Interval:
+def rank_intervals(samples: FloatArray, *, direction: Direction = "higher", confidence: float = 0.95) -> Interval:
     """Percentile interval of each observer's rank over shared resamples (observers, resamples)."""
     ranked = np.stack([ranks(column, direction=direction) for column in samples.T], axis=1)
-    ends = [(1 - level) / 2, (1 + level) / 2]
+    ends = [(1 - confidence) / 2, (1 + confidence) / 2]
     undefined = np.isnan(ranked).sum(axis=1)
     low, high = np.full(len(ranked), np.nan), np.full(len(ranked), np.nan)
     for row in np.flatnonzero(undefined <= 0.1 * ranked.shape[1]):

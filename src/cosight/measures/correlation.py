@@ -112,7 +112,7 @@ def rank_correlation_resampled(x: ArrayLike, y: ArrayLike) -> FloatArray:
     citation="Fisher 1921",
     aliases=("pearson",),
 )
-def pearson_correlation(x: ArrayLike, y: ArrayLike, *, level: float = 0.95) -> Correlation:
+def pearson_correlation(x: ArrayLike, y: ArrayLike, *, confidence: float = 0.95) -> Correlation:
     """Pearson's r and its interval tanh(atanh(r) -+ z / sqrt(n - 3)) (Fisher 1921).
 
     Pairs with a nan are left out and counted. The interval supposes roughly normal pairs; elsewhere resample.
@@ -124,14 +124,14 @@ def pearson_correlation(x: ArrayLike, y: ArrayLike, *, level: float = 0.95) -> C
     >>> round(r.value, 3), round(r.low, 3), round(r.high, 3)
     (0.8, -0.28, 0.986)
     """
-    if not 0 < level < 1:
-        raise InvalidInput(f"level must lie between 0 and 1, got {level}; 0.95 is usual")
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}; 0.95 is usual")
     a, b = _numbers(x, name="x", ndim=1), _numbers(y, name="y", ndim=1)
     same_length(x=a, y=b)
     keep = _defined(a, b)
     n = int(keep.sum())
     r = float(_pearson(a[None], b[None], keep[None])[0])
-    low, high = _fisher_interval(r, n, level)
+    low, high = _fisher_interval(r, n, confidence)
     return Correlation(r, low, high, n, len(a) - n)
 
 
@@ -247,12 +247,12 @@ def _pearson(a: FloatArray, b: FloatArray, keep: BoolArray) -> FloatArray:
     return r
 
 
-def _fisher_interval(r: float, n: int, level: float) -> tuple[float, float]:
+def _fisher_interval(r: float, n: int, confidence: float) -> tuple[float, float]:
     if np.isnan(r) or n <= _FEWEST:
         return float("nan"), float("nan")
     if abs(r) == 1:
         return r, r  # atanh is infinite here
-    half = float(ndtri((1 + level) / 2)) / np.sqrt(n - 3)
+    half = float(ndtri((1 + confidence) / 2)) / np.sqrt(n - 3)
     return float(np.tanh(np.arctanh(r) - half)), float(np.tanh(np.arctanh(r) + half))
 
 

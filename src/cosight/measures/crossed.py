@@ -76,7 +76,7 @@ def people_and_images_for_width(
     parts: VarianceParts,
     *,
     width: float,
-    level: float = 0.95,
+    confidence: float = 0.95,
     people: Sequence[int] = range(2, 201),
     most_images: int | None = None,
     negative: Literal["raise", "zero"] = "raise",
@@ -93,16 +93,16 @@ def people_and_images_for_width(
     """
     v_people, v_stimuli, v_rest = _usable(parts, negative)
     check_width(width, math.inf)
-    target, p = (width / (2 * normal_z(level))) ** 2, _head_counts(people)
+    target, p = (width / (2 * normal_z(confidence))) ** 2, _head_counts(people)
     spare = target - v_people / p
     images = np.full(len(p), math.inf)
     np.divide(v_stimuli + v_rest / p, spare, out=images, where=spare > 0)
     images = np.maximum(np.ceil(np.round(images, 9)), 1.0)
     kept = images <= (MOST_TRIALS if most_images is None else most_images)
     if not kept.any():
-        raise InvalidInput(_out_of_reach(width, level, v_people, v_stimuli, v_rest, int(p.max()), most_images))
+        raise InvalidInput(_out_of_reach(width, confidence, v_people, v_stimuli, v_rest, int(p.max()), most_images))
     p, images = p[kept], images[kept]
-    reached = 2 * normal_z(level) * np.sqrt(v_people / p + v_stimuli / images + v_rest / (p * images))
+    reached = 2 * normal_z(confidence) * np.sqrt(v_people / p + v_stimuli / images + v_rest / (p * images))
     return CrossedPlan(p.astype(np.int64), images.astype(np.int64), reached, int(np.argmin(p * images)))
 
 
@@ -131,10 +131,9 @@ def _head_counts(people: Sequence[int]) -> FloatArray:
 
 
 def _out_of_reach(
-    width: float, level: float, v_people: float, v_stimuli: float, v_rest: float, people: int, images: int | None
+    width: float, confidence: float, v_people: float, v_stimuli: float, v_rest: float, people: int, images: int | None
 ) -> str:
     least = v_people / people + ((v_stimuli + v_rest / people) / images if images else 0.0)
     limit = f"{people} people and {images or 'endless'} images"
-    return (
-        f"the width must be {2 * normal_z(level) * math.sqrt(least):.4g} or more for {limit}, got {width:g}; allow more"
-    )
+    narrowest = 2 * normal_z(confidence) * math.sqrt(least)
+    return f"the width must be {narrowest:.4g} or more for {limit}, got {width:g}; allow more"

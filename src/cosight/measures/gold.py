@@ -46,7 +46,7 @@ class GoldLabels:
     high: FloatArray  # (items, classes)
     n: IntArray  # (items,), answers
     entropy: FloatArray  # (items,), nats; 0 when all agree
-    level: float
+    confidence: float
     method: IntervalMethod
 
 
@@ -78,12 +78,13 @@ def label_counts(item: ArrayLike, response: ArrayLike, classes: int, *, items: i
     return LabelCounts(counts, np.bincount(where[~answered], minlength=rows))
 
 
-def gold_distribution(counts: ArrayLike, *, level: float = 0.95, method: IntervalMethod = "wilson") -> GoldLabels:
+def gold_distribution(counts: ArrayLike, *, confidence: float = 0.95, method: IntervalMethod = "wilson") -> GoldLabels:
     """Share of people choosing each class, with an interval per share.
 
-    `wilson`, z the normal quantile of (1 + level) / 2, x of n people: (x + z^2/2 -+ z sqrt(x (n - x) / n + z^2/4)) /
-    (n + z^2), each class on its own (Wilson 1927). `goodman`: the same with z for 1 - (1 - level) / classes, so that
-    all classes of an item hold together with at least `level` (Goodman 1965). `jeffreys`: equal tails of
+    `wilson`, z the normal quantile of (1 + confidence) / 2, x of n people: (x + z^2/2 -+ z sqrt(x (n - x) / n +
+    z^2/4)) / (n + z^2), each class on its own (Wilson 1927). `goodman`: the same with z for 1 - (1 - confidence) /
+    classes, so that all classes of an item hold together with at least `confidence` (Goodman 1965). `jeffreys`: equal
+    tails of
     Beta(x + 1/2, n - x + 1/2) (Brown, Cai & DasGupta 2001, without their change of the ends at x = 0 and x = n).
 
     Shares, bounds and entropy are nan for an item without answers.
@@ -95,15 +96,15 @@ def gold_distribution(counts: ArrayLike, *, level: float = 0.95, method: Interva
     array([nan, nan])
     """
     table = answer_counts(counts)
-    if not 0 < level < 1:
-        raise InvalidInput(f"level must lie between 0 and 1, got {level}; 0.95 is usual")
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}; 0.95 is usual")
     if method not in get_args(IntervalMethod):
         raise InvalidInput(f"method must be one of {', '.join(get_args(IntervalMethod))}, got {method!r}")
     n = table.sum(axis=1)
     people = np.where(n > 0, n, np.nan)[:, None]  # (items, 1); nan spreads to all that is undefined
     shares = table / people
-    low, high = _bounds(table.astype(np.float64), people, level, method)
-    return GoldLabels(shares, low, high, n, special.entr(shares).sum(axis=1), level, method)
+    low, high = _bounds(table.astype(np.float64), people, confidence, method)
+    return GoldLabels(shares, low, high, n, special.entr(shares).sum(axis=1), confidence, method)
 
 
 def majority(counts: ArrayLike) -> Majority:
@@ -121,9 +122,11 @@ def majority(counts: ArrayLike) -> Majority:
     return Majority(np.where(answered, table.argmax(axis=1), -1), tied & answered)
 
 
-def _bounds(x: FloatArray, people: FloatArray, level: float, method: IntervalMethod) -> tuple[FloatArray, FloatArray]:
+def _bounds(
+    x: FloatArray, people: FloatArray, confidence: float, method: IntervalMethod
+) -> tuple[FloatArray, FloatArray]:
     """The lower and upper bound of every share."""
-    tail = (1 - level) / 2
+    tail = (1 - confidence) / 2
     if method == "jeffreys":
         a, b = x + 0.5, people - x + 0.5
         return np.asarray(special.betaincinv(a, b, tail)), np.asarray(special.betainccinv(a, b, tail))

@@ -14,11 +14,11 @@ MOST_TRIALS = 1 << 53  # whole numbers beyond have gaps in float64
 ROUNDING = 1e-9  # a cell or an end of a range that is off by less is off by rounding
 
 
-def normal_z(level: float) -> float:
-    """How many standard errors an interval of this level reaches to either side."""
-    if not 0 < level < 1:
-        raise InvalidInput(f"level must lie between 0 and 1, got {level}; .95 is usual")
-    return float(ndtri((1 + level) / 2))
+def normal_z(confidence: float) -> float:
+    """How many standard errors an interval of this confidence reaches to either side."""
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}; .95 is usual")
+    return float(ndtri((1 + confidence) / 2))
 
 
 def check_width(width: float, most: float) -> None:

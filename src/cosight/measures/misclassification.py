@@ -236,7 +236,7 @@ def _same_answers_matrix(answers: Answers) -> FloatArray:
     return _same_answers(answers, once, everyone).reshape(answers.observers, answers.observers)
 
 
-def _agreement_reach(answers: Answers, pairs: Pairs, level: float) -> FloatArray:
+def _agreement_reach(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
     """MA if equal errors were as frequent as their count allows, with the answers on joint errors as they are."""
     out = np.empty(len(pairs))
     wrong, response = answers.wrong, answers.response
@@ -244,7 +244,7 @@ def _agreement_reach(answers: Answers, pairs: Pairs, level: float) -> FloatArray
         a, b = response[[i, j]][:, wrong[i] & wrong[j]]
         counts = [np.bincount(said, minlength=answers.classes).astype(np.float64) for said in (a, b)]
         most = np.minimum(*counts).sum()  # equal errors that these answers allow
-        same = np.minimum(scarce_limit(np.asarray(np.count_nonzero(a == b), dtype=np.float64), level), most)
+        same = np.minimum(scarce_limit(np.asarray(np.count_nonzero(a == b), dtype=np.float64), confidence), most)
         out[index] = _many_classes(np.asarray(float(len(a))), same, np.asarray(counts[0] @ counts[1]))
     return out
 

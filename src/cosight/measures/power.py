@@ -176,7 +176,7 @@ def misclassification_influence(answers: Answers) -> Influence:
     return Influence(within.value, items)
 
 
-def trials_for_accuracy(accuracy: float, *, width: float, level: float = 0.95) -> TrialPlan:
+def trials_for_accuracy(accuracy: float, *, width: float, confidence: float = 0.95) -> TrialPlan:
     """The fewest trials for an interval of an accuracy.
 
     Wilson's interval, 2 z sqrt(n p (1 - p) + z^2 / 4) / (n + z^2) wide, because it holds at 0 and 1 too, where a
@@ -187,7 +187,7 @@ def trials_for_accuracy(accuracy: float, *, width: float, level: float = 0.95) -
     """
     _check_share(accuracy, "accuracy")
     check_width(width, 1.0)
-    z, spread = normal_z(level), accuracy * (1 - accuracy)
+    z, spread = normal_z(confidence), accuracy * (1 - accuracy)
 
     def reached(n: int) -> float:
         return 2 * z * math.sqrt(n * spread + z**2 / 4) / (n + z**2)
@@ -196,7 +196,7 @@ def trials_for_accuracy(accuracy: float, *, width: float, level: float = 0.95) -
     return TrialPlan(n, n, reached(n), math.sqrt(spread / n), f"accuracy {accuracy:g}; Wilson's interval")
 
 
-def trials_for_mean(sd: float, *, width: float, level: float = 0.95) -> TrialPlan:
+def trials_for_mean(sd: float, *, width: float, confidence: float = 0.95) -> TrialPlan:
     """The fewest items for an interval of a mean of per-item values (Hellinger distances, influences, ...).
 
     2 t_{n-1} sd / sqrt(n) <= width, `sd` the standard deviation of one item. Source: Student 1908, Biometrika 6.
@@ -204,11 +204,11 @@ def trials_for_mean(sd: float, *, width: float, level: float = 0.95) -> TrialPla
     >>> trials_for_mean(0.2, width=0.1).trials
     64
     """
-    return _for_mean(sd, width, level, f"standard deviation {sd:.4g} an item")
+    return _for_mean(sd, width, confidence, f"standard deviation {sd:.4g} an item")
 
 
 def trials_for_consistency(
-    accuracy_a: float, accuracy_b: float, kappa: float, *, width: float, level: float = 0.95
+    accuracy_a: float, accuracy_b: float, kappa: float, *, width: float, confidence: float = 0.95
 ) -> TrialPlan:
     """The fewest trials for an interval of an error consistency expected to be `kappa`.
 
@@ -219,11 +219,13 @@ def trials_for_consistency(
     """
     check_width(width, 2.0)
     sd = kappa_standard_error(joint_shares(accuracy_a, accuracy_b, kappa).table, n=1)
-    return _for_mean(sd, width, level, f"accuracies {accuracy_a:g} and {accuracy_b:g}, error consistency {kappa:g}")
+    return _for_mean(
+        sd, width, confidence, f"accuracies {accuracy_a:g} and {accuracy_b:g}, error consistency {kappa:g}"
+    )
 
 
 def trials_for_misclassification(
-    agreement: float, *, classes: int, joint: float, width: float, level: float = 0.95
+    agreement: float, *, classes: int, joint: float, width: float, confidence: float = 0.95
 ) -> TrialPlan:
     """The fewest trials for an interval of a misclassification agreement expected to be `agreement`.
 
@@ -237,7 +239,7 @@ def trials_for_misclassification(
     check_width(width, 2.0)
     _check_joint(joint)
     text = f"agreement {agreement:g}, {classes} classes used evenly, {joint:.4g} of the trials jointly wrong"
-    found = _for_mean(_even_sd(agreement, classes), width, level, text)
+    found = _for_mean(_even_sd(agreement, classes), width, confidence, text)
     return TrialPlan(_up(found.used / joint), found.used, found.width, found.standard_error, text)
 
 
@@ -331,13 +333,13 @@ def _cells(shares: FloatArray) -> FloatArray:
     return np.asarray((np.eye(len(shares)) - observed - disagreement * chance) / (1 - expected))
 
 
-def _for_mean(sd: float, width: float, level: float, assumptions: str) -> TrialPlan:
+def _for_mean(sd: float, width: float, confidence: float, assumptions: str) -> TrialPlan:
     _check_sd(sd)
     check_width(width, math.inf)
-    normal_z(level)
+    normal_z(confidence)
 
     def reached(n: int) -> float:
-        return 2 * float(stdtrit(n - 1, (1 + level) / 2)) * sd / math.sqrt(n)
+        return 2 * float(stdtrit(n - 1, (1 + confidence) / 2)) * sd / math.sqrt(n)
 
     n = _fewest(reached, width, least=2)
     return TrialPlan(n, n, reached(n), sd / math.sqrt(n), assumptions)

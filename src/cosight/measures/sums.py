@@ -44,7 +44,7 @@ def blocks(length: int, width: int, *, most: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, length, step))
 
 
-def scarce_limit(count: FloatArray, level: float) -> FloatArray:
+def scarce_limit(count: FloatArray, confidence: float) -> FloatArray:
     """How often an event may be expected that was seen 0, 1 or 2 times; nan for other counts.
 
     Where an event is that rare, resamples vary too little: none of a study without it has it. The upper limit is that
@@ -53,7 +53,7 @@ def scarce_limit(count: FloatArray, level: float) -> FloatArray:
     >>> scarce_limit(np.array([0.0, 1.0, 9.0]), 0.95).round(2).tolist()
     [2.51, 4.67, nan]
     """
-    return np.where(count < SCARCE, gammaincinv(count + 0.5, (1 + level) / 2), np.nan)
+    return np.where(count < SCARCE, gammaincinv(count + 0.5, (1 + confidence) / 2), np.nan)
 
 
 def centred(x: FloatArray) -> FloatArray:

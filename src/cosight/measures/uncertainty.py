@@ -54,7 +54,7 @@ class Estimate:
     low: float
     high: float
     n: int
-    level: float
+    confidence: float
     resamples: int
     note: str = ""
 
@@ -148,7 +148,7 @@ def percentile_interval(
     *,
     n: FloatArray | None = None,
     reach: FloatArray | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Interval:
     """Interval of each row of (rows, resamples) around `values`, the estimates from the whole data.
 
@@ -158,11 +158,11 @@ def percentile_interval(
     `reach` (rows,) is what the high end reaches at least, or nan. Undefined resamples (nan) are left out and
     counted; where more than a tenth are, so is the interval.
     """
-    if not 0 < level < 1:
-        raise InvalidInput(f"level must lie between 0 and 1, got {level}; .95 is usual")
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}; .95 is usual")
     undefined = np.isnan(samples).sum(axis=1)
     usable = (undefined <= _FEW * samples.shape[1]) & ~np.isnan(values)
-    tail = np.broadcast_to(_tails(level, n), len(samples))
+    tail = np.broadcast_to(_tails(confidence, n), len(samples))
     last = samples.shape[1] - undefined - 1
     positions = [share * last for share in (0.5, tail, 1 - tail)]
     ordered = _ordered(samples, positions)
@@ -174,12 +174,12 @@ def percentile_interval(
     return Interval(low, high, undefined)
 
 
-def _tails(level: float, n: FloatArray | None) -> FloatArray:
-    """The share to cut off at each end: (1 - level) / 2, or less where it rests on few trials; nan below two."""
+def _tails(confidence: float, n: FloatArray | None) -> FloatArray:
+    """The share to cut off at each end: (1 - confidence) / 2, or less where it rests on few trials; nan below two."""
     if n is None:
-        return np.asarray((1 - level) / 2)
+        return np.asarray((1 - confidence) / 2)
     df = np.maximum(n, 2.0) - 1
-    wider = ndtr(np.sqrt(1 + 1 / df) * stdtrit(df, (1 - level) / 2))
+    wider = ndtr(np.sqrt(1 + 1 / df) * stdtrit(df, (1 - confidence) / 2))
     return np.where(n >= 2, wider, np.nan)
 
 
@@ -214,7 +214,7 @@ def mean_over_pairs(values: FloatArray, pairs: Pairs, drawn: FloatArray, people:
 
 
 def pair_estimate(
-    measure: str, answers: Answers, *, resamples: int = 10_000, level: float = 0.95, rng: np.random.Generator
+    measure: str, answers: Answers, *, resamples: int = 10_000, confidence: float = 0.95, rng: np.random.Generator
 ) -> Estimate:
     """A measure of two observers with its interval over stimuli.
 
@@ -230,13 +230,13 @@ def pair_estimate(
     small = compress(answers)
     weights = draw_stimuli(small.counts, resamples, rng)
     value, n = form.matrix(answers)[:1, 1], form.count(answers, pairs)
-    reach = None if form.reach is None else form.reach(answers, pairs, level)
+    reach = None if form.reach is None else form.reach(answers, pairs, confidence)
     samples = form.resampled(small.answers, weights, pairs)
-    interval = percentile_interval(samples, value, n=n, reach=reach, level=level)
+    interval = percentile_interval(samples, value, n=n, reach=reach, confidence=confidence)
     note = f"{interval.undefined[0]} of {resamples} resamples undefined" if interval.undefined[0] else ""
     facts = measures[measure]
     low, high = np.clip([interval.low[0], interval.high[0]], facts.low, facts.high)
-    return Estimate(float(value[0]), float(low), float(high), int(n[0]), level, resamples, note)
+    return Estimate(float(value[0]), float(low), float(high), int(n[0]), confidence, resamples, note)
 
 
 def mean_with_interval(
@@ -244,7 +244,7 @@ def mean_with_interval(
     *,
     bounds: tuple[float, float] = (-np.inf, np.inf),
     resamples: int = 10_000,
-    level: float = 0.95,
+    confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> Estimate:
     """The mean of per-item values (a distance for each stimulus, say) with its interval over items.
@@ -263,8 +263,8 @@ def mean_with_interval(
     n, mean = len(kept), float(kept.mean()) if len(kept) else float("nan")
     note = f"{len(given) - n} undefined items left out" if n < len(given) else ""
     if not np.isfinite(mean):
-        return Estimate(mean, float("nan"), float("nan"), n, level, resamples, note)
+        return Estimate(mean, float("nan"), float("nan"), n, confidence, resamples, note)
     samples = np.array([kept[rng.integers(0, n, n)].mean() for _ in range(resamples)])
-    interval = percentile_interval(samples[None], np.array([mean]), n=np.array([float(n)]), level=level)
+    interval = percentile_interval(samples[None], np.array([mean]), n=np.array([float(n)]), confidence=confidence)
     low, high = np.clip([interval.low[0], interval.high[0]], *bounds)
-    return Estimate(mean, float(low), float(high), n, level, resamples, note)
+    return Estimate(mean, float(low), float(high), n, confidence, resamples, note)

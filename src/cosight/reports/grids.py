@@ -326,4 +326,4 @@ def correlation_grid(scores: Scores) -> Grid | None:
 def made_how(scores: Scores) -> str:
     """What the intervals rest on, in a line."""
     s = scores.settings
-    return f"value [{s['level']:.0%} interval], {s['resamples']} resamples, seed {s['seed']}"
+    return f"value [{s['confidence']:.0%} interval], {s['resamples']} resamples, seed {s['seed']}"

@@ -45,7 +45,7 @@ class _Options:
     duos: tuple[str, ...]
     pairs: str
     resamples: int
-    level: float
+    confidence: float
     seed: int
 
 
@@ -64,7 +64,7 @@ def compare(
     role: Sequence[str] = ("test",),
     gamma: float = 0.5,
     resamples: int = 1000,
-    level: float = 0.95,
+    confidence: float = 0.95,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Scores:
@@ -103,7 +103,7 @@ def compare(
         tuple(n for n in names if n not in solo_forms),
         pairs,
         resamples,
-        level,
+        confidence,
         seed,
     )
     outputs = Outputs.of(table, trials) if set(names) & set(output_measures) else None
@@ -120,7 +120,7 @@ def compare(
             )
     return make_scores(
         rows, table, command="compare", measure=list(names), by=list(grouping), pairs=pairs, preset=preset,
-        missing=missing, role=list(role), gamma=gamma, resamples=resamples, level=level, seed=seed,
+        missing=missing, role=list(role), gamma=gamma, resamples=resamples, confidence=confidence, seed=seed,
     )  # fmt: skip
 
 
@@ -222,11 +222,11 @@ def _block(table: Table, cell: Cell, options: _Options, texture: CodeArray | Non
     pairs = pairs_of(table.people[drawn.observers], options.pairs)
     if len(pairs):
         forms = {name: _form(name, drawn, outputs) for name in options.duos}
-        blocks += pair_blocks(drawn, pairs, forms, options.level)
+        blocks += pair_blocks(drawn, pairs, forms, options.confidence)
         if options.pairs != "model-model":
             blocks += ceiling_blocks(drawn, forms)
         if options.pairs == "all":
-            blocks += model_ceiling_blocks(drawn, forms, blocks, options.level)
+            blocks += model_ceiling_blocks(drawn, forms, blocks, options.confidence)
     return joined(blocks) if blocks else empty(cell.group, options.resamples)
 
 
@@ -242,17 +242,17 @@ def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: s
     for block in [*blocks, *means]:
         shares = normalised(block, models)
         shown = block.at([i for i, key in enumerate(block.keys) if key.statistic != PAIRED])
-        rows += rows_of(joined([shown, *shares]), level=options.level, seed=options.seed)
+        rows += rows_of(joined([shown, *shares]), confidence=options.confidence, seed=options.seed)
         for name in options.duos:
             ranked = against_people(block, name, models)
-            rows += rank_rows(block, ranked, of="models", level=options.level, seed=options.seed)
+            rows += rank_rows(block, ranked, of="models", confidence=options.confidence, seed=options.seed)
     top = means[-1] if means else blocks[0]
     for name in options.duos:
-        rows += difference_rows(top, name, models, level=options.level, seed=options.seed)
+        rows += difference_rows(top, name, models, confidence=options.confidence, seed=options.seed)
     if correlate:
         domains = _domains(blocks, means, by)
         for block in correlations(domains, options.duos):
-            rows += rows_of(block, level=options.level, seed=options.seed)
+            rows += rows_of(block, confidence=options.confidence, seed=options.seed)
     return rows
 
 

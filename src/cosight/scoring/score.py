@@ -38,7 +38,7 @@ def score(
     gamma: float = 0.5,
     lam: float = 0.5,
     resamples: int = 1000,
-    level: float = 0.95,
+    confidence: float = 0.95,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Scores:
@@ -68,14 +68,14 @@ def score(
     data = score_data(sources, humans, labels=labels, role=role, gamma=gamma, lam=lam)
     if on is not None and table is not None:
         names, by = list(table.measures), table.by
-        rows = table.rows(data, resamples=resamples, level=level, seed=seed)
+        rows = table.rows(data, resamples=resamples, confidence=confidence, seed=seed)
         data = replace(data, table=replace(data.table, notices=(*data.table.notices, *_table_notices(data, rows, on))))
     else:
         names = _names(data, measure)
-        rows = _rows(data, names, tuple(by), resamples=resamples, level=level, seed=seed, progress=progress)
+        rows = _rows(data, names, tuple(by), resamples=resamples, confidence=confidence, seed=seed, progress=progress)
     return make_scores(
         rows, data.table, command="score", on=on, measure=names, by=list(by), role=list(role), gamma=gamma, lam=lam,
-        resamples=resamples, level=level, seed=seed,
+        resamples=resamples, confidence=confidence, seed=seed,
     )  # fmt: skip
 
 
@@ -164,7 +164,7 @@ def _rows(
     by: tuple[str, ...],
     *,
     resamples: int,
-    level: float,
+    confidence: float,
     seed: int,
     progress: Progress | None,
 ) -> list[Row]:
@@ -187,12 +187,12 @@ def _rows(
             block for compute, members in forms.items() for block in compute(data, drawn, [name for name, _ in members])
         ]
         blocks.append(with_seed_means(joined(numbers) if numbers else empty(cell.group, resamples)))
-        rows += rows_of(blocks[-1], level=level, seed=seed)
+        rows += rows_of(blocks[-1], confidence=confidence, seed=seed)
         rows += [
             row for members in forms.values() for _, form in members if form.rows for row in form.rows(data, drawn)
         ]
     for block in nested_means(blocks, by):
-        rows += rows_of(block, level=level, seed=seed)
+        rows += rows_of(block, confidence=confidence, seed=seed)
     if progress:
         progress(len(parts), len(parts), "")
     return rows

@@ -49,7 +49,7 @@ class _Estimate:
     flags: tuple[str, ...] = ()
 
 
-def agreement_rows(trials: Trials, *, resamples: int, seed: int, level: float = 0.95) -> list[Row]:
+def agreement_rows(trials: Trials, *, resamples: int, seed: int, confidence: float = 0.95) -> list[Row]:
     """Every coefficient of people's agreement on the first showings of test stimuli, all stimuli pooled.
 
     Real and simulated people have rows of their own. Without a test trial there are no rows.
@@ -65,7 +65,7 @@ def agreement_rows(trials: Trials, *, resamples: int, seed: int, level: float = 
         for crowd in drawn.crowds
         for block in agreement_blocks(drawn, crowd, AGREEMENT, repeats, refusing=ABSTAIN in table.labels)
     ]
-    return [row for block in blocks for row in rows_of(block, level=level, seed=seed)]
+    return [row for block in blocks for row in rows_of(block, confidence=confidence, seed=seed)]
 
 
 def align_repeats(trials: Trials, *, gamma: float = 0.5) -> Table:

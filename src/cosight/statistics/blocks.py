@@ -256,10 +256,10 @@ def range_of(measure: str, statistic: str) -> tuple[float, float]:
     return (low - high, high - low) if statistic == "difference" else (low, high)
 
 
-def rows_of(block: Block, *, level: float, seed: int) -> list[Row]:
+def rows_of(block: Block, *, confidence: float, seed: int) -> list[Row]:
     """Score rows: values with their intervals, whose ends stay inside the range of the measure."""
     usable = np.where(np.isinf(block.values), np.nan, block.values)
-    interval = percentile_interval(block.samples, usable, n=block.clusters, reach=block.reach, level=level)
+    interval = percentile_interval(block.samples, usable, n=block.clusters, reach=block.reach, confidence=confidence)
     resamples = block.samples.shape[1]
     rows = []
     for i, key in enumerate(block.keys):

@@ -71,7 +71,7 @@ def against_people(block: Block, measure: str, models: Collection[str]) -> list[
     ]
 
 
-def rank_rows(block: Block, index: Sequence[int], *, of: str, level: float, seed: int) -> list[Row]:
+def rank_rows(block: Block, index: Sequence[int], *, of: str, confidence: float, seed: int) -> list[Row]:
     """The rank of each of these numbers of a block, 1 the best, with its interval.
 
     None for fewer than two numbers, or a measure without a better end. `of` is what notes call those that are ranked.
@@ -79,7 +79,7 @@ def rank_rows(block: Block, index: Sequence[int], *, of: str, level: float, seed
     if len(index) < 2 or measures[block.keys[index[0]].measure].direction == "neither":
         return []
     direction = measures[block.keys[index[0]].measure].direction
-    interval = rank_intervals(block.samples[list(index)], direction=direction, level=level)
+    interval = rank_intervals(block.samples[list(index)], direction=direction, confidence=confidence)
     rows = []
     for i, rank in enumerate(ranks(block.values[list(index)], direction=direction)):
         key = block.keys[index[i]]
@@ -109,7 +109,7 @@ def _why_no_interval(rank: float, undefined: int, resamples: int) -> str:
     return f"; {undefined} of {resamples} resamples undefined" if undefined else ""
 
 
-def difference_rows(block: Block, measure: str, models: Collection[str], *, level: float, seed: int) -> list[Row]:
+def difference_rows(block: Block, measure: str, models: Collection[str], *, confidence: float, seed: int) -> list[Row]:
     """How much closer to people one model is than another, paired over the same stimuli and people.
 
     p-values are given as they are and adjusted for the number of differences (Holm 1979).
@@ -121,7 +121,7 @@ def difference_rows(block: Block, measure: str, models: Collection[str], *, leve
         with np.errstate(invalid="ignore"):  # infinite less infinite
             contrasts.append(
                 paired_difference(
-                    block.values[i], block.values[j], block.samples[i], block.samples[j], n=n, level=level
+                    block.values[i], block.values[j], block.samples[i], block.samples[j], n=n, confidence=confidence
                 )
             )
     adjusted = holm([contrast.p for contrast in contrasts])

@@ -38,17 +38,17 @@ PAIRED = "where_the_ceiling_is_defined"  # a model's value where its ceiling is 
 _SPLITS = 20
 
 
-def pair_blocks(drawn: Draw, pairs: Pairs, forms: Mapping[str, PairForm], level: float) -> list[Block]:
+def pair_blocks(drawn: Draw, pairs: Pairs, forms: Mapping[str, PairForm], confidence: float) -> list[Block]:
     """Compute measures of pairs (rows of the draw) and their means over groups.
 
-    Both orders of a pair are computed where the order matters. `level` is that of the intervals to be made.
+    Both orders of a pair are computed where the order matters. `confidence` is that of the intervals to be made.
     """
     both = np.concatenate([pairs, pairs[:, ::-1]])
     used = {name: pairs if measures[name].symmetric else both for name in forms}
     functions = [_on_pairs(form, used[name]) for name, form in forms.items()]
     blocks = []
     for (name, form), sampled in zip(forms.items(), drawn.sample(functions), strict=True):
-        each = _each_pair(drawn, used[name], name, form, sampled, level)
+        each = _each_pair(drawn, used[name], name, form, sampled, confidence)
         blocks += [each, *_means(each, drawn, used[name], name)]
     return blocks
 
@@ -57,7 +57,7 @@ def _on_pairs(form: PairForm, pairs: Pairs) -> Resampled:
     return lambda answers, weights: form.resampled(answers, weights, pairs)
 
 
-def _each_pair(drawn: Draw, pairs: Pairs, name: str, form: PairForm, sampled: FloatArray, level: float) -> Block:
+def _each_pair(drawn: Draw, pairs: Pairs, name: str, form: PairForm, sampled: FloatArray, confidence: float) -> Block:
     values = form.matrix(drawn.answers)[pairs[:, 0], pairs[:, 1]]
     remarks = form.remarks(drawn.answers, pairs) if form.remarks else [""] * len(pairs)
     errors = form.errors(drawn.answers, pairs) if form.errors else np.full(len(pairs), np.inf)
@@ -83,7 +83,7 @@ def _each_pair(drawn: Draw, pairs: Pairs, name: str, form: PairForm, sampled: Fl
         n,
         notes=notes,
         flags=flags,
-        reach=None if form.reach is None else form.reach(drawn.answers, pairs, level),
+        reach=None if form.reach is None else form.reach(drawn.answers, pairs, confidence),
     )
     return drawn.of_stimuli(block)
 
@@ -192,7 +192,9 @@ def _ceiling(drawn: Draw, crowds: Answers, group: Group, name: str, form: PairFo
     return drawn.of_stimuli(single(drawn.cell.group, key, value, mean, n, note, raised))
 
 
-def model_ceiling_blocks(drawn: Draw, forms: dict[str, PairForm], blocks: Sequence[Block], level: float) -> list[Block]:
+def model_ceiling_blocks(
+    drawn: Draw, forms: dict[str, PairForm], blocks: Sequence[Block], confidence: float
+) -> list[Block]:
     """People's ceilings beside each model, on the stimuli that the model shares with them.
 
     Each model also gets its value again under `PAIRED`, so that a share of the ceiling is taken where both are defined:
@@ -202,7 +204,7 @@ def model_ceiling_blocks(drawn: Draw, forms: dict[str, PairForm], blocks: Sequen
         drawn: The answers of one cell.
         forms: The measures.
         blocks: The cell's numbers so far; the ceilings on all stimuli are among them.
-        level: Of the intervals to be made.
+        confidence: Of the intervals to be made.
     """
     crowd = next((group for group in drawn.crowds if group.name == PEOPLE and len(group.members) > 1), None)
     models = [row for group in drawn.groups if group.name == MODELS for row in group.members]
@@ -215,7 +217,7 @@ def model_ceiling_blocks(drawn: Draw, forms: dict[str, PairForm], blocks: Sequen
     place = {key: index for index, key in enumerate(whole.keys)}
     masks, member = np.unique(shared, axis=0, return_inverse=True)
     partial = {index: mask for index, mask in enumerate(masks) if mask.sum() < by_people.sum()}
-    ceilings = _on_stimuli(drawn, crowd, forms, partial, level)
+    ceilings = _on_stimuli(drawn, crowd, forms, partial, confidence)
     ceilings |= {index: _ceilings_of(whole) for index in range(len(masks)) if index not in partial}
     each = [
         _beside(ceilings[int(index)], whole, place, drawn.names[model])
@@ -230,7 +232,7 @@ def _ceilings_of(block: Block) -> Block:
 
 
 def _on_stimuli(
-    drawn: Draw, crowd: Group, forms: dict[str, PairForm], masks: dict[int, NDArray[np.bool_]], level: float
+    drawn: Draw, crowd: Group, forms: dict[str, PairForm], masks: dict[int, NDArray[np.bool_]], confidence: float
 ) -> dict[int, Block]:
     """The ceilings on some stimuli of a draw, for each mask."""
     able = {name: form for name, form in forms.items() if measures[name].symmetric}
@@ -241,7 +243,7 @@ def _on_stimuli(
         response = np.where(mask, drawn.answers.response, NOT_SHOWN)
         answers = Answers(response, drawn.answers.truth, drawn.answers.classes)
         part = replace(drawn, answers=answers, patterns=Compressed(answers, np.ones(answers.stimuli, dtype=np.int64)))
-        found[index] = _ceilings_of(joined([*pair_blocks(part, pairs, able, level), *ceiling_blocks(part, able)]))
+        found[index] = _ceilings_of(joined([*pair_blocks(part, pairs, able, confidence), *ceiling_blocks(part, able)]))
     return found
 
 

@@ -49,7 +49,7 @@ _COLUMNS: tuple[tuple[str, GroupKey], ...] = (
 _FEWEST = 3  # lines: through two points every correlation is 1 or -1
 
 
-def table_rows(data: ScoreData, *, resamples: int, level: float, seed: int) -> list[Row]:
+def table_rows(data: ScoreData, *, resamples: int, confidence: float, seed: int) -> list[Row]:
     """Compute every number behind the table with its interval; means and spreads over seeds; ranks; correlations."""
     if not data.gold.known.any():
         raise InvalidInput(
@@ -75,11 +75,11 @@ def table_rows(data: ScoreData, *, resamples: int, level: float, seed: int) -> l
     models = {key.observer for key in average.keys}  # people are not compared with gold labels
     acting = acting.at([index for index, key in enumerate(acting.keys) if key.observer in models])
     blocks = [_flag_partial(with_seed_means(block)) for block in (*distances, average, acting)]
-    rows = [row for block in blocks for row in rows_of(block, level=level, seed=seed)]
+    rows = [row for block in blocks for row in rows_of(block, confidence=confidence, seed=seed)]
     for block in blocks:
         for measure, part in _COLUMNS:
-            rows += rank_rows(block, _lines(block, measure, part), of="lines", level=level, seed=seed)
-    rows += _correlations(blocks[-2], blocks[-1], level=level, seed=seed)
+            rows += rank_rows(block, _lines(block, measure, part), of="lines", confidence=confidence, seed=seed)
+    rows += _correlations(blocks[-2], blocks[-1], confidence=confidence, seed=seed)
     return [*rows, *sweep_rows(whole, data.outputs, data.gold, lam=data.lam)]
 
 
@@ -115,7 +115,7 @@ def _lines(block: Block, measure: str, part: GroupKey = ()) -> list[int]:
     ]
 
 
-def _correlations(average: Block, acting: Block, *, level: float, seed: int) -> list[Row]:
+def _correlations(average: Block, acting: Block, *, confidence: float, seed: int) -> list[Row]:
     """Does a line that is nearer to people score as more reliable? Lee et al. 2023, revised appendix, Figure 3.
 
     Pearson's r with Fisher's interval, as if the lines were drawn from many such; Spearman's over resampled stimuli.
@@ -126,7 +126,7 @@ def _correlations(average: Block, acting: Block, *, level: float, seed: int) -> 
     if len(both) < _FEWEST:
         return []
     x, y = average.at([near[name] for name in both]), acting.at([safe[name] for name in both])
-    pearson = pearson_correlation(x.values, y.values, level=level)
+    pearson = pearson_correlation(x.values, y.values, confidence=confidence)
     note = f"over {pearson.n} lines; interval over stimuli"
     flags = merged_flags(*x.flags, *y.flags)
     spearman = correlation_block(
@@ -145,7 +145,7 @@ def _correlations(average: Block, acting: Block, *, level: float, seed: int) -> 
             flags=flags if np.isfinite(pearson.value) else ("undefined",),
             note=f"over {pearson.n} lines; Fisher's interval, over lines",
         ),
-        *rows_of(spearman, level=level, seed=seed),
+        *rows_of(spearman, confidence=confidence, seed=seed),
     ]
 
 
