@@ -150,8 +150,9 @@ def test_a_level_outside_0_and_1_is_refused():
 shares = st.floats(0, 1)
 
 
-@given(st.lists(shares, min_size=1, max_size=12))
-def test_holm_is_that_of_statsmodels(p):
+@pytest.mark.parametrize("tests", [1, 2, 5, 12, 200])
+def test_holm_is_that_of_statsmodels(tests):
+    p = np.random.default_rng(tests).beta(0.4, 2, tests).round(3)  # some are equal, some 0
     np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1], rtol=1e-12, atol=0)
 
 
