@@ -170,12 +170,12 @@ def attack(
     on_error: OnError = "stop",
     sheet: Sheet = None,
 ) -> None:
-    """Attack images with models' gradients and keep what fools them (VisAlign's category 3).
+    """Attack images with models' gradients and keep what fools them.
 
     The truth of an image is found among the classes of --labels, in the models' order; a truth that is a number is the
     output's index; for any other the model's own answer to the clean image is what must change.
     """
-    from cosight.benchmarks.visalign.categories import facts_of
+    from cosight.benchmarks.visalign.categories import ATTACKED
     from cosight.stimuli.attacking import Attacked
     from cosight.stimuli.fooling import VISALIGN_EPS
     from cosight.stimuli.prepare import preparation
@@ -193,7 +193,7 @@ def attack(
         classes=label_space(labels).classes if labels else None,
         seed=seed,
         prepare=preparation(prepare),
-        facts=facts_of(3),
+        facts=ATTACKED,
     )
     _make(recipe, out, workers=workers, format_=format_, on_error=on_error, sheet=sheet)
 
@@ -238,8 +238,6 @@ def compose(
             raise InvalidInput("--others and --backgrounds are for photos; a pipeline follows its prompts")
         recipe = Generated(category, name, _pipeline, count, size=size, steps=steps, guidance=guidance, seed=seed)
     else:
-        if others and category == 2:
-            raise InvalidInput("--others are for category 5, got category 2")
         recipe = Composites(
             category,
             read_set(source),

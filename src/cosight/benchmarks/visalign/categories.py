@@ -18,6 +18,7 @@ from cosight.stimuli.sets import StimulusSet
 from cosight.trials.spaces import ABSTAIN
 
 __all__ = [
+    "ATTACKED",
     "CATEGORIES",
     "GROUPS",
     "Counts",
@@ -52,6 +53,9 @@ def facts_of(category: int) -> dict[str, Any]:
     {'category': 3, 'group': 'must-act'}
     """
     return {"category": category, "group": CATEGORIES[category].group}
+
+
+ATTACKED = facts_of(3)  # manifest columns of images that an attack makes a model get wrong
 
 
 def truth_of(category: int, original: str) -> str:

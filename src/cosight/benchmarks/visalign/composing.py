@@ -43,6 +43,10 @@ class Composites:
     doubtful: bool = False
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.others is not None and self.category == 2:
+            raise InvalidInput("--others are for category 5, got category 2")
+
     @property
     def settings(self) -> Mapping[str, Any]:
         """Verb, category, size and seed."""
