@@ -304,7 +304,10 @@ def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name
         (("compose", "photos", "out", "--category", "3"), "category 2 or 5"),
         (("prompts", "--category", "4"), "category"),
         (("attack", "photos", "out", "--model", "cosight:resnet99"), "resnet99"),
-        (("attack", "photos", "out", "--model", "cosight:resnet20", "--eps", "a"), "--eps must be numbers"),
+        (
+            ("attack", "photos", "out", "--model", "cosight:resnet20", "--eps", "a"),
+            "--eps must be comma-separated numbers",
+        ),
         (("attack", "photos", "out", "--model", "timm:resnet18", "--kind", "zzz"), "no attack is called 'zzz'"),
         (("attack", "photos", "out", "--model", "timm:resnet18", "--space", "zzz"), "space must be"),
         (("attack", "photos", "out", "--model", "timm:resnet18", "--eps", "-1"), "eps must be distinct positive"),
@@ -312,8 +315,8 @@ def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name
         (("verify", "photos"), "no stimuli.parquet"),
         (("corrupt", "photos", "photos"), "outside the source"),
         (("distort", "tiny", "out", "--kind", "glitched"), "at least 32 x 32 pixels, got 1 x 1"),
-        (("distort", "photos", "thesis"), "new, empty or a set"),
-        (("manipulate", "photos", "thesis"), "new, empty or a set"),
+        (("distort", "photos", "thesis"), "new, empty or an unfinished set"),
+        (("manipulate", "photos", "thesis"), "new, empty or an unfinished set"),
         (("distort", "photos", "thesis/ten.tex"), "output is a folder"),
     ],
 )

@@ -312,7 +312,7 @@ class TestRunCommands:
         (out / "run.json").write_text(json.dumps(record))
         told = cosight("run", "status", out)
         assert "stopped, 1 of 2 observers finished, 240 stimuli in cifar-10" in told.out
-        assert f"go on with: cosight run resume {out}" in told.out
+        assert f"resume with: cosight run resume {out}" in told.out
         found = json.loads(cosight("run", "status", out, "--json").out)
         assert [one["answered"] for one in found["observers"]] == [240, 176]
         monkeypatch.chdir(tmp_path)  # the run knows where its arguments were given

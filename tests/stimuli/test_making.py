@@ -160,7 +160,7 @@ def test_other_formats_are_refused_too_while_a_run_is_unfinished(tmp_path):
 
 def test_a_folder_that_is_something_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("ten years")
-    with pytest.raises(InvalidInput, match="new, empty or a set"):
+    with pytest.raises(InvalidInput, match="new, empty or an unfinished set"):
         make_set(Squares(), tmp_path, workers=1)
     with pytest.raises(InvalidInput, match="output is a folder"):
         make_set(Squares(), tmp_path / "thesis.tex", workers=1)
@@ -256,14 +256,14 @@ def test_a_set_of_another_making_is_not_overwritten(tmp_path):
     frame = manifest_frame([{"stimulus": "0" * 64, "file": "images/x.png", "gold": [1.0]}])
     write_manifest(tmp_path / "out", frame, {})
     before = tree(tmp_path / "out")
-    with pytest.raises(InvalidInput, match="cannot be gone on with"):
+    with pytest.raises(InvalidInput, match="belongs to another set"):
         make_set(Squares(), tmp_path / "out", workers=1)
     assert tree(tmp_path / "out") == before
 
 
 def test_a_set_copied_without_its_jobs_is_not_gone_on_with(tmp_path, whole):
     (tmp_path / "whole/jobs.parquet").unlink()
-    with pytest.raises(InvalidInput, match="cannot be gone on with"):
+    with pytest.raises(InvalidInput, match="belongs to another set"):
         make_set(Squares(count=5), tmp_path / "whole", workers=1)
     assert (tmp_path / "whole/stimuli.parquet").read_bytes() == whole["stimuli.parquet"]
 

@@ -16,9 +16,7 @@ __all__ = ["demo"]
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for everything it makes, or a demo to go on with.")] = Path(
-        "demo-run"
-    ),
+    out: Annotated[Path, typer.Option(help="Output folder. An unfinished demo there is resumed.")] = Path("demo-run"),
     seed: Seed = 0,
     me: Annotated[
         bool,

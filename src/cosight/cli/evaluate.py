@@ -27,7 +27,9 @@ def evaluate(
         str,
         typer.Option(help="A stimulus set, a folder of images, or a benchmark made of --source.", show_default=False),
     ] = ...,  # type: ignore[assignment]
-    out: Annotated[Path, typer.Option(help="The run's folder: new, or one to go on with.", show_default=False)] = ...,  # type: ignore[assignment]
+    out: Annotated[
+        Path, typer.Option(help="Output folder. An unfinished run there is resumed.", show_default=False)
+    ] = ...,  # type: ignore[assignment]
     models: Annotated[
         list[str] | None, typer.Option("--models", help="A named list of models (`cosight list model-lists`).")
     ] = None,
@@ -40,7 +42,7 @@ def evaluate(
     ] = None,
     abstain: Annotated[
         list[str] | None,
-        typer.Option(help="Abstention functions, set apart by commas, or all (`cosight list abstentions`)."),
+        typer.Option(help="Comma-separated abstention functions, or all (`cosight list abstentions`)."),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Use only this many images, drawn by their names.")] = None,
     seed: Seed = 0,
@@ -100,7 +102,7 @@ def resumable(run: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(f"stopped; go on with: cosight run resume {run}", err=True)
+        typer.echo(f"stopped; resume with: cosight run resume {run}", err=True)
         raise
 
 

@@ -23,7 +23,7 @@ def plan(
     ] = None,
     error: Annotated[float | None, typer.Option(help="For gold: half the interval of a share of answers.")] = None,
     accuracy: Annotated[
-        list[str] | None, typer.Option(help="Expected accuracy of people and of the model, set apart by a comma.")
+        list[str] | None, typer.Option(help="Expected accuracies of people and of the model, comma-separated.")
     ] = None,
     value: Annotated[float | None, typer.Option(help="The value expected.")] = None,
     classes: Annotated[int | None, typer.Option(help="How many classes there are.")] = None,

@@ -1,4 +1,4 @@
-"""`cosight run`: look at runs, and go on with one."""
+"""`cosight run`: show runs and resume one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Look at runs, and go on with one.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Show runs and resume one.", no_args_is_help=True, rich_markup_mode=None)
 
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.", show_default=False)]
 
@@ -47,7 +47,7 @@ def status(run: Folder, as_json: AsJson = False) -> None:
         typer.echo(f"{found.asked - len(found.observers)} models not reached yet")
     typer.echo(_line(found))
     if found.state == "stopped":
-        typer.echo(f"last attempt: {found.outcome}; go on with: cosight run resume {run}")
+        typer.echo(f"last attempt: {found.outcome}; resume with: cosight run resume {run}")
 
 
 @app.command("resume")

@@ -33,8 +33,8 @@ Source = Annotated[
         help="A stimulus set or a folder of images (class folders, LAION-C's layout, ...).", show_default=False
     ),
 ]
-Out = Annotated[Path, typer.Argument(help="The set to make, or to go on with.", show_default=False)]
-Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Kinds, set apart by commas, or all (the default).")]
+Out = Annotated[Path, typer.Argument(help="Output folder. An unfinished set there is resumed.", show_default=False)]
+Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Comma-separated kinds, or all (the default).")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core. The result is the same.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Use only this many sources, drawn by their names.")]
 Format = Annotated[str, typer.Option("--format", help="png (no loss) or jpeg (quality 100).")]
@@ -119,7 +119,7 @@ def manipulate(
     source: Source,
     out: Out,
     kind: Kinds = None,
-    condition: Annotated[str, typer.Option(help="Conditions, set apart by commas, or all.")] = "all",
+    condition: Annotated[str, typer.Option(help="Comma-separated conditions, or all.")] = "all",
     spectrum: Annotated[
         Path | None, typer.Option(help="Mean amplitude spectrum for power-equalisation; default: that of SOURCE.")
     ] = None,
@@ -156,7 +156,7 @@ def attack(
         typer.Option("--model", help="Whose gradients: timm:NAME[,checkpoint=FILE]; may be given several times."),
     ],
     kind: Annotated[str, typer.Option("--kind", help="The attack; `cosight list attacks`.")] = "fgsm",
-    eps: Annotated[str | None, typer.Option(help="Sizes, set apart by commas; default: VisAlign's six.")] = None,
+    eps: Annotated[str | None, typer.Option(help="Comma-separated sizes (default: VisAlign's six).")] = None,
     space: Annotated[
         str, typer.Option(help="What eps counts: normalised (units of each channel's std) or pixels.")
     ] = "normalised",
@@ -366,7 +366,7 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:
-        raise InvalidInput(f"{option} must be numbers set apart by commas, got {text!r}") from error
+        raise InvalidInput(f"{option} must be comma-separated numbers, got {text!r}") from error
 
 
 def _kind_names(family: Family, given: list[str] | None) -> list[str]:

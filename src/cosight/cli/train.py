@@ -18,7 +18,8 @@ __all__ = ["train"]
 def train(
     recipe: Annotated[Path, typer.Argument(help="A TOML file: architecture, data, settings.", show_default=False)],
     out: Annotated[
-        Path, typer.Option(help="Folder of the checkpoints: new, or one to go on with.", show_default=False)
+        Path,
+        typer.Option(help="Output folder. Unfinished training there is resumed.", show_default=False),
     ] = ...,  # type: ignore[assignment]
     seed: Annotated[
         list[int] | None, typer.Option(min=0, help="Train only these seeds, in place of the recipe's.")

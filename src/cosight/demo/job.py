@@ -92,7 +92,7 @@ def demo(
 def _check(folder: Path) -> None:
     """A new or empty folder, or one that a demo began."""
     if folder.is_dir() and any(folder.iterdir()) and not (folder / STIMULI).is_dir():
-        raise InvalidInput(f"--out must be a new or empty folder, or a demo to go on with, got {folder}; name another")
+        raise InvalidInput(f"--out must be a new or empty folder, or an unfinished demo, got {folder}; choose another")
 
 
 def _scored(

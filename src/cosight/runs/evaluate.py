@@ -153,7 +153,7 @@ def _check_output(folder: RunFolder, on: str | Path, source: str | Path | None) 
         if folder.has_answers() and stored is not (source is None):
             raise InvalidInput(f"{out} holds a run on other stimuli than {on}; ask for the same, or name another --out")
     elif out.exists() and (not out.is_dir() or any(_is_strange(path) for path in out.iterdir())):
-        raise InvalidInput(f"--out must be a new or empty folder, or a run to go on with, got {out}; name another")
+        raise InvalidInput(f"--out must be a new or empty folder, or an unfinished run, got {out}; choose another")
 
 
 def _is_strange(path: Path) -> bool:
@@ -169,7 +169,7 @@ def _told(trained_on: Plan | None) -> str | None:
 
 
 def _begun(folder: RunFolder, plan: Plan, more: dict[str, Any], arguments: dict[str, Any]) -> Record:
-    """The record to go on with; answers that an earlier attempt left must be of the same plan."""
+    """The record to resume; answers that an earlier attempt left must be of the same plan."""
     settings = {**plan.settings, **more}
     if not (folder.path / RUN).exists():
         return Record(settings, arguments)

@@ -31,7 +31,7 @@ __all__ = ["Planned", "plan_for", "training_plan"]
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, what else must be the same to go on with it, and what the user should know."""
+    """A plan, what else must be the same to resume it, and what the user should know."""
 
     plan: Plan
     settings: dict[str, Any]
@@ -173,7 +173,7 @@ def _named(found: StimulusSet, labels: str | LabelSpace | None) -> tuple[LabelSp
         told = f"classes {', '.join(truths[:4])}{', ...' if len(truths) > 4 else ''}" if truths else "no classes"
         raise InvalidInput(
             f"which label space answers are about is not known: {found.root} has {told}; name it with --labels"
-            f"{_would_do(truths)} (`cosight list label-spaces`, or class names set apart by commas)"
+            f"{_would_do(truths)} (`cosight list label-spaces`, or comma-separated class names)"
         )
     spelled = pl.col("truth").replace_strict(space.recognise(truths), default=None, return_dtype=pl.String)
     return space, replace(found, frame=found.frame.with_columns(spelled))

@@ -248,5 +248,5 @@ class _Crew:
         doing = "loading the model" if rows is None else f"answering images {rows.start} to {rows.stop - 1}"
         raise InvalidInput(
             f"Ray workers died again and again, the last while {doing} ({reason}); "
-            "what is answered is kept, go on with fewer --workers or --engine local"
+            "what is answered is kept; resume with fewer --workers or --engine local"
         )

@@ -1,6 +1,6 @@
 """How far is each observer from the people who saw the same stimuli?
 
-People's label distribution of a stimulus is the share of them that gave each answer. A person is held against the
+People's label distribution of a stimulus is the share of them that gave each answer. A person is compared with the
 others (leave one out), which is also the ceiling: no observer can be asked to be nearer to people than people are.
 """
 

@@ -30,7 +30,7 @@ __all__ = ["gold_block"]
 def gold_block(drawn: Draw, outputs: Outputs, gold: Gold, names: Sequence[str]) -> Block:
     """Mean distance of every model to the gold labels of a cell, and the ceiling that their counts allow.
 
-    People are not held against them: the labels may be made of their own answers.
+    People are not compared with them: the labels may be made of their own answers.
     """
     columns = drawn.cell.columns
     models = [row for group in drawn.groups if group.name == MODELS for row in group.members.tolist()]

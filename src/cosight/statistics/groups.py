@@ -61,7 +61,7 @@ def groups_of(people: BoolArray, simulated: BoolArray) -> tuple[Group, ...]:
 
 
 def pairs_of(people: BoolArray, kind: str) -> Pairs:
-    """All pairs of a kind, (pairs, 2): a model before the person it is held against, else in order."""
+    """All pairs of a kind, (pairs, 2): a model before the person it is compared with, else in order."""
     if kind not in PAIR_KINDS:
         raise InvalidInput(f"pairs must be one of {', '.join(PAIR_KINDS)}, got {kind!r}")
     i, j = np.triu_indices(len(people), 1)

@@ -119,9 +119,9 @@ def check_output(out: Path, *, outside: Iterable[Path] = ()) -> None:
         raise InvalidInput(f"the output is a folder, got the file {out}; name another")
     if (out / MANIFEST).exists():
         if "settings" not in read_set(out).facts or not (out / JOBS).exists():
-            raise InvalidInput(f"{out} holds a set that cannot be gone on with ({JOBS} is not its own); name another")
+            raise InvalidInput(f"cannot resume {out}: {JOBS} belongs to another set; choose another output folder")
     elif not begun(out) and any(p.name not in _BESIDE and p.name[0] != "." for p in out.iterdir()):
-        raise InvalidInput(f"the output folder must be new, empty or a set to go on with, got {out}; name another")
+        raise InvalidInput(f"the output folder must be new, empty or an unfinished set, got {out}; choose another")
 
 
 def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:

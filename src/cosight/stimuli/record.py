@@ -31,7 +31,7 @@ _JOB_SCHEMA = {"job": pl.String, "stamp": pl.String, "outcome": pl.String, "reas
 
 
 def begun(out: Path) -> bool:
-    """Whether a run has left anything in the folder to go on with."""
+    """Whether the folder has anything that an interrupted run left."""
     return (out / MANIFEST).exists() or (out / _JOURNAL).exists()
 
 

@@ -54,7 +54,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one network's files are. `identity` is what must be the same to go on with them."""
+    """Where one network's files are. `identity` is what must be the same to resume them."""
 
     out: Path
     name: str  # NAME@SEED

@@ -36,7 +36,7 @@ class Recipe:
     architecture: str | None = None
     pretrained: str | None = None
     name: str | None = None  # of the checkpoints; None: the architecture's
-    labels: str | None = None  # a label space, or classes set apart by commas; None: told by the data
+    labels: str | None = None  # a label space or comma-separated classes; None: those of the data
     targets: Targets = "truth"
     validation: float = 0.1  # share of each class where the data have no split "validation"; the released code: a tenth
     validation_seed: int = 0
@@ -67,7 +67,7 @@ class Recipe:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Every setting but the seeds, for the record: what must be the same to go on with a network."""
+        """Every setting but the seeds, for the record: what must be the same to resume a network."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {key: value for key, value in given.items() if key != "seeds"}
 

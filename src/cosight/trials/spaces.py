@@ -174,7 +174,7 @@ for _file in sorted(files(__package__).joinpath("label_spaces").iterdir(), key=l
 
 
 def label_space(text: str) -> LabelSpace:
-    """A space by its name, or made of class names set apart by commas (`abstain` among them makes it an answer).
+    """A space by its name, or made of comma-separated class names (`abstain` among them makes it an answer).
 
     >>> label_space("cat,dog,abstain").answers
     ('cat', 'dog', 'abstain')

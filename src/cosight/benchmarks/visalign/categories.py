@@ -126,9 +126,7 @@ def counts_of(text: str, *, base: Counts | None = None) -> Counts:
 def _pair(part: str) -> tuple[str, int]:
     name, _, count = (text.strip() for text in part.partition("="))
     if not count.isdecimal():
-        raise InvalidInput(
-            f"counts are written NAME=NUMBER, set apart by commas (1=50,train=500), got {part.strip()!r}"
-        )
+        raise InvalidInput(f"counts are comma-separated NAME=NUMBER (1=50,train=500), got {part.strip()!r}")
     return name, int(count)
 
 
