@@ -15,7 +15,7 @@ _ROOT = Path(__file__).parents[1]
 
 # No deadline: a busy machine is no bug. In CI the same examples every time, so that a failure there is the change's.
 settings.register_profile("here", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, max_examples=30)  # fewer: it has little time
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=20)  # fewer: it has little time
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 

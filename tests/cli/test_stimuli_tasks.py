@@ -68,7 +68,7 @@ def listed(tmp_path):
         pytest.param("csv", "2afc", (), 7, 0, 7, marks=pytest.mark.slow),
         # two panels of three; the seeds, one target and its query are left
         pytest.param("manifest", "cluster", (), 2, 9, 6, marks=pytest.mark.slow),
-        ("csv", "cluster", ("--panels-of", 2, "--seed", 3), 3, 9, 6),
+        pytest.param("csv", "cluster", ("--panels-of", 2, "--seed", 3), 3, 9, 6, marks=pytest.mark.slow),
     ],
 )
 def test_a_study_of_forced_choices(
