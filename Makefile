@@ -42,7 +42,7 @@ test-web: web/node_modules/ready
 lint: .venv/ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy $(if $(CI),--no-incremental)
 
 perf: .venv/ready-dev .venv/tools $(PAGE)
 	$(BIN)/python perf/run.py $(PARTS)

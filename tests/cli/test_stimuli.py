@@ -209,7 +209,8 @@ def test_a_killed_extension_with_tiles_goes_on(source, tmp_path, cosight):
     assert tree(out) == tree(whole)
 
 
-@pytest.mark.parametrize("shares", [(0.3,), pytest.param((0.02, 0.3, 0.6), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("shares", [(0.3,), (0.02, 0.3, 0.6)])
 def test_killed_at_any_moment_it_goes_on_and_ends_in_the_same_bytes(source, tmp_path, cosight, shares):
     arguments = ("--kind", "snow,fog", "--severity", "1-10", "--workers")
     whole, out = tmp_path / "whole", tmp_path / "out"

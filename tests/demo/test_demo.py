@@ -123,12 +123,12 @@ def test_a_demo_is_gone_on_with_and_ends_the_same_with_other_processes(done, fol
     assert again.benchmark.rows == done.benchmark.rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "end"),
     [
         (signal.SIGKILL, "os.kill(os.getpid(), signal.SIGKILL)"),
-        # Ctrl-C, which all processes of a terminal get
-        pytest.param(signal.SIGINT, "os.killpg(0, signal.SIGINT)", marks=pytest.mark.slow),
+        (signal.SIGINT, "os.killpg(0, signal.SIGINT)"),  # Ctrl-C, which all processes of a terminal get
     ],
 )
 def test_processes_end_with_a_demo_that_is_ended(how, end):
