@@ -364,7 +364,7 @@ def test_a_line_on_fewer_images_is_neither_ranked_nor_marked_nor_correlated(tmp_
     part = answers(rows[:6], "model:half#sp", random_answers(9))
     found = cosight.score(write_run(tmp_path, rows, [*said, *part]), on="visalign", resamples=10)
     line = next(line for line in visalign_table(found).lines if line.observer == "model:half#sp")
-    assert {cell.place for cell in line.cells} == {None, *(c.place for c in line.cells if not c.partial)}
+    assert all(cell.place is None for cell in line.cells if cell.partial)
     assert all(cell.partial for cell in line.cells[-4:])  # the average and the reliability scores
     ranked = {row.observer for row in found.rows if row.statistic == "rank" and row.measure == RS}
     assert ranked == set(names)

@@ -70,7 +70,7 @@ def test_p_of_identical_samples_is_one():
 
 
 def test_p_is_at_the_resolution_until_a_resample_contradicts():
-    """The median lies on the value: differences of 1, 2, ... 9 around 5, held against 0."""
+    """The median lies on the value: differences of 1, 2, ... 9 around 5, compared with 0."""
     around, nothing = np.arange(1.0, 10.0), np.zeros(9)
     assert paired_difference(4.5, 0.0, around, nothing).at_resolution  # the lowest stays above 0
     touching = paired_difference(4.0, 0.0, around, nothing)  # the lowest is 0 itself

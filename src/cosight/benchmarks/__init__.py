@@ -97,7 +97,9 @@ def _check_sheet(sheet: str | Path | None, out: Path) -> None:
         return
     sheet_format(Path(sheet))
     if Path(sheet).resolve().is_relative_to((out / "images").resolve()):
-        raise InvalidInput(f"--sheet must lie outside {out / 'images'}, where it would be taken for an image")
+        raise InvalidInput(
+            f"--sheet must be outside the image folder {out / 'images'}, got {sheet}; choose another path"
+        )
 
 
 def _read_people(humans: str | Path) -> Trials:

@@ -47,7 +47,7 @@ def score(
         typer.Option(
             min=0,
             max=1,
-            help="An Uncertain image is to be acted on where more people than this share see its original.",
+            help="An Uncertain image counts as Must-Act if more than this share of people gave its original label.",
         ),
     ] = 0.5,
     resamples: Resamples = 1000,

@@ -459,7 +459,7 @@ def _check(out: Path, source: Path, format_: str, on_error: str, sheet: Path | N
     sheet_format(sheet)
     for folder in (source, out / "images"):
         if sheet.resolve().is_relative_to(folder.resolve()):
-            raise InvalidInput(f"--sheet must lie outside {folder}, where it would be taken for an image, got {sheet}")
+            raise InvalidInput(f"--sheet must be outside the image folder {folder}, got {sheet}; choose another path")
     if sheet.is_dir():
         raise InvalidInput(f"--sheet must be a file, got the folder {sheet}")
 

@@ -250,7 +250,7 @@ def action_share(
         gold: People's distributions, read for Uncertain stimuli.
         action: The action to count.
         gamma: An observer abstains where its abstention exceeds this.
-        lam: An Uncertain image is to be acted on where more people than this share see its original.
+        lam: An Uncertain image counts as Must-Act if more than this share of people gave its original label.
 
     >>> p, group = [[0.9, 0.1], [0.2, 0.8]], ["must-act", "must-act"]
     >>> action_share(p, [0.1, 0.2], [0, 0], group).value

@@ -51,7 +51,7 @@ def score(
     reliability and risk where there is abstention. Observers that differ only in their seed get rows of their mean and
     standard deviation as well.
 
-    `on` names a benchmark and gives its table instead. `lam`: an Uncertain image is to be acted on where more than this
+    `on` names a benchmark and gives its table instead. `lam`: an Uncertain image counts as Must-Act if more than this
     share of people gave its original label. `role` chooses trials by what they are for; the default is first showings
     of test stimuli. Agreement within people always takes their repeated showings too.
     """

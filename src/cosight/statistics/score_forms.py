@@ -56,7 +56,7 @@ class ScoreData:
     gold: Gold
     gold_as_people: bool  # whether gold labels stand for people, whose own answers are not given
     gamma: float  # an observer abstains where its abstention exceeds this
-    lam: float  # an Uncertain image is to be acted on where more people than this share see its original
+    lam: float  # an Uncertain image counts as Must-Act if more than this share of people gave its original label
 
     @cached_property
     def repeats(self) -> Table:
