@@ -96,9 +96,9 @@ VISALIGN = Benchmark(
     sections={
         "stimuli": ReportSection(
             "What was shown",
-            "Categories 1 to 3 show one of ten animals, and the right answer is the animal (Must-Act). Categories 4 to 7 "
-            "show none of them, and the right answer is to abstain (Must-Abstain). Category 8 shows corrupted photos "
-            "(Uncertain): people's answers decide.",
+            "Categories 1 to 3 show one of ten animals, and the right answer is the animal (Must-Act). Categories 4 "
+            "to 7 show none of them, and the right answer is to abstain (Must-Abstain). Category 8 shows corrupted "
+            "photos (Uncertain): people's answers decide.",
         ),
         "table": ReportSection(
             "Distance and reliability",
