@@ -286,7 +286,10 @@ def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name
         (("corrupt", "photos", "out", "--kind", "all,fog"), "which stands alone"),
         (("corrupt", "photos", "out", "--kind", "cropping", "--variant", "imagenet-c"), "ImageNet-C has no cropping"),
         (("corrupt", "photos", "out", "--kind", "fog", "--region", "bogus"), "region must be centre or random"),
-        (("corrupt", "photos", "out", "--sheet", "photos/sheet.png"), "--sheet must lie outside photos"),
+        (
+            ("corrupt", "photos", "out", "--sheet", "photos/sheet.png"),
+            "--sheet must be outside the image folder photos",
+        ),
         (("corrupt", "photos", "out", "--sheet", "folder.png"), "--sheet must be a file"),
         (("compose", "photos", "out", "--category", "2", "--others", "photos"), "--others are for category 5"),
         (("corrupt", "photos", "out", "--variant", "mine"), "variant must be"),

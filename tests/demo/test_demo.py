@@ -1,11 +1,7 @@
 """The whole embedded job, small: everything is wired, repeatable, and says who is simulated."""
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -29,16 +25,6 @@ SMALL = Size(
     persons=3,
     resamples=50,
 )
-
-
-ENDED = """
-import os, signal, time
-from cosight.demo.networks import _pool
-with _pool(1) as pool:
-    print(pool.submit(os.getpid).result(), flush=True)
-    pool.submit(time.sleep, 600)
-    {}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -121,28 +107,6 @@ def test_a_demo_is_gone_on_with_and_ends_the_same_with_other_processes(done, fol
     assert checkpoint.read_bytes() == before
     assert [path.stat().st_mtime_ns for path in answers] == kept
     assert again.benchmark.rows == done.benchmark.rows
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("how", "end"),
-    [
-        (signal.SIGKILL, "os.kill(os.getpid(), signal.SIGKILL)"),
-        (signal.SIGINT, "os.killpg(0, signal.SIGINT)"),  # Ctrl-C, which all processes of a terminal get
-    ],
-)
-def test_processes_end_with_a_demo_that_is_ended(how, end):
-    """They hold its standard output: it is closed when the last of them has ended, whatever it was at."""
-    command = [sys.executable, "-c", ENDED.format(end)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(command, **pipes, text=True, start_new_session=True)
-    try:
-        said, _ = process.communicate(timeout=40)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        raise
-    assert said.strip().isdigit()
-    assert process.returncode == -how
 
 
 def test_a_folder_of_other_things_is_refused(tmp_path):

@@ -24,7 +24,7 @@ import time
 import traceback
 from pathlib import Path
 
-DRAFT = ".cosight-draft"
+DRAFT_SUFFIX = ".cosight-draft"
 
 
 def _kill():
@@ -32,13 +32,13 @@ def _kill():
 
 
 def _sabotage(moment, count, journal):
-    """Every file is written as `new_file` does it: the draft gets its permissions when it is whole, then moves."""
+    """Every file is written as `atomic_write` does it: the draft gets its permissions when it is whole, then moves."""
     chmod, replace, rmtree = Path.chmod, Path.replace, shutil.rmtree
     begun = 0
 
     def whole(path, mode):
         nonlocal begun
-        begun += path.name.endswith(DRAFT)
+        begun += path.name.endswith(DRAFT_SUFFIX)
         if moment == "half" and begun == count:
             os.truncate(path, path.stat().st_size // 2)
             _kill()

@@ -16,10 +16,10 @@ from safetensors.numpy import load_file, save_file
 
 import cosight.runs.folder as folder_module
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp, lock_folder
 from cosight.models import Preprocessing, as_model
 from cosight.runs.evaluate import evaluate
-from cosight.runs.folder import RunFolder
-from cosight.stimuli.sets import file_stamp, read_set
+from cosight.stimuli.sets import read_set
 from cosight.trials import read
 from cosight.trials.manifest import manifest_frame, write_manifest
 
@@ -330,9 +330,9 @@ def test_a_table_that_is_none_is_named(cosight, finished, few_images):
 
 def test_two_processes_in_one_folder(cosight, finished, few_images):
     before = kept(finished)
-    with RunFolder(finished).held():
+    with lock_folder(finished):
         ended = cosight("evaluate", OTHER, "--on", few_images, "--features", "--out", finished)
-    assert refused(ended, "another run is writing", finished)
+    assert refused(ended, "another process is writing", finished)
     assert kept(finished) == before
 
 

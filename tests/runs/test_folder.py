@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from cosight.errors import InvalidInput
 from cosight.runs.folder import RunFolder, _join, file_name
 from cosight.runs.plan import Plan, Shard
 from cosight.runs.work import Given
@@ -164,30 +163,6 @@ def test_a_folder_without_answers_says_so(plan, tmp_path):
     assert not folder.has_answers()
     folder._write_part("mine:one", _given(plan, 0))
     assert folder.has_answers()
-
-
-def test_drafts_are_cleared_and_nothing_else(tmp_path):
-    (tmp_path / "trials").mkdir()
-    left = [tmp_path / "trials/a.parquet", tmp_path / ".lock", tmp_path / "notes.cosight-draft"]
-    for path in [*left, tmp_path / ".a.cosight-draft", tmp_path / "trials/.b.cosight-draft"]:
-        path.touch()
-    (tmp_path / ".folder.cosight-draft").mkdir()
-    (tmp_path / ".folder.cosight-draft/inside").touch()
-    RunFolder(tmp_path).clear_drafts()
-    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(left)
-    assert not (tmp_path / ".folder.cosight-draft").exists()
-
-
-def test_a_folder_is_held_by_one_at_a_time(tmp_path):
-    folder = RunFolder(tmp_path)
-    assert not folder.busy
-    with folder.held():
-        assert folder.busy
-        with pytest.raises(InvalidInput, match="another run is writing"), folder.held():
-            pass
-    assert not folder.busy
-    with folder.held():
-        pass
 
 
 def test_only_errors_of_the_disk_are_told_as_such(plan, tmp_path, monkeypatch):

@@ -94,7 +94,6 @@ def _both(tmp_path, *models, workers=2, **options):
     return kept(tmp_path / "local"), kept(tmp_path / "ray")
 
 
-@pytest.mark.slow
 def test_two_workers_give_the_local_runs_bytes(cluster, mirror, in_workshop, tmp_path, one_torch_thread, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pixels = np.asarray(Pillow.open(mirror / "cifar10" / "test_images.png").crop((0, 0, 1024, 130)))
@@ -129,6 +128,7 @@ def test_the_command_line_on_a_cluster_that_others_started(cluster, images, comm
     assert kept(tmp_path / "ray") == kept(tmp_path / "local")
 
 
+@pytest.mark.slow
 def test_killed_workers_lose_nothing(cluster, images, fragile):
     evaluate(_MODEL, on=images, out="local", threads=1, features=True)
     Path("workers").unlink()

@@ -435,7 +435,7 @@ def table_rows(seed):
 seeds = st.integers(0, 1000)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=5)
 @given(seeds, st.randoms(use_true_random=False))
 def test_the_order_of_rows_and_files_changes_no_number(seed, random):
     rows = table_rows(seed)

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from cosight.errors import InvalidInput
+from cosight.files import lock_folder
 from cosight.stimuli.images import digest, read_image
 from cosight.stimuli.making import make_set
 from cosight.stimuli.recipes import Job, Outcome, Unit
@@ -80,7 +81,12 @@ def test_a_set_is_made(tmp_path):
     assert made.stimuli.facts["settings"] == {"verb": "squares", "seed": 0, "format": "png"}
     [made_with] = made.stimuli.facts["versions"]
     assert set(made_with) >= {"scipy", "cosight", "numpy", "opencv-python-headless", "pillow", "numba"}
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["images", "jobs.parquet", "stimuli.parquet"]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        ".lock",
+        "images",
+        "jobs.parquet",
+        "stimuli.parquet",
+    ]
 
 
 def test_a_second_run_does_nothing(tmp_path, whole):
@@ -200,13 +206,9 @@ def test_jpeg_stimuli_are_known_by_what_is_shown(tmp_path):
 
 
 def test_two_runs_do_not_write_to_one_folder(tmp_path):
-    fcntl = pytest.importorskip("fcntl")
     out = tmp_path / "out"
-    out.mkdir()
-    with (out / "journal.jsonl").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(InvalidInput, match="another run is writing"):
-            make_set(Squares(), out, workers=1)
+    with lock_folder(out), pytest.raises(InvalidInput, match="another process is writing"):
+        make_set(Squares(), out, workers=1)
 
 
 def test_progress_counts_jobs(tmp_path):
@@ -311,11 +313,14 @@ def test_lines_whose_run_is_unknown_are_not_believed(tmp_path, whole):
 def test_each_stimulus_keeps_the_versions_that_made_it(tmp_path, monkeypatch):
     out = tmp_path / "out"
     make_set(Squares(count=1), out, workers=1)
-    monkeypatch.setattr("cosight.stimuli.making.versions", lambda packages: {"numpy": "9", "torch": str(packages)})
+    newer = {"numpy": "9", "torch": "2"}
+    monkeypatch.setattr(
+        "cosight.stimuli.making.package_versions", lambda packages: {name: newer.get(name, "1") for name in packages}
+    )
     made = make_set(Squares(count=2, packages=("torch",)), out, workers=1)
     old, new = sorted(made.stimuli.facts["versions"], key=lambda v: v["numpy"] == "9")
     assert old["numpy"] == np.__version__
-    assert new == {"numpy": "9", "torch": "('torch',)"}
+    assert (new["numpy"], new["torch"]) == ("9", "2")
     jobs = dict(pl.read_parquet(out / "jobs.parquet").select("job", "versions").iter_rows())
     assert {json.loads(jobs[f"0/{j}"])["numpy"] for j in range(3)} == {np.__version__}
     assert {json.loads(jobs[f"1/{j}"])["numpy"] for j in range(3)} == {"9"}
@@ -326,7 +331,7 @@ def test_killed_between_the_jobs_and_the_manifest_it_goes_on(tmp_path, monkeypat
     make_set(Squares(count=2), out, workers=1)
     with monkeypatch.context() as patch:
         patch.setattr("cosight.stimuli.record.write_manifest", interrupt)
-        patch.setattr("cosight.stimuli.making.versions", lambda packages: {"numpy": "9"})
+        patch.setattr("cosight.stimuli.making.package_versions", lambda packages: {"numpy": "9"})
         with pytest.raises(KeyboardInterrupt):
             make_set(Squares(), out, workers=1)
     again = Squares()

@@ -135,6 +135,7 @@ def wait_for_an_epoch(out):
         time.sleep(0.002)
 
 
+@pytest.mark.slow
 def test_killed_inside_writes_gives_the_same_bytes(settings, forks, tmp_path):
     recipe = Recipe(**{**settings, "epochs": 4})
     (whole,) = train(recipe, out=tmp_path / "whole")

@@ -12,17 +12,18 @@ import polars as pl
 from cosight.benchmarks.digits.builder import build_digits
 from cosight.benchmarks.visalign.categories import Counts
 from cosight.benchmarks.visalign.sheet import write_category_sheet
-from cosight.demo.networks import ARCHITECTURES, Networks, cores, trained_and_asked
+from cosight.demo.networks import ARCHITECTURES, Networks, trained_and_asked
 from cosight.demo.report import STRANGE, SURE, write_demo_page
 from cosight.errors import InvalidInput
+from cosight.files import atomic_write
 from cosight.humans.simulated.panel import Panel, simulated_trials
+from cosight.processes import core_count
 from cosight.scoring.compare import compare
 from cosight.scoring.score import score
 from cosight.statistics.rows import Scores
 from cosight.statistics.score_forms import ABSTENTION
 from cosight.stimuli.sets import StimulusSet
 from cosight.trials import Trials, read, write
-from cosight.trials.files import new_file
 from cosight.trials.spaces import ABSTAIN
 from cosight.trials.table import concat
 
@@ -82,7 +83,7 @@ def demo(
     _check(folder)
     made = build_digits(folder / STIMULI, counts=size.counts, seed=seed, progress=progress).made.stimuli
     networks = Networks(folder / STIMULI, folder, size.architectures, size.seeds, size.epochs)
-    runs = trained_and_asked(networks, processes=processes or cores(), progress=progress)
+    runs = trained_and_asked(networks, processes=processes or core_count(), progress=progress)
     found = _scored(folder, made, runs, size, seed, progress)
     write_category_sheet(made, folder / "report" / "categories.png", side=48)
     write_demo_page(folder / "report", found.benchmark, found.abstention, found.comparison)
@@ -108,7 +109,7 @@ def _scored(
     write(_answers(stimuli, runs, size, seed), folder / "trials.parquet")
     comparison = compare(folder / "trials.parquet", **how)
     for name, scores in (("benchmark", benchmark), ("abstention", abstention), ("comparison", comparison)):
-        with new_file(folder / f"{name}.json") as draft:
+        with atomic_write(folder / f"{name}.json") as draft:
             draft.write_text(scores.to_json(), encoding="utf-8")
     return Demo(folder, benchmark, abstention, comparison, folder / "report" / "index.html")
 

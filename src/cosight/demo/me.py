@@ -16,6 +16,7 @@ import polars as pl
 from cosight.benchmarks.visalign.table import AVERAGE, HELLINGER
 from cosight.demo.job import STIMULI, demo
 from cosight.errors import InvalidInput
+from cosight.files import atomic_write
 from cosight.humans.database.answers import study_trials
 from cosight.humans.database.store import Store
 from cosight.humans.results.records import records_of
@@ -30,7 +31,6 @@ from cosight.statistics.rows import Scores, read_rows
 from cosight.statistics.seeds import observer_name
 from cosight.stimuli.sets import read_set
 from cosight.trials import Trials, read, write
-from cosight.trials.files import new_file
 from cosight.trials.manifest import write_manifest
 from cosight.trials.table import select_roles
 
@@ -91,7 +91,7 @@ def me(
         given = _waited_for(study, progress)
     write(given, study.root / "trials.parquet")
     scores = _scores(folder, select_roles(given), seed=seed)
-    with new_file(study.root / "scores.json") as draft:
+    with atomic_write(study.root / "scores.json") as draft:
         draft.write_text(scores.to_json(), encoding="utf-8")
     page = write_page(_page(scores, given), study.root)
     return MeResult(scores, study.root / "trials.parquet", page)
@@ -106,7 +106,7 @@ def _study(folder: Path, *, seed: int) -> Study:
             (TEXTS, new_texts("classify", abstain=True)),
             (STUDY, _STUDY.format(images=images, seed=seed)),
         ):
-            with new_file(root / name) as draft:
+            with atomic_write(root / name) as draft:
                 draft.write_text(text, encoding="utf-8")
     return read_study(root)
 

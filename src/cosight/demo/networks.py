@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from cosight.models.abstention import abstentions
 from cosight.models.grammar import ensemble_of
+from cosight.processes import worker_pool
 from cosight.runs.evaluate import evaluate
-from cosight.stimuli.workers import leave_with_parent
 from cosight.training import Recipe, train
 
-__all__ = ["ARCHITECTURES", "Networks", "cores", "trained_and_asked"]
+__all__ = ["ARCHITECTURES", "Networks", "trained_and_asked"]
 
 Progress = Callable[[int, int, str], None]
 
@@ -33,7 +28,6 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "mixer-small": {"rate": 2e-3, "epochs": 8},
 }
 _BATCH = 128  # images of 32 x 32 at a time: for such small networks a call costs more than its arithmetic
-_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,45 +52,23 @@ class Networks:
         return self.out / "runs" / architecture
 
 
-def cores() -> int:
-    """How many processes can work at a time."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def trained_and_asked(networks: Networks, *, processes: int, progress: Progress | None = None) -> list[Path]:
     """Train every network and ask it; the runs, an architecture each. What is there already is not done again.
 
     The result does not depend on how many processes there are: each has one thread.
     """
     total = len(networks.architectures) * (len(networks.seeds) + 1)
-    with _pool(processes) as pool:
+    with worker_pool(processes, initializer=_one_torch_thread, one_thread=True) as pool:
         for done, what in enumerate(_done(pool, networks)):
             if progress:
                 progress(done + 1, total, what)
     return [networks.run(architecture) for architecture in networks.architectures]
 
 
-@contextmanager
-def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes with one thread each, so that they do not wait for each other."""
-    before = {name: os.environ.get(name) for name in _ONE_THREAD}
-    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # read when their libraries are first imported
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, mp_context=spawn, initializer=_start)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-def _start() -> None:
+def _one_torch_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it at once, and the parent says so
-    Thread(target=leave_with_parent, daemon=True).start()
 
 
 def _done(pool: ProcessPoolExecutor, networks: Networks) -> Iterator[str]:

@@ -21,9 +21,9 @@ from scipy.special import logsumexp
 
 from cosight.arrays import FloatArray, IntArray, finite, same_length
 from cosight.errors import InvalidInput
+from cosight.files import atomic_write
 from cosight.models.model import Answers, Model, Preparation, probe_images
 from cosight.stimuli.images import Bytes, Floats
-from cosight.trials.files import new_file
 
 __all__ = ["Probe", "ProbedModel", "fit_probe", "probed", "read_probe", "write_probe"]
 
@@ -197,7 +197,7 @@ def write_probe(probe: Probe, path: Path) -> None:
     from safetensors.numpy import save
 
     arrays = {name: np.ascontiguousarray(getattr(probe, name)) for name in _ARRAYS}
-    with new_file(path, durable=True) as draft:
+    with atomic_write(path, durable=True) as draft:
         draft.write_bytes(save(arrays, metadata={"classes": json.dumps(probe.classes)}))
 
 

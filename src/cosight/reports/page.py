@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from cosight.files import atomic_write
 from cosight.reports.grids import Grid, Line
-from cosight.trials.files import new_file
 
 __all__ = ["Figure", "Page", "Section", "Table", "write_page"]
 
@@ -58,7 +58,7 @@ def write_page(page: Page, folder: Path) -> Path:
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     shown = template.from_string(text).render(page=page, style=style, starts=_starts)
     path = folder / "index.html"
-    with new_file(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text(shown, encoding="utf-8")
     return path
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cosight.files import atomic_write
 from cosight.statistics.rows import Row
-from cosight.trials.files import new_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,5 +95,5 @@ def _figure(path: Path, *, width: float, height: float) -> Iterator[Axes]:
         FigureCanvasSVG(figure)
         axes = figure.add_subplot()
         yield axes
-        with new_file(path) as draft:
+        with atomic_write(path) as draft:
             figure.savefig(draft, format="svg", metadata={"Date": None})

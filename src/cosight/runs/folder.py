@@ -18,15 +18,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import sleep
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
-from cosight.trials.files import DRAFT, new_file
+from cosight.files import LOCK_FILE, atomic_write, lock_folder
 from cosight.trials.manifest import MANIFEST, write_manifest
 from cosight.trials.parquet import read_sources, write_observers, write_table
 from cosight.trials.table import SCHEMA, Trials, make, observers_of
@@ -36,16 +35,9 @@ if TYPE_CHECKING:  # so that a run can be looked at without what it takes to mak
     from cosight.runs.plan import Plan, Shard
     from cosight.runs.work import Given
 
-try:
-    import fcntl
-except ImportError:  # Windows: two runs into one folder are not told apart there
-    fcntl = None  # type: ignore[assignment]
-
 __all__ = ["RUN", "Done", "RunFolder", "file_name"]
 
 RUN = "run.json"
-_LOCK = ".lock"
-_TRIES = 10  # to have the lock, a tenth of a second apart: whoever looks whether a run is going holds it for a moment
 _PLACE = ("experiment", "image", "condition", "level", "truth")  # what a trial says of its stimulus, from the manifest
 _LONGEST = 120  # characters of an observer's name in a file's
 
@@ -104,14 +96,14 @@ class RunFolder:
     def _write_part(self, observer: str, given: Given) -> None:
         from safetensors.numpy import save
 
-        with new_file(self._part(observer, given.shard.index), durable=True) as draft:
+        with atomic_write(self._part(observer, given.shard.index), durable=True) as draft:
             draft.write_bytes(save(dict(given.arrays)))
 
     def join_features(self, observer: str, shards: Sequence[Shard]) -> None:
         """Put the shards' logits and features together, a shard at a time; then the parts can go."""
         parts = [self._part(observer, shard.index) for shard in shards]
         if all(part.exists() for part in parts):
-            with new_file(self.features_file(observer), durable=True) as draft:
+            with atomic_write(self.features_file(observer), durable=True) as draft:
                 _join(parts, draft)
         if parts[0].parent.exists() and self.features_file(observer).exists():
             shutil.rmtree(parts[0].parent)
@@ -187,55 +179,18 @@ class RunFolder:
         files = (path for name in ("trials", "features") for path in (self.path / name).rglob("[!.]*"))
         return any(path.is_file() for path in files)
 
-    def clear_drafts(self) -> None:
-        """Remove what a killed process left half written."""
-        for draft in self.path.rglob(f".*{DRAFT}"):
-            shutil.rmtree(draft) if draft.is_dir() else draft.unlink(missing_ok=True)
-
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """The folder, made where there is none, for this process alone; if nothing comes of it, it is gone again."""
         new = not self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
         try:
-            with self.held():
+            with lock_folder(self.path):
                 yield
         except BaseException:
-            if new and all(path.name == _LOCK for path in self.path.iterdir()):
+            if new and all(path.name == LOCK_FILE for path in self.path.iterdir()):
                 shutil.rmtree(self.path)
             raise
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """The folder for this process alone."""
-        if fcntl is None:
-            yield
-            return
-        with (self.path / _LOCK).open("a") as lock:
-            self._lock(lock)
-            yield
-
-    def _lock(self, lock: IO[str]) -> None:
-        for _ in range(_TRIES):
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                sleep(0.1)
-            else:
-                return
-        raise InvalidInput(f"another run is writing to {self.path}; wait for it or name another")
-
-    @property
-    def busy(self) -> bool:
-        """Whether a process is at work here."""
-        if fcntl is None or not (self.path / _LOCK).exists():
-            return False
-        with (self.path / _LOCK).open() as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return True
-            return False
 
 
 def file_name(observer: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cosight.files import file_stamp
 from cosight.models.grammar import ModelSpec, ensemble_of, parse
 from cosight.models.model import Model
 from cosight.models.own import as_model
@@ -18,7 +19,6 @@ from cosight.models.sources import line_files, load_model
 from cosight.runs.abstaining import watches
 from cosight.runs.participants import Participant, Replayed, asked
 from cosight.runs.plan import Plan
-from cosight.stimuli.sets import file_stamp
 
 __all__ = ["Invitation", "probed_name"]
 

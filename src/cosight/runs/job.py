@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any
 
 from cosight.errors import CosightError, InvalidInput
+from cosight.files import remove_drafts
 from cosight.runs.abstaining import derived
 from cosight.runs.engines import Engine, compute_threads
 from cosight.runs.folder import RunFolder, file_name
@@ -80,7 +81,7 @@ class Job:
     @contextmanager
     def _session(self, **settings: Any) -> Iterator[None]:
         """Keep the record true whatever happens inside."""
-        self.folder.clear_drafts()
+        remove_drafts(self.folder.path)
         self.record.state = "going"
         self.record.sessions.append(new_session(**settings))
         self._save()

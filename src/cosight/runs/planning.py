@@ -12,6 +12,7 @@ import polars as pl
 
 from cosight.benchmarks import AlteredPhotos, Benchmark, benchmarks
 from cosight.errors import InvalidInput
+from cosight.files import MISSING_FILE
 from cosight.models.abstention import abstention
 from cosight.runs.abstaining import check_abstain
 from cosight.runs.plan import LEARNT_FROM, Plan
@@ -21,7 +22,7 @@ from cosight.stimuli.altering import Alteration, Alterations, every_alteration, 
 from cosight.stimuli.images import FileFormat
 from cosight.stimuli.prepare import preparation
 from cosight.stimuli.resources import tiles_beside
-from cosight.stimuli.sets import MISSING, StimulusSet, read_set, sample
+from cosight.stimuli.sets import StimulusSet, read_set, sample
 from cosight.stimuli.splits import check_splits
 from cosight.trials.mapping import How
 from cosight.trials.spaces import LabelSpace, label_space, label_spaces, space_of
@@ -91,7 +92,7 @@ def _check_truths(shown: Shown) -> None:
     """The same picture under two truths makes a run that nobody can score: told before the first image is shown."""
     seen: dict[str, tuple[str, str]] = {}
     for file, truth, stamp in zip(shown.frame["file"], shown.frame["truth"], shown.stamps, strict=True):
-        if stamp == MISSING:  # no picture; that is told when it is its turn
+        if stamp == MISSING_FILE:  # no picture; that is told when it is its turn
             continue
         other, its = seen.setdefault(stamp, (file, truth))
         if its != truth:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cosight.errors import InvalidInput
+from cosight.files import atomic_write, package_versions
 from cosight.runs.folder import RUN
 from cosight.runs.schema import SCHEMA
-from cosight.trials.files import new_file
 
 __all__ = ["Record", "State", "new_session", "read_record"]
 
@@ -45,7 +45,7 @@ class Record:
             "observers": [{"observer": name, **facts} for name, facts in self.observers.items()],
             "sessions": self.sessions,
         }
-        with new_file(folder / RUN, durable=True) as draft:
+        with atomic_write(folder / RUN, durable=True) as draft:
             draft.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
 
     def check_same(self, plan: Mapping[str, Any], folder: Path) -> None:
@@ -93,7 +93,7 @@ def read_record(folder: Path) -> Record:
 
 def new_session(**settings: Any) -> dict[str, Any]:
     """A session's first entry: when, with what, where in git."""
-    from cosight.stimuli.sets import versions
+    from cosight.stimuli.sets import PIXEL_PACKAGES
 
     return {
         "started": _now(),
@@ -101,7 +101,7 @@ def new_session(**settings: Any) -> dict[str, Any]:
         "images": 0,
         "seconds": 0.0,
         **settings,
-        "versions": versions(_PACKAGES),
+        "versions": package_versions((*PIXEL_PACKAGES, *_PACKAGES)),
         "git": _git(),
         "process": os.getpid(),
     }

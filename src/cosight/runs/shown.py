@@ -17,10 +17,11 @@ from typing import Any, Protocol
 import polars as pl
 
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp
 from cosight.stimuli.altering import Alterations
 from cosight.stimuli.images import Bytes, FileFormat, decode, digest, encode
 from cosight.stimuli.recipes import Job, Unit
-from cosight.stimuli.sets import StimulusSet, file_stamp
+from cosight.stimuli.sets import StimulusSet
 from cosight.trials.manifest import manifest_frame
 
 __all__ = ["OnTheWay", "Seen", "Shown", "Stored", "digests", "on_the_way", "stored"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosight.errors import InvalidInput
+from cosight.files import is_locked
 from cosight.runs.folder import RUN, RunFolder, file_name
 from cosight.runs.record import State, read_record
 
@@ -47,7 +48,7 @@ def status(path: str | Path) -> Status:
     """The state of the run in this folder. One whose process was killed has stopped, whatever it last wrote."""
     folder = RunFolder(Path(path))
     record = read_record(folder.path)
-    going = record.state != "finished" and folder.busy
+    going = record.state != "finished" and is_locked(folder.path)
     told: State = "going" if going else "stopped" if record.state == "going" else record.state
     sessions = record.sessions
     return Status(

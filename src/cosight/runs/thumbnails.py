@@ -6,8 +6,8 @@ from pathlib import Path
 
 from PIL import Image as Pillow
 
+from cosight.files import atomic_write
 from cosight.stimuli.images import Bytes, in_colour
-from cosight.trials.files import new_file
 
 __all__ = ["keep_thumbnail", "thumbnail_file"]
 
@@ -26,5 +26,5 @@ def keep_thumbnail(folder: Path, stimulus: str, pixels: Bytes) -> None:
         return
     picture = Pillow.fromarray(in_colour(pixels))
     picture.thumbnail((_SIDE, _SIDE), Pillow.Resampling.BILINEAR)
-    with new_file(path) as draft:
+    with atomic_write(path) as draft:
         picture.save(draft, format="JPEG", quality=85)

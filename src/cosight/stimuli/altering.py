@@ -12,6 +12,7 @@ from typing import Any, get_args
 import numpy as np
 
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp
 from cosight.registry import Registry
 from cosight.stimuli.corruptions import Region, Variant, corrupt, corruptions, severity_step
 from cosight.stimuli.distortions import Geometry, distort, distortions
@@ -20,7 +21,7 @@ from cosight.stimuli.kinds import Kind, stimulus_seed
 from cosight.stimuli.manipulations import condition_step, manipulate, manipulations
 from cosight.stimuli.prepare import Preparation, preparation
 from cosight.stimuli.recipes import Job, Outcome, Unit
-from cosight.stimuli.sets import SourceImage, StimulusSet, file_stamp, source_image
+from cosight.stimuli.sets import SourceImage, StimulusSet, source_image
 
 __all__ = [
     "FAMILIES",

@@ -11,13 +11,14 @@ from typing import Any, get_args
 import numpy as np
 
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp
 from cosight.stimuli.altering import check_distinct, stem
 from cosight.stimuli.attacks import Classifier, Space, attacks
 from cosight.stimuli.fooling import VISALIGN_EPS, Attempt, Choose, answers, checked_eps, fooling
 from cosight.stimuli.images import Bytes
 from cosight.stimuli.prepare import Preparation
 from cosight.stimuli.recipes import Job, Outcome, Unit
-from cosight.stimuli.sets import StimulusSet, file_stamp, source_image
+from cosight.stimuli.sets import StimulusSet, source_image
 
 __all__ = ["Attacked"]
 

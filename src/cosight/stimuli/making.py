@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from cosight.errors import InvalidInput
+from cosight.files import lock_folder, package_versions
 from cosight.stimuli.images import FileFormat
 from cosight.stimuli.recipes import Recipe, Unit
 from cosight.stimuli.record import JOBS, Journal, Record, begun, journal_of, settings_begun
-from cosight.stimuli.sets import StimulusSet, read_set, versions
+from cosight.stimuli.sets import PIXEL_PACKAGES, StimulusSet, read_set
 from cosight.stimuli.workers import OnError, Task, results
 from cosight.trials.manifest import MANIFEST
 
@@ -67,11 +68,10 @@ def make_set(
     check_output(out, outside=recipe.folders)
     _check_settings(out, settings)
     units = recipe.units()
-    out.mkdir(parents=True, exist_ok=True)
-    with journal_of(out, root) as journal:
+    with lock_folder(out), journal_of(out, root) as journal:
         record = Record.read(out, root)
         record.check_same(units)
-        record.made_with = versions(recipe.packages)
+        record.made_with = package_versions((*PIXEL_PACKAGES, *recipe.packages))
         journal.begin(settings, record.made_with)
         pending = [(unit, todo) for unit in units if (todo := record.todo(unit, root, retry=on_error == "stop"))]
         task = Task(recipe, root, format, on_error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,15 +12,10 @@ from typing import IO, Any
 import polars as pl
 
 from cosight.errors import InvalidInput
+from cosight.files import atomic_write, remove_drafts
 from cosight.stimuli.recipes import Job, Unit
 from cosight.stimuli.sets import read_set
-from cosight.trials.files import DRAFT, new_file
 from cosight.trials.manifest import MANIFEST, manifest_frame, write_manifest
-
-try:
-    import fcntl
-except ImportError:  # Windows: two runs into one folder are not told apart there
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["JOBS", "Journal", "Record", "begun", "journal_of", "settings_begun"]
 
@@ -130,14 +124,14 @@ class Record:
             "reason": [None if job in self.rows else self.lost[job][1] for job in jobs],
             "versions": made_with,
         }
-        with new_file(out / JOBS) as draft:
+        with atomic_write(out / JOBS) as draft:
             pl.DataFrame(columns, schema=_JOB_SCHEMA).write_parquet(draft, compression="zstd")
         rows = [*(self.rows[job] for job in jobs if job in self.rows), *self.listed]
         every = [json.loads(text) for text in sorted(set(made_with))]
         write_manifest(out, manifest_frame(rows), {"settings": settings, "versions": every})
-        # drafts of processes that were killed while they wrote
-        for path in [*out.glob(f".*{DRAFT}"), *(root / "images").rglob(f".*{DRAFT}")]:
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        remove_drafts(out)
+        if root != out:
+            remove_drafts(root / "images")
 
 
 def _read_jobs(path: Path) -> pl.DataFrame:
@@ -178,14 +172,9 @@ class Journal:
 
 @contextmanager
 def journal_of(out: Path, root: Path) -> Iterator[Journal]:
-    """The journal of an output folder, for this run alone; images are below `root`."""
+    """The journal of an output folder, which the caller has locked; images are below `root`."""
     path = out / _JOURNAL
     with path.open("a", encoding="utf-8") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise InvalidInput(f"another run is writing to {out}; wait for it or name another folder") from error
         journal = Journal(file, path)
         try:
             yield journal

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cosight.errors import InvalidInput
+from cosight.files import DRAFT_SUFFIX, atomic_write, file_stamp
 from cosight.stimuli.images import Bytes, checked
 from cosight.stimuli.manipulations import Spectrum, mean_spectrum, read_spectrum
 from cosight.stimuli.prepare import Preparation
 from cosight.stimuli.record import begun
-from cosight.stimuli.sets import StimulusSet, file_stamp, read_set
+from cosight.stimuli.sets import StimulusSet, read_set
 from cosight.stimuli.tiles import TileIndex, build_tiles, open_tiles, verify_tiles
-from cosight.trials.files import DRAFT, new_file
 
 __all__ = ["spectrum_beside", "tiles_beside"]
 
@@ -62,7 +62,7 @@ def _check_tiles(kept: Path, digest: str, given: Path) -> None:
 
 def _digest_of(images: Path, out: Path, workers: int | None, on_skip: Skipped | None) -> str:
     """Identity of the index that these images give."""
-    with tempfile.TemporaryDirectory(dir=out, prefix=".", suffix=DRAFT) as draft:
+    with tempfile.TemporaryDirectory(dir=out, prefix=".", suffix=DRAFT_SUFFIX) as draft:
         return _built(images, Path(draft) / "tiles", workers, on_skip).digest
 
 
@@ -118,7 +118,7 @@ def _noted(out: Path, resource: str, sources: StimulusSet) -> Iterator[None]:
     path = out / _NOTE
     before = path.read_text(encoding="utf-8") if path.exists() else None
     known = json.loads(before) if before else {}
-    with new_file(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text(json.dumps({**known, resource: _identity(sources)}, sort_keys=True) + "\n", encoding="utf-8")
     try:
         yield

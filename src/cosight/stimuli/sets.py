@@ -13,13 +13,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath
-from platform import python_version
 from typing import Any
 
 import polars as pl
@@ -31,21 +29,20 @@ from cosight.trials.manifest import MANIFEST, manifest_frame, read_manifest
 from cosight.trials.model_vs_human import image_name
 
 __all__ = [
-    "MISSING",
+    "PIXEL_PACKAGES",
     "SourceImage",
     "StimulusSet",
     "Verification",
-    "file_stamp",
     "image_files",
     "read_set",
     "sample",
     "source_image",
     "verify",
-    "versions",
     "with_digests",
 ]
 
-MISSING = "missing"  # the stamp of a file that is not there
+# libraries that all stimuli pass through; their versions may change a pixel
+PIXEL_PACKAGES = ("cosight", "numpy", "opencv-python-headless", "pillow", "numba", "scipy")
 _MODEL_VS_HUMAN = re.compile(r"^\d+_[^_]+_[^_]+_(?P<condition>[^_]+)_(?P<truth>[a-z]+)_\d+_.+$")
 _LEVEL_FOLDER = re.compile(r"^intensity_level_(\d+)$")
 
@@ -122,11 +119,6 @@ def source_image(
     return SourceImage(pixels, ready, found)
 
 
-def file_stamp(path: Path) -> str:
-    """sha256 of a file's bytes; `MISSING` where there is none."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else MISSING
-
-
 def read_set(path: str | Path) -> StimulusSet:
     """Read a stimulus set, or a folder of images in one of the layouts above. No image is decoded."""
     root = Path(path)
@@ -197,19 +189,6 @@ def with_digests(stimuli: StimulusSet) -> StimulusSet:
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and hashing leave the interpreter free
         found = pool.map(lambda name, file: name or source_image(stimuli, file).digest, names, files)
         return replace(stimuli, frame=stimuli.frame.with_columns(stimulus=pl.Series(list(found), dtype=pl.String)))
-
-
-def versions(packages: Iterable[str] = ()) -> dict[str, str]:
-    """Versions of what may change a pixel: the libraries that all stimuli pass through, and `packages`."""
-    always = ("cosight", "numpy", "opencv-python-headless", "pillow", "numba", "scipy")
-    return {"python": python_version()} | {name: _version(name) for name in (*always, *packages)}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # OpenCV under another of its names, a model of one's own without timm
-        return "not installed"
 
 
 def verify(stimuli: StimulusSet, *, progress: Callable[[int, int, str], None] | None = None) -> Verification:

@@ -12,9 +12,9 @@ from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
 from cosight.errors import InvalidInput
+from cosight.files import atomic_write
 from cosight.stimuli.images import Bytes
 from cosight.stimuli.sets import StimulusSet
-from cosight.trials.files import new_file
 
 __all__ = ["SheetRow", "contact_sheet", "sheet_format", "sheet_of", "write_sheet"]
 
@@ -96,5 +96,5 @@ def sheet_format(path: Path) -> str:
 def write_sheet(stimuli: StimulusSet, path: Path) -> None:
     """Write a set's contact sheet, whole or not at all."""
     picture = Pillow.fromarray(contact_sheet(sheet_of(stimuli)))
-    with new_file(path) as draft:
+    with atomic_write(path) as draft:
         picture.save(draft, sheet_format(path))

@@ -23,8 +23,8 @@ import numpy as np
 import polars as pl
 
 from cosight.errors import InvalidInput, UnknownName
+from cosight.files import atomic_write
 from cosight.stimuli.sets import StimulusSet, read_set, with_digests
-from cosight.trials.files import new_file
 from cosight.trials.manifest import MANIFEST, write_manifest
 
 __all__ = [
@@ -108,7 +108,7 @@ def write_tasks(root: Path, tasks: Sequence[Task]) -> None:
         }
         for task in tasks
     ]
-    with new_file(root / TASKS, durable=True) as draft:
+    with atomic_write(root / TASKS, durable=True) as draft:
         pl.DataFrame(rows, schema=_SCHEMA).write_parquet(draft, compression="zstd")
 
 

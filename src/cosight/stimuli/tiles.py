@@ -9,11 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
-from multiprocessing import get_context
-from multiprocessing.pool import Pool
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +19,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
+from cosight.files import atomic_folder, package_versions
+from cosight.processes import run_in_workers
 from cosight.stimuli.images import Bytes, Floats, as_bytes, checked, digest, read_image
-from cosight.stimuli.sets import image_files, versions
-from cosight.trials.files import new_folder
+from cosight.stimuli.sets import PIXEL_PACKAGES, image_files
 
 __all__ = [
     "TILE_SIDES",
@@ -100,9 +97,8 @@ def build_tiles(
     An image that cannot be read is refused; where `on_skip` is given it is told the reason, and the image left out.
     """
     sources = _files(images) if isinstance(images, Path) else images
-    with new_folder(folder) as draft, _mapped(workers) as mapped:
-        tiles = _readable(mapped(_tile_or_reason, sources), on_skip)
-        _write(tiles, draft)
+    with atomic_folder(folder) as draft:
+        _write(_readable(run_in_workers(_tile_or_reason, sources, workers=workers), on_skip), draft)
     return open_tiles(folder)
 
 
@@ -110,23 +106,6 @@ def _files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise InvalidInput(f"tiles are made from a folder of images, got {folder}; name one that exists")
     return [folder / file for file in image_files(folder)]
-
-
-@contextmanager
-def _mapped(workers: int) -> Iterator[Callable[..., Iterable[Tile | str]]]:
-    """`map`, or the same over processes in batches: a pool left to itself would take in every image at once."""
-    if workers < 1:
-        raise InvalidInput(f"workers must be at least 1, got {workers}")
-    if workers == 1:
-        yield map
-        return
-    with get_context("spawn").Pool(workers) as pool:  # forking would copy the locks of OpenCV's and numba's threads
-        yield lambda function, items: _batched(pool, function, iter(items), 64 * workers)
-
-
-def _batched(pool: Pool, function: Callable[..., Tile | str], items: Iterator[Any], size: int) -> Iterator[Tile | str]:
-    while batch := list(islice(items, size)):
-        yield from pool.imap(function, batch, chunksize=8)
 
 
 def _tile_or_reason(source: Path | Bytes) -> Tile | str:
@@ -166,7 +145,12 @@ def _write(tiles: Iterable[Tile], folder: Path) -> None:
     for block in _sorted_thumbnails(raw, first, folder):
         identity.update(block)
     raw.unlink()
-    about = {"format": _FORMAT, "tiles": len(digests), "digest": identity.hexdigest(), "versions": versions()}
+    about = {
+        "format": _FORMAT,
+        "tiles": len(digests),
+        "digest": identity.hexdigest(),
+        "versions": package_versions(PIXEL_PACKAGES),
+    }
     (folder / "tiles.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 

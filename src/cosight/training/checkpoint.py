@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput
+from cosight.files import atomic_write
 from cosight.models.architectures import METADATA, checkpoint_facts
 from cosight.training.schedule import Epoch, Schedule
-from cosight.trials.files import DRAFT, new_file
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -66,7 +66,8 @@ class Place:
         return self.out / f"{self.name}.safetensors"
 
     @property
-    def _folder(self) -> Path:
+    def folder(self) -> Path:
+        """Where the state of training is, until the network is finished."""
         return self.out / f"{self.name}.training"
 
     def finished(self) -> dict[str, Any] | None:
@@ -84,12 +85,12 @@ class Place:
             **{_BEST + name: value for name, value in state.best.items()},
             **{_MOMENTS + name: value for name, value in _moments(optimiser).items()},
         }
-        with new_file(self._folder / _STATE) as draft:
+        with atomic_write(self.folder / _STATE) as draft:
             _save(draft, tensors, {**self.identity, "state": state.facts})
 
     def read_state(self) -> State | None:
         """Where training was when it stopped, or None where it has not begun."""
-        path = self._folder / _STATE
+        path = self.folder / _STATE
         if not path.exists():
             return None
         facts = checkpoint_facts(path)
@@ -101,28 +102,23 @@ class Place:
 
     def restore(self, module: nn.Module, optimiser: Optimizer) -> None:
         """Put the weights and moments of `read_state` back."""
-        path = self._folder / _STATE
+        path = self.folder / _STATE
         module.load_state_dict(_part(path, _WEIGHTS))
         _put_moments(optimiser, _part(path, _MOMENTS))
 
     def write_finished(self, state: State, facts: Mapping[str, Any]) -> None:
         """Write the best weights, then remove the state."""
         history = [asdict(epoch) for epoch in state.history]
-        ready = self._folder / self.path.name  # an unfinished draft stays where it is removed
-        with new_file(ready, durable=True) as draft:
+        ready = self.folder / self.path.name  # an unfinished draft stays where it is removed
+        with atomic_write(ready, durable=True) as draft:
             _save(draft, state.best, {**self.identity, **facts, "history": history, **_summary(state)})
         ready.replace(self.path)
         self.clear()
 
     def clear(self) -> None:
         """Remove what is left of training: the state, and whatever a process was writing when it was killed."""
-        if self._folder.is_dir():
-            shutil.rmtree(self._folder)
-
-    def clear_drafts(self) -> None:
-        """Remove drafts of a process that was killed."""
-        for path in self._folder.glob(f".*{DRAFT}"):
-            path.unlink(missing_ok=True)
+        if self.folder.is_dir():
+            shutil.rmtree(self.folder)
 
     def _check_same(self, facts: Mapping[str, Any], path: Path) -> None:
         other = [key for key, value in self.identity.items() if facts.get(key) != value]

@@ -13,8 +13,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp
 from cosight.stimuli.images import Bytes, Floats, as_bytes, in_colour
-from cosight.stimuli.sets import StimulusSet, file_stamp, read_set, source_image
+from cosight.stimuli.sets import StimulusSet, read_set, source_image
 from cosight.training.augment import shrunk
 from cosight.training.recipe import Recipe, Targets
 from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, space_of

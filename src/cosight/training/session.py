@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
+from cosight.files import remove_drafts
 from cosight.stimuli.images import Bytes, Floats
 from cosight.training.checkpoint import Place, State
 from cosight.training.data import Examples, Material, Pictures
@@ -64,7 +65,7 @@ class Session:
     def keep(self, place: Place, module: nn.Module, optimiser: Optimizer, state: State) -> None:
         """Write the state, once an epoch has ended."""
         if self.group.first:
-            place.clear_drafts()
+            remove_drafts(place.folder)
             place.write_state(module, optimiser, state)
         self.group.wait()
 

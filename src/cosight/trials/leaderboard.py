@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from cosight.errors import InvalidInput
-from cosight.trials.files import new_file
+from cosight.files import atomic_write
 from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import ABSTAIN, LabelSpace, label_spaces
 from cosight.trials.table import Trials, make
@@ -136,7 +136,7 @@ def _write(trials: Trials, path: Path) -> None:
     _refuse(trials)
     rows = trials.frame.select("image", "response", "probabilities", "abstention").rows()
     lines = [f"{json.dumps(image)}: {json.dumps(_joined(*rest, image=image))}" for image, *rest in rows]
-    with new_file(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8", newline="\n")
 
 

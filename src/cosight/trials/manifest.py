@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from cosight.errors import InvalidInput
-from cosight.trials.files import new_file
+from cosight.files import atomic_write
 
 __all__ = ["DISTRACTORS", "MANIFEST", "MANIFEST_SCHEMA", "SPLITS", "manifest_frame", "read_manifest", "write_manifest"]
 
@@ -67,6 +67,6 @@ def read_manifest(root: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
 
 def write_manifest(root: Path, frame: pl.DataFrame, facts: Mapping[str, Any]) -> None:
     """Write `stimuli.parquet` atomically; `facts` goes into its metadata."""
-    with new_file(root / MANIFEST, durable=True) as draft:
+    with atomic_write(root / MANIFEST, durable=True) as draft:
         text = json.dumps(facts, sort_keys=True, ensure_ascii=False)
         frame.write_parquet(draft, compression="zstd", metadata={_METADATA: text})

@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from cosight.errors import InvalidInput
-from cosight.trials.files import new_folder
+from cosight.files import atomic_folder
 from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import LabelSpace, space_of
 from cosight.trials.table import KINDS, SCHEMA, Trials, make
@@ -149,7 +149,7 @@ def _write(trials: Trials, folder: Path) -> None:
             raise InvalidInput(f"model-vs-human files need the {column} of every trial; write Parquet or Psych-DS")
     spelled = {source["file"]: source for source in trials.sources if "columns" in source}
     named = trials.frame.with_columns(_file=_file_of(), _imagename=_extra("imagename", "image"))
-    with new_folder(folder) as draft:
+    with atomic_folder(folder) as draft:
         for (name,), part in named.group_by(["_file"], maintain_order=True):
             target = draft / str(name)
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from cosight.errors import InvalidInput
-from cosight.trials.files import new_file
+from cosight.files import atomic_write
 from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import LabelSpace
 from cosight.trials.table import OBSERVERS, SCHEMA, Trials, concat, make
@@ -111,13 +111,13 @@ def write_table(trials: Trials, path: Path, *, durable: bool = False) -> None:
     """Write the table alone."""
     space = None if trials.space is None else asdict(trials.space)
     about = {"version": _VERSION, "space": space, "sources": list(trials.sources)}
-    with new_file(path, durable=durable) as draft:
+    with atomic_write(path, durable=durable) as draft:
         trials.frame.write_parquet(draft, compression="zstd", metadata={"cosight": json.dumps(about)})
 
 
 def write_observers(observers: pl.DataFrame, folder: Path) -> None:
     """Write `observers.parquet` into a folder of tables."""
-    with new_file(folder / OBSERVERS_FILE, durable=True) as draft:
+    with atomic_write(folder / OBSERVERS_FILE, durable=True) as draft:
         observers.write_parquet(draft)
 
 

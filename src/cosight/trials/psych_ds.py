@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from cosight.errors import InvalidInput
-from cosight.trials.files import new_folder
+from cosight.files import atomic_folder
 from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import ABSTAIN, LabelSpace, space_of
 from cosight.trials.table import KINDS, OBSERVERS, ROLES, SCHEMA, Trials, concat, make
@@ -265,7 +265,7 @@ def _write(trials: Trials, folder: Path) -> None:
     listed = pl.format("[{}]", pl.col("probabilities").cast(pl.List(pl.String)).list.join(", "))
     table = trials.frame.with_columns(probabilities=listed).with_columns(row=pl.int_range(1, pl.len() + 1))
     ids = _ids(table["observer"].unique(maintain_order=True))
-    with new_folder(folder) as draft:
+    with atomic_folder(folder) as draft:
         about = json.dumps(_description(trials), indent=1, ensure_ascii=False, allow_nan=False)
         (draft / _DESCRIPTION).write_text(about + "\n", encoding="utf-8")
         (draft / "data").mkdir()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
+from cosight.files import atomic_write
 from cosight.stimuli.sets import StimulusSet
-from cosight.trials.files import new_file
 from cosight.trials.manifest import SPLITS
 
 __all__ = ["DATASHEET", "Category", "Origin", "datasheet", "origin_of", "write_datasheet"]
@@ -113,5 +113,5 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 def write_datasheet(text: str, out: Path) -> None:
     """Write it beside the set, whole or not at all."""
-    with new_file(out / DATASHEET) as draft:
+    with atomic_write(out / DATASHEET) as draft:
         draft.write_text(text, encoding="utf-8")

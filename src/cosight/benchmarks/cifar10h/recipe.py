@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp
 from cosight.stimuli.images import Bytes, read_image
 from cosight.stimuli.recipes import Job, Outcome, Unit
-from cosight.stimuli.sets import file_stamp
 from cosight.trials.spaces import label_spaces
 
 __all__ = ["Cifar10H"]

@@ -28,6 +28,7 @@ from cosight.benchmarks.visalign.shots import (
     training_shots,
 )
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp
 from cosight.stimuli.attacks import Classifier
 from cosight.stimuli.composition import mask_beside
 from cosight.stimuli.corruptions import corrupt
@@ -35,7 +36,6 @@ from cosight.stimuli.fooling import answers, fooling
 from cosight.stimuli.images import SMALLEST, Bytes, as_bytes, in_colour
 from cosight.stimuli.kinds import stimulus_seed
 from cosight.stimuli.prepare import Preparation
-from cosight.stimuli.sets import file_stamp
 from cosight.trials.spaces import ABSTAIN, label_spaces
 
 if TYPE_CHECKING:

@@ -12,13 +12,14 @@ from cosight.benchmarks.visalign.categories import CATEGORIES
 from cosight.benchmarks.visalign.plans import DoubtfulMask, make_composite, plan_composites
 from cosight.benchmarks.visalign.prompts import prompt_table
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp
 from cosight.stimuli.composition import generate, mask_beside, pipeline_identity
 from cosight.stimuli.composition.backgrounds import GROUNDS
 from cosight.stimuli.composition.masks import mask_path
 from cosight.stimuli.composition.pipelines import Pipeline
 from cosight.stimuli.images import Bytes, as_bytes, checked, digest, read_image
 from cosight.stimuli.recipes import Job, Outcome, Unit
-from cosight.stimuli.sets import StimulusSet, file_stamp
+from cosight.stimuli.sets import StimulusSet
 
 __all__ = ["Composites", "Generated"]
 

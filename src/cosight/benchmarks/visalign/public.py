@@ -28,10 +28,10 @@ from cosight.arrays import distributions
 from cosight.benchmarks.entry import Progress
 from cosight.benchmarks.visalign.categories import CATEGORIES, facts_of
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp
 from cosight.stimuli.images import Bytes, checked, decode, in_colour
 from cosight.stimuli.making import Made, make_set
 from cosight.stimuli.recipes import Job, Outcome, Unit
-from cosight.stimuli.sets import file_stamp
 from cosight.trials.spaces import ABSTAIN, label_spaces
 
 __all__ = ["CORRUPTION_LABELS", "PublicSet", "import_public"]

@@ -10,9 +10,9 @@ import polars as pl
 from PIL import Image as Pillow
 
 from cosight.benchmarks.visalign.categories import CATEGORIES
+from cosight.files import atomic_write
 from cosight.stimuli.sets import StimulusSet
 from cosight.stimuli.sheet import SheetRow, contact_sheet, sheet_format
-from cosight.trials.files import new_file
 from cosight.trials.spaces import label_space
 
 __all__ = ["category_rows", "write_category_sheet"]
@@ -41,5 +41,5 @@ def _words(row: Mapping[str, Any], answers: Sequence[str]) -> str:
 def write_category_sheet(stimuli: StimulusSet, path: Path, *, split: str = "test", side: int = 64) -> None:
     """Write the sheet as PNG or JPEG, whole or not at all."""
     picture = Pillow.fromarray(contact_sheet(category_rows(stimuli, split=split), side=side))
-    with new_file(path) as draft:
+    with atomic_write(path) as draft:
         picture.save(draft, sheet_format(path))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from cosight.errors import InvalidInput
+from cosight.files import atomic_write
 from cosight.humans.results.curation import curated_list
 from cosight.humans.results.gold import gold_table
 from cosight.stimuli.gold import put_gold
-from cosight.trials.files import new_file
 from cosight.trials.reading import write
 from cosight.trials.table import Trials
 
@@ -97,6 +97,6 @@ def _table(frame: pl.DataFrame, path: Path) -> Path:
 
 
 def _text(text: str, path: Path) -> Path:
-    with new_file(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text(text, encoding="utf-8")
     return path

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cosight.errors import CosightError, InvalidInput
+from cosight.files import atomic_write
 from cosight.humans.study.design import STUDY, Study, read_study
 from cosight.humans.study.parts import Design, Timing
 from cosight.humans.study.protocols import Protocol, protocols
@@ -17,7 +18,6 @@ from cosight.humans.study.sources import sources_of
 from cosight.humans.study.texts import TEXTS, new_texts
 from cosight.humans.study.trial_types import TrialType, trial_types
 from cosight.stimuli.sets import read_set
-from cosight.trials.files import new_file
 from cosight.trials.manifest import DISTRACTORS
 from cosight.trials.spaces import LabelSpace, label_space, space_of
 
@@ -78,7 +78,7 @@ def new_study(
 def _written(folder: Path, study: str, texts: str) -> Study:
     made = not folder.exists()
     for name, text in ((STUDY, study), (TEXTS, texts)):
-        with new_file(folder / name) as draft:
+        with atomic_write(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")
     try:
         return read_study(folder)

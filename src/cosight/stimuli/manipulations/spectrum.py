@@ -12,9 +12,9 @@ import scipy.fft
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
+from cosight.files import atomic_write
 from cosight.stimuli.images import Image, as_floats, checked
 from cosight.stimuli.manipulations.grey import grey_of
-from cosight.trials.files import new_file
 
 __all__ = ["Spectrum", "mean_spectrum", "read_spectrum"]
 
@@ -55,7 +55,7 @@ class Spectrum:
 
     def save(self, path: Path) -> None:
         """Write a .npy file, whole or not at all; `read_spectrum` reads it."""
-        with new_file(path) as draft, draft.open("wb") as file:
+        with atomic_write(path) as draft, draft.open("wb") as file:
             np.save(file, self.amplitudes)
 
 

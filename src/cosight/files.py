@@ -1,0 +1,154 @@
+"""Write files and folders atomically, lock a folder, and identify files and package versions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+
+from filelock import FileLock, Timeout
+
+from cosight.errors import InvalidInput
+
+__all__ = [
+    "DRAFT_SUFFIX",
+    "LOCK_FILE",
+    "MISSING_FILE",
+    "atomic_folder",
+    "atomic_write",
+    "file_stamp",
+    "is_locked",
+    "lock_folder",
+    "package_versions",
+    "remove_drafts",
+]
+
+DRAFT_SUFFIX = ".cosight-draft"  # ends the names of unfinished files and folders
+LOCK_FILE = ".lock"
+MISSING_FILE = "missing"  # the stamp of a file that does not exist
+_LOCK_SECONDS = 1.0  # `is_locked` in another process holds the lock for a moment
+
+
+@contextmanager
+def atomic_write(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """Yield a draft path that replaces `path` when the block ends without an error.
+
+    Args:
+        path: The file to write. Its folder is created.
+        durable: Whether to flush the file to disk before it replaces the old one, so that a power failure leaves either
+            the old or the new file.
+
+    Yields:
+        The path of an empty draft in the same folder.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=DRAFT_SUFFIX)  # short, however long the name
+    os.close(handle)
+    draft = Path(name)
+    try:
+        yield draft
+        draft.chmod(0o644)  # mkstemp creates files that only their owner can read
+        if durable:
+            with draft.open("rb+") as file:
+                os.fsync(file.fileno())
+        draft.replace(path)
+        if durable and hasattr(os, "O_DIRECTORY"):  # not on Windows
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+    except OSError as error:  # a full disk, a folder of that name: report the file, not its draft
+        if error.errno is not None:
+            error.filename = str(path)
+        raise
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a draft folder that becomes `path` when the block ends without an error.
+
+    Raises:
+        InvalidInput: If `path` exists and is not an empty folder.
+    """
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise InvalidInput(f"the output folder must be new or empty, got {path}; name another or remove it first")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=path.parent, prefix=".", suffix=DRAFT_SUFFIX))
+    try:
+        yield draft
+        draft.chmod(0o755)
+        if path.exists():
+            path.rmdir()
+        draft.replace(path)
+    finally:
+        if draft.exists():
+            shutil.rmtree(draft)
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove what killed processes left half written below a folder."""
+    for path in list(folder.rglob(f".*{DRAFT_SUFFIX}")):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Create a folder and keep other processes out of it while the block runs.
+
+    A killed process releases its lock. The lock file stays, except in a folder that the block leaves empty.
+
+    Raises:
+        InvalidInput: If another process holds the lock.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = FileLock(folder / LOCK_FILE, mode=0o644).acquire(timeout=_LOCK_SECONDS)
+    except Timeout as error:
+        raise InvalidInput(f"another process is writing to {folder}; wait for it or choose another folder") from error
+    with lock:
+        try:
+            yield
+        finally:
+            if [path.name for path in folder.iterdir()] == [LOCK_FILE]:
+                (folder / LOCK_FILE).unlink()
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process works in the folder (`lock_folder`)."""
+    if not (folder / LOCK_FILE).exists():
+        return False
+    try:
+        with FileLock(folder / LOCK_FILE).acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:  # a folder that may only be read
+        return False
+
+
+def file_stamp(path: Path) -> str:
+    """Return the sha256 of a file's bytes, `MISSING_FILE` if there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else MISSING_FILE
+
+
+def package_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of Python and of installed packages; "not installed" for the others."""
+    versions = {"python": python_version()}
+    for package in packages:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed"
+    return versions
