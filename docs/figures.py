@@ -14,9 +14,9 @@ from PIL import Image as Pillow
 from sklearn.datasets import load_sample_images
 
 from cosight.stimuli import alteration, build_tiles, preparation
-from cosight.stimuli.altering import FAMILIES
+from cosight.stimuli.alterations import FAMILIES
+from cosight.stimuli.contact_sheet import SheetRow, contact_sheet
 from cosight.stimuli.images import Bytes
-from cosight.stimuli.sheet import SheetRow, contact_sheet
 
 FOLDER = Path(__file__).parent / "images"
 QUALITY = 80

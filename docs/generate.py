@@ -17,7 +17,7 @@ from cosight.measures import measures, pair_forms
 from cosight.models import model_lists, sources
 from cosight.models.abstention import abstentions
 from cosight.scoring.presets import presets
-from cosight.stimuli.altering import FAMILIES
+from cosight.stimuli.alterations import FAMILIES
 from cosight.stimuli.attacks import attacks
 from cosight.trials import formats, label_spaces, sample_counts, samples
 

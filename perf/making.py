@@ -11,9 +11,9 @@ from time import perf_counter
 import cv2
 from sklearn.datasets import load_sample_images
 
-from cosight.stimuli.altering import Alterations, alteration
+from cosight.stimuli.alterations import Alterations, alteration
+from cosight.stimuli.generate import generate_set
 from cosight.stimuli.images import encode
-from cosight.stimuli.making import make_set
 from cosight.stimuli.prepare import preparation
 from cosight.stimuli.sets import read_set
 from perf.lines import Line
@@ -62,5 +62,5 @@ def _made(folder: Path, workers: int, run: int) -> float:
     hows = tuple(alteration(kind, severity=3) for kind in corruptions)
     recipe = Alterations(read_set(folder / "source"), hows, experiment="x", prepare=preparation("256/224"))
     start = perf_counter()
-    make_set(recipe, folder / f"{workers}-{run}", workers=workers)
+    generate_set(recipe, folder / f"{workers}-{run}", workers=workers)
     return perf_counter() - start

@@ -18,7 +18,7 @@ from cosight.measures import measures
 from cosight.models import model_lists, sources
 from cosight.models.abstention import abstentions
 from cosight.scoring.presets import presets
-from cosight.stimuli.altering import FAMILIES
+from cosight.stimuli.alterations import FAMILIES
 from cosight.stimuli.attacks import attacks
 from cosight.stimuli.images import encode
 from cosight.trials import formats, label_spaces, samples, write

@@ -78,7 +78,7 @@ def test_the_set_lists_the_closed_images_without_their_labels(built, secret):
 
 
 def test_the_secret_manifest_has_everything(built, secret):
-    assert sorted(path.name for path in (built / "secret").iterdir()) == ["jobs.parquet", "stimuli.parquet"]
+    assert sorted(path.name for path in (built / "secret").iterdir()) == [".lock", "jobs.parquet", "stimuli.parquet"]
     for name in ("truth", "gold", "category", "group", "condition", "kind", "parameters", "seed"):
         assert secret[name].null_count() == 0, name
     assert secret.filter(group="uncertain")["gold_counts"].list.sum().to_list() == [134] * 6

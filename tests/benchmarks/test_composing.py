@@ -9,8 +9,8 @@ import pytest
 
 from cosight.benchmarks.visalign.composing import Composites, Generated
 from cosight.errors import InvalidInput
+from cosight.stimuli.generate import generate_set
 from cosight.stimuli.images import encode, read_image
-from cosight.stimuli.making import make_set
 from cosight.stimuli.sets import read_set, verify
 
 
@@ -33,7 +33,7 @@ def animals(tmp_path):
 
 
 def made(animals, out, category=2, count=6, **options):
-    return make_set(Composites(category, read_set(animals), count, size=96, **options), out, workers=1)
+    return generate_set(Composites(category, read_set(animals), count, size=96, **options), out, workers=1)
 
 
 def test_animals_on_plain_grounds(animals, tmp_path):
@@ -112,13 +112,13 @@ def square(photo):
 def tried(photos, out, **options):
     """How many composites are new, there, and not kept."""
     recipe = Composites(2, read_set(photos), 2, size=64, **options)
-    result = make_set(recipe, out, workers=1, on_error="skip")
+    result = generate_set(recipe, out, workers=1, on_error="skip")
     return result.new, result.present, len(result.dropped) + len(result.skipped)
 
 
 def test_what_cannot_be_cut_out_is_not_kept(faint, tmp_path):
     assert tried(faint, tmp_path / "out") == (0, 0, 2)
-    result = make_set(Composites(2, read_set(faint), 2, size=64), tmp_path / "out", workers=1, on_error="skip")
+    result = generate_set(Composites(2, read_set(faint), 2, size=64), tmp_path / "out", workers=1, on_error="skip")
     assert "doubtful mask" in result.dropped.values()
 
 
@@ -203,7 +203,7 @@ class Painter:
 
 def painted(tmp_path, pipeline, identity, out="out", count=2):
     recipe = Generated(2, pipeline, lambda name: Painter(0.5), count, size=64, identify=lambda name: identity)
-    return make_set(recipe, tmp_path / out, workers=1)
+    return generate_set(recipe, tmp_path / out, workers=1)
 
 
 def test_what_a_pipeline_is_stands_in_the_manifest_not_where_it_lies(tmp_path):

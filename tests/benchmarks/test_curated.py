@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cosight.benchmarks.building.curation import Curated, read_curated
+from cosight.benchmarks.building.curated_lists import Curated, read_curated
 from cosight.benchmarks.building.photos import left_out_of, photos_in
 from cosight.cli.build import app
 from cosight.errors import InvalidInput

@@ -27,7 +27,7 @@ from cosight.benchmarks.digits.ink import about_digits, digit_ink, handwriting, 
 from cosight.benchmarks.digits.linear import EPS, fitted, fooled
 from cosight.benchmarks.digits.textures import TEXTURES, texture
 from cosight.benchmarks.visalign.categories import counts_of
-from cosight.benchmarks.visalign.sheet import category_rows, write_category_sheet
+from cosight.benchmarks.visalign.category_sheet import category_rows, write_category_sheet
 from cosight.errors import InvalidInput
 from cosight.humans.simulated.panel import Panel, simulated_trials
 from cosight.stimuli.images import read_image

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from cosight.cli.build import app
 from cosight.errors import InvalidInput
-from cosight.stimuli.gold import put_gold
 from cosight.stimuli.images import read_image
+from cosight.stimuli.manifest_gold import put_gold
 from cosight.stimuli.sets import read_set
 from cosight.trials import write
 from cosight.trials.spaces import label_spaces

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosight.benchmarks.building.sources import dealt, divided, in_turn, shuffled
+from cosight.benchmarks.building.split_sources import dealt, divided, in_turn, shuffled
 from cosight.errors import InvalidInput
 
 sizes = st.lists(st.integers(6, 20), min_size=1, max_size=4)

@@ -28,9 +28,9 @@ _MODULE = '''
         progress=None,
     ) -> Built:
         """Draw stripes."""
-        from cosight.stimuli.making import make_set
+        from cosight.stimuli.generate import generate_set
 
-        return Built(make_set(Stripes(images, bright), Path(out), progress=progress), notices=("look at them",))
+        return Built(generate_set(Stripes(images, bright), Path(out), progress=progress), notices=("look at them",))
 
 
     @dataclass(frozen=True)
@@ -45,18 +45,18 @@ _MODULE = '''
             return {"verb": "build", "benchmark": "stripes", "labels": "digits", "images": self.images}
 
         def units(self):
-            from cosight.stimuli.recipes import Job, Unit
+            from cosight.stimuli.set_recipe import StimulusJob, Unit
 
             facts = {"experiment": "stripes", "split": "test", "condition": "stripes"}
             return [
-                Unit(f"{truth}-{n}", str(n), (Job(f"{truth}/{n}", {**facts, "image": f"{truth}-{n}", "truth": truth}),))
-                for truth in ("0", "7") for n in range(self.images)
+                Unit(name, str(n), (StimulusJob(f"{truth}/{n}", {**facts, "image": name, "truth": truth}),))
+                for truth in ("0", "7") for n in range(self.images) for name in [f"{truth}-{n}"]
             ]
 
         def make(self, unit, jobs):
             import numpy as np
 
-            from cosight.stimuli.recipes import Outcome
+            from cosight.stimuli.set_recipe import Outcome
 
             truth, number = jobs[0].file.split("/")
             rows = (np.arange(32) // 4 % 2 * (255 if self.bright else 200) - int(number)).clip(0, 255)

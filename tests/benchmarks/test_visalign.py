@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from cosight.benchmarks.building.photos import photos_in
-from cosight.benchmarks.building.sources import TESTED
+from cosight.benchmarks.building.split_sources import TESTED
 from cosight.benchmarks.visalign.builder import VisAlign, build_visalign
 from cosight.benchmarks.visalign.categories import counts_of
 from cosight.errors import InvalidInput

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import cosight
-from cosight.benchmarks.visalign.table import AVERAGE, TABLE, visalign_table
+from cosight.benchmarks.visalign.results_table import AVERAGE, TABLE, visalign_table
 from cosight.errors import InvalidInput, UnknownName
 from cosight.measures import hellinger, pearson_correlation, with_abstention
 from cosight.statistics.blocks import Key, mean_over_groups, single

@@ -90,8 +90,8 @@ class Server:
 
     def rows(self) -> list[dict[str, Any]]:
         """The trial table, `extra` in its rows."""
-        from cosight.humans.database.answers import study_trials
         from cosight.humans.database.store import Store
+        from cosight.humans.database.study_trials import study_trials
         from cosight.humans.study.design import read_study
         from cosight.humans.study.pool import pool_of
 

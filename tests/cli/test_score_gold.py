@@ -9,7 +9,7 @@ import json
 import pytest
 from rich.console import Console
 
-from cosight.benchmarks.visalign.table import visalign_table
+from cosight.benchmarks.visalign.results_table import visalign_table
 from cosight.scoring import score
 from tests.scoring.made_runs import VISALIGN, answers, random_answers, stimuli, write_run, write_set
 

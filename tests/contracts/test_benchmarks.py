@@ -9,7 +9,7 @@ import pytest
 from cosight.benchmarks import Benchmark, benchmarks, build
 from cosight.errors import InvalidInput, UnknownName
 from cosight.measures import measures
-from cosight.stimuli.altering import every_alteration
+from cosight.stimuli.alterations import every_alteration
 from cosight.stimuli.prepare import preparation
 from cosight.trials import label_spaces
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.altering import FAMILIES, Alteration, alteration
+from cosight.stimuli.alterations import FAMILIES, Alteration, alteration
 from cosight.stimuli.images import digest
 from cosight.stimuli.manipulations import mean_spectrum
 from cosight.stimuli.tiles import build_tiles

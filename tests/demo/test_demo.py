@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from cosight.benchmarks.visalign.table import visalign_table
+from cosight.benchmarks.visalign.results_table import visalign_table
 from cosight.demo import Size, demo
-from cosight.demo.networks import ARCHITECTURES
 from cosight.demo.report import exceptions
+from cosight.demo.train_and_evaluate import ARCHITECTURES
 from cosight.errors import InvalidInput
 from cosight.models import architectures
 from cosight.models.abstention import abstentions

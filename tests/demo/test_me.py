@@ -13,7 +13,7 @@ from cosight.benchmarks.visalign.categories import Counts
 from cosight.demo import me as module
 from cosight.demo.me import AGREEMENT, _best_lines, me
 from cosight.errors import InvalidInput
-from cosight.humans.simulated.respondents import Observer, panel_observer
+from cosight.humans.simulated.respondents import SimulatedObserver, panel_observer
 from cosight.humans.simulated.sight import sight_of
 from cosight.humans.simulated.simulate import simulate
 from cosight.humans.study.design import read_study
@@ -70,7 +70,7 @@ def played(folder, monkeypatch):
 
         def person(address):
             sight = sight_of(read_study(folder / "me"))
-            who = Observer(name, panel_observer(sight).person)
+            who = SimulatedObserver(name, panel_observer(sight).person)
             threads.append(
                 Thread(target=simulate, args=(sight, address, who), kwargs={"participants": 1, "seed": seed})
             )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cosight.humans.study.assignment import assign, forms_of, overlap_of
 from cosight.humans.study.design import Study
 from cosight.humans.study.parts import Design, Warmup
-from cosight.humans.study.pool import Item, Pool, Slot
+from cosight.humans.study.pool import Item, PictureSlot, Pool
 from cosight.humans.study.spreading import spread_among, with_repeats
 from cosight.trials.spaces import label_space
 
@@ -22,7 +22,7 @@ HERE = Path()
 
 
 def item(name, role="test", **facts):
-    return Item(name, role, (Slot("image", name, HERE / name),), facts={"source": name, **facts})
+    return Item(name, role, (PictureSlot("image", name, HERE / name),), facts={"source": name, **facts})
 
 
 def pool_of_items(*items):
@@ -31,7 +31,7 @@ def pool_of_items(*items):
 
 def small_pool(tests, *, distractors=0, clear=0):
     others = [
-        Item(f"d{i}", "distractor", (Slot("image", f"d{i}", HERE),), "abstain" if i < clear else None, i < clear)
+        Item(f"d{i}", "distractor", (PictureSlot("image", f"d{i}", HERE),), "abstain" if i < clear else None, i < clear)
         for i in range(distractors)
     ]
     return pool_of_items(*(item(f"t{i}") for i in range(tests)), *others)
@@ -291,8 +291,8 @@ def test_warm_up_comes_first_in_blocks_of_its_own():
 
 
 def panel_item(name, role="test"):
-    slots = [Slot(f"column-{i}", f"{name}c{i}", HERE) for i in (1, 2, 3)]
-    slots += [Slot(f"row-{i}", f"{name}r{i}", HERE) for i in (1, 2, 3, 4)]
+    slots = [PictureSlot(f"column-{i}", f"{name}c{i}", HERE) for i in (1, 2, 3)]
+    slots += [PictureSlot(f"row-{i}", f"{name}r{i}", HERE) for i in (1, 2, 3, 4)]
     return Item(name, role, tuple(slots), facts={"source": name.removesuffix("-check")})
 
 
@@ -305,7 +305,7 @@ def test_columns_and_rows_are_shuffled_among_themselves():
 
 
 def test_sides_are_drawn_anew_for_every_showing():
-    slots = tuple(Slot(name, name, HERE) for name in ("query", "left", "right"))
+    slots = tuple(PictureSlot(name, name, HERE) for name in ("query", "left", "right"))
     pool = pool_of_items(*(Item(f"t{i}", "test", slots, facts={"source": str(i)}) for i in range(200)))
     orders = Counter(one.order for one in assign(study_with("2afc", images=200, answers=1), pool, number=1, loads={}))
     assert set(orders) == {(0, 1, 2), (0, 2, 1)}

@@ -87,7 +87,7 @@ def test_nobody_left_is_told(tmp_path):
 
 
 def test_a_curated_list_is_what_build_takes(tmp_path):
-    from cosight.benchmarks.building.curation import read_curated
+    from cosight.benchmarks.building.curated_lists import read_curated
 
     rows = [row("a", "i0", "keep"), row("a", "i1", "reject", trial=2, reason='text, "logo"')]
     path = write_curated(trials_of(rows, space=None), tmp_path / "votes.parquet", files={"i1": "cat/1.png"})

@@ -9,8 +9,8 @@ from statsmodels.stats.proportion import proportion_confint
 
 from cosight.errors import InvalidInput
 from cosight.humans.results.export import attach_gold
-from cosight.humans.results.gold import gold_table
-from cosight.stimuli.gold import put_gold
+from cosight.humans.results.gold_table import gold_table
+from cosight.stimuli.manifest_gold import put_gold
 from cosight.stimuli.sets import read_set
 from cosight.trials.manifest import manifest_frame, write_manifest
 from cosight.trials.spaces import label_space

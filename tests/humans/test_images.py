@@ -13,7 +13,7 @@ from PIL import Image as Pillow
 from PIL import PngImagePlugin
 
 from cosight.errors import InvalidInput
-from cosight.humans.web.images import Pictures, bare
+from cosight.humans.web.served_images import ServedImages, bare
 from cosight.stimuli.images import decode
 
 from .conftest import draw_image
@@ -135,7 +135,7 @@ def test_memory_is_bounded_and_the_last_used_stay(tmp_path):
         files[name] = tmp_path / f"{name}.png"
         files[name].write_bytes(saved(draw_image(ord(name)), "PNG"))
     size = max(len(bare(file.read_bytes()).data) for file in files.values())
-    pictures = Pictures(most=2 * size)
+    pictures = ServedImages(most=2 * size)
     for name in "abac":  # b is the one that was longest not asked for
         pictures.get(name, files[name])
     files["a"].unlink()
@@ -143,4 +143,4 @@ def test_memory_is_bounded_and_the_last_used_stay(tmp_path):
     assert pictures.get("a", files["a"]).data
     with pytest.raises(InvalidInput, match=r"b\.png cannot be read"):
         pictures.get("b", files["b"])
-    assert Pictures(most=10).get("d", files["d"]).data  # larger than all there is room for: sent, not kept
+    assert ServedImages(most=10).get("d", files["d"]).data  # larger than all there is room for: sent, not kept

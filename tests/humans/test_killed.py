@@ -9,8 +9,8 @@ import signal
 import pytest
 import sqlalchemy as sa
 
+from cosight.humans.database.schema import showings
 from cosight.humans.database.store import Store
-from cosight.humans.database.tables import showings
 from cosight.humans.study.design import read_study
 
 

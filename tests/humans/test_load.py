@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from cosight.humans.database.answers import study_trials
 from cosight.humans.database.store import Store
+from cosight.humans.database.study_trials import study_trials
 from cosight.humans.study.design import read_study
 from cosight.humans.study.pool import pool_of
 
@@ -17,7 +17,7 @@ def check_all_kept(folder, crowd, *, participants, images, url=None):
     """Every acknowledged answer is stored as it was sent, once, and every image has exactly its answers."""
     import sqlalchemy as sa
 
-    from cosight.humans.database.tables import showings
+    from cosight.humans.database.schema import showings
 
     assert crowd.lost == []
     assert len(crowd.acknowledged) == participants * images

@@ -11,7 +11,7 @@ from cosight.errors import InvalidInput
 from cosight.humans.study.assignment import assign
 from cosight.humans.study.design import read_study
 from cosight.humans.study.pool import pool_of
-from cosight.humans.study.trial_types import Asked
+from cosight.humans.study.trial_types import TrialContext
 from cosight.stimuli.images import digest, read_image
 from cosight.stimuli.sets import read_set
 from cosight.trials.manifest import manifest_frame, write_manifest
@@ -130,7 +130,7 @@ def test_panels_and_their_checks(tmp_path):
     assert [slot.stimulus for slot in check.slots[3:]] == list(panel.facts["targets"])
     for one in assign(study, pool, number=1, loads={}):
         item = pool.items[one.item]
-        asked = Asked(item, one.order)
+        asked = TrialContext(item, one.order)
         right = [asked.stimuli("column").index(row) for row in asked.stimuli("row")] if item is check else [0, 0, 0]
         rows = study.kind.parse(asked, right)
         assert all((row.expected == row.response) == (item is check) for row in rows)

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from cosight.humans.database.answers import study_trials
+from cosight.humans.database.study_trials import study_trials
 from cosight.humans.refusals import Refused
 
 from .conftest import make_study, open_study
@@ -98,8 +98,8 @@ def test_an_answer_and_its_release_never_both_happen(postgres, tmp_path):
     """One process answers while another takes back what is idle: every showing is one or the other."""
     import sqlalchemy as sa
 
-    from cosight.humans.database.drawing import release_idle
-    from cosight.humans.database.tables import showings
+    from cosight.humans.database.assign_trials import release_idle
+    from cosight.humans.database.schema import showings
 
     one, other = (Room(tmp_path, url=postgres, name="race", images=4, answers=50, idle=1) for _ in "ab")
     people = [one.begin() for _ in range(10)]

@@ -253,7 +253,7 @@ def test_script_in_free_text_stays_text(opened, caplog):
     """It is stored as it was written, and no page or log line carries it as markup or as a new line."""
     import sqlalchemy as sa
 
-    from cosight.humans.database.tables import participants
+    from cosight.humans.database.schema import participants
 
     here = opened(people="demographics = ['gender']")
     headers = here.begin()

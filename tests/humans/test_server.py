@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from cosight.humans.database.answers import study_trials
+from cosight.humans.database.study_trials import study_trials
 from cosight.humans.web.admin import admin_token
 from cosight.stimuli.images import decode, digest
 from cosight.trials import read

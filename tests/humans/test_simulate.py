@@ -25,13 +25,13 @@ from cosight.benchmarks.digits.builder import build_digits
 from cosight.benchmarks.visalign.categories import Counts
 from cosight.cli.study import results, simulating
 from cosight.errors import InvalidInput
-from cosight.humans.database.answers import study_trials
 from cosight.humans.database.store import Store
-from cosight.humans.results.gold import gold_table
+from cosight.humans.database.study_trials import study_trials
+from cosight.humans.results.gold_table import gold_table
 from cosight.humans.results.quality import assess
 from cosight.humans.results.records import asked_once, records_of
 from cosight.humans.simulated import browser
-from cosight.humans.simulated.respondents import Observer, comparing_model, panel_chances, panel_observer
+from cosight.humans.simulated.respondents import SimulatedObserver, comparing_model, panel_chances, panel_observer
 from cosight.humans.simulated.sight import sight_of
 from cosight.humans.simulated.simulate import Sat, simulate
 from cosight.humans.study.design import read_study
@@ -236,7 +236,7 @@ def test_bad_workers_are_found_and_good_ones_kept(survey, good):
     bad = [clicker, clicker, pressing("7"), pressing("abstain"), distracted(panel, clear), distracted(panel, clear)]
     people = iter([*bad, *[panel.person] * good])
     with served(folder) as url:
-        crowd = Observer("panel", lambda rng: next(people)(rng))
+        crowd = SimulatedObserver("panel", lambda rng: next(people)(rng))
         assert simulate(sight, url, crowd, participants=6 + good, seed=2).participants == 6 + good
     trials = trials_of(folder)
     found = assess(trials, resamples=20)
@@ -312,7 +312,7 @@ def test_a_model_sits_a_study_by_the_command(tmp_path):
 
 def test_a_model_compares_by_its_features(tmp_path, monkeypatch):
     folder = make_study(tmp_path, "2afc", answers=1)
-    monkeypatch.setattr(import_module("cosight.models.sources"), "load_model", lambda name, features: Brightness())
+    monkeypatch.setattr(import_module("cosight.models.loading"), "load_model", lambda name, features: Brightness())
     with served(folder) as url:
         done = run(simulating.simulate, folder, "--participants", 1, "--observer", "own:brightness", "--url", url)
     assert done.exit_code == 0, done.output
@@ -333,9 +333,9 @@ class Brightness:
         return np.float32(pixels.mean())
 
     def answer(self, batch):
-        from cosight.models.model import Answers
+        from cosight.models.model import ModelOutputs
 
-        return Answers(np.zeros((1, 2), np.float32), np.array(batch).reshape(1, 1))
+        return ModelOutputs(np.zeros((1, 2), np.float32), np.array(batch).reshape(1, 1))
 
 
 def test_models_do_not_curate(tmp_path):

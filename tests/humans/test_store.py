@@ -10,13 +10,13 @@ import pytest
 import sqlalchemy as sa
 
 from cosight.errors import InvalidInput
-from cosight.humans.database.answers import study_trials
-from cosight.humans.database.drawing import draw, loads_of, release_idle
-from cosight.humans.database.keeping import Answer, answer_of, keep
+from cosight.humans.database.assign_trials import draw, loads_of, release_idle
 from cosight.humans.database.participants import begin, by_token, finish, participant, set_paused
 from cosight.humans.database.progress import progress
+from cosight.humans.database.save_answers import Answer, answer_of, keep
+from cosight.humans.database.schema import participants, showings
 from cosight.humans.database.store import Store
-from cosight.humans.database.tables import participants, showings
+from cosight.humans.database.study_trials import study_trials
 from cosight.humans.refusals import Refused
 from cosight.humans.study.assignment import overlap_of
 from cosight.humans.study.design import read_study

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cosight.errors import InvalidInput
 from cosight.humans.study.parts import Design
-from cosight.humans.study.pool import Item, Slot, shown_slots
-from cosight.humans.study.trial_types import Asked, Given, Respondent, as_images, trial_types
+from cosight.humans.study.pool import Item, PictureSlot, shown_slots
+from cosight.humans.study.trial_types import ParsedAnswer, Respondent, TrialContext, as_images, trial_types
 from cosight.trials.spaces import label_space
 
 SPACE, REASONS = label_space("cat,dog,abstain"), ("blurred", "two objects")
@@ -20,7 +20,7 @@ HERE = Path()
 
 
 def slots(*places):
-    return tuple(Slot(place, stimulus, HERE) for place, stimulus in places)
+    return tuple(PictureSlot(place, stimulus, HERE) for place, stimulus in places)
 
 
 IMAGE = Item("i", "test", slots(("image", "i")), facts={"truth": "dog"})
@@ -32,11 +32,11 @@ PANEL = Item(
     facts={"truth": None, "targets": ("A", "B", "C")},
 )
 ASKED = {
-    "classify": Asked(IMAGE, (0,), SPACE),
-    "timed": Asked(IMAGE, (0,), SPACE),
-    "2afc": Asked(PAIR, (0, 2, 1)),
-    "cluster": Asked(PANEL, (2, 0, 1, 5, 3, 4)),
-    "curate": Asked(IMAGE, (0,), reasons=REASONS),
+    "classify": TrialContext(IMAGE, (0,), SPACE),
+    "timed": TrialContext(IMAGE, (0,), SPACE),
+    "2afc": TrialContext(PAIR, (0, 2, 1)),
+    "cluster": TrialContext(PANEL, (2, 0, 1, 5, 3, 4)),
+    "curate": TrialContext(IMAGE, (0,), reasons=REASONS),
 }
 ANSWERS = {
     "classify": ["cat", "dog", "abstain"],
@@ -66,7 +66,7 @@ def test_every_type_takes_its_answers_and_no_others(name):
     kind, asked = trial_types[name], ASKED[name]
     for answer in ANSWERS[name]:
         rows = kind.parse(asked, answer)
-        assert all(isinstance(row, Given) for row in rows)
+        assert all(isinstance(row, ParsedAnswer) for row in rows)
         assert len(rows) == (3 if name == "cluster" else 1)
         assert {key for row in rows for key in row.extra} <= set(kind.records)
     for answer in [*NO_ANSWERS, *([] if name == "timed" else [None])]:
@@ -107,7 +107,7 @@ def test_whatever_is_sent_is_an_answer_or_refused(sent):
 
 def test_a_side_stands_for_the_option_that_was_shown_there():
     (row,) = trial_types["2afc"].parse(ASKED["2afc"], "left")  # shown the other way round
-    assert row == Given("t", "seed", "target", extra={"options": ["seed", "target"], "query": "q"})
+    assert row == ParsedAnswer("t", "seed", "target", extra={"options": ["seed", "target"], "query": "q"})
 
 
 def test_a_column_stands_for_the_option_that_was_shown_there():
@@ -123,16 +123,16 @@ def test_a_column_stands_for_the_option_that_was_shown_there():
 
 def test_rows_of_a_check_expect_their_target():
     check = Item("p", "check", PANEL.slots, facts=PANEL.facts)
-    rows = trial_types["cluster"].parse(Asked(check, (0, 1, 2, 3, 4, 5)), [1, 1, 1])
+    rows = trial_types["cluster"].parse(TrialContext(check, (0, 1, 2, 3, 4, 5)), [1, 1, 1])
     assert [row.expected for row in rows] == ["A", "B", "C"]
     pair = Item("t", "check", PAIR.slots, expected="target", facts=PAIR.facts)
-    assert trial_types["2afc"].parse(Asked(pair, (0, 1, 2)), "left")[0].expected == "target"
+    assert trial_types["2afc"].parse(TrialContext(pair, (0, 1, 2)), "left")[0].expected == "target"
 
 
 def test_verdicts():
     parse, asked = trial_types["curate"].parse, ASKED["curate"]
-    assert parse(asked, {"keep": True})[0] == Given("i", "keep", "dog")
-    rejected = Given("i", "reject", "dog", extra={"reason": "blurred"})
+    assert parse(asked, {"keep": True})[0] == ParsedAnswer("i", "keep", "dog")
+    rejected = ParsedAnswer("i", "reject", "dog", extra={"reason": "blurred"})
     assert parse(asked, {"keep": False, "reason": "blurred"})[0] == rejected
 
 
@@ -175,4 +175,4 @@ def test_images_as_the_page_gets_them():
 
 def test_classes_need_a_label_space():
     with pytest.raises(InvalidInput, match="label space"):
-        trial_types["classify"].parse(Asked(IMAGE, (0,)), "cat")
+        trial_types["classify"].parse(TrialContext(IMAGE, (0,)), "cat")

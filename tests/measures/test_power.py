@@ -16,7 +16,7 @@ from cosight.errors import InvalidInput
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers
 from cosight.measures.consistency import error_consistency, error_consistency_resampled, reachable_kappa
 from cosight.measures.contrast import paired_difference
-from cosight.measures.gold import gold_distribution
+from cosight.measures.gold_distributions import gold_distribution
 from cosight.measures.misclassification import misclassification_agreement
 from cosight.measures.power import (
     Influence,

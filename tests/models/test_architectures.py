@@ -16,7 +16,7 @@ from cosight.models.architectures import (
     build,
     checkpoint_facts,
 )
-from cosight.models.sources import check_line
+from cosight.models.loading import check_line
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 

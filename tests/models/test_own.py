@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models import Answers, ArrayModel, Model, Preprocessing, TorchModel, as_model, load_model, parse
-from cosight.models.options import class_names_of
+from cosight.models import ArrayModel, Model, ModelOutputs, Preprocessing, TorchModel, as_model, load_model, parse
 from cosight.models.small import CifarResNet
+from cosight.models.spec_options import class_names_of
 from cosight.trials import label_spaces
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -42,7 +42,7 @@ class Constant:
         return np.zeros((3, 32, 32), np.float32)
 
     def answer(self, batch):
-        return Answers(np.tile(np.float32([0, 1]), (len(batch), 1)))
+        return ModelOutputs(np.tile(np.float32([0, 1]), (len(batch), 1)))
 
 
 # --- in Python
@@ -64,7 +64,7 @@ def test_a_function_of_arrays():
     "function",
     [
         lambda batch: (means(batch), batch[:, :, ::8, 0]),
-        lambda batch: Answers(means(batch), batch[:, :, ::8, 0].reshape(len(batch), -1)),
+        lambda batch: ModelOutputs(means(batch), batch[:, :, ::8, 0].reshape(len(batch), -1)),
         lambda batch: (torch.from_numpy(means(batch)), torch.from_numpy(batch[:, :, ::8, 0].copy())),
     ],
     ids=["pair", "answers", "tensors"],
@@ -225,7 +225,7 @@ def test_an_array_that_may_not_be_written_to_and_an_empty_one():
 
 CODE = """
 import numpy as np
-from cosight.models import Answers, Preprocessing, as_model
+from cosight.models import ModelOutputs, Preprocessing, as_model
 from cosight.models.small import CifarResNet
 
 def network(): return CifarResNet(3)
@@ -239,7 +239,8 @@ class Constant:
     name, classes, class_names, weights_digest = "constant", 2, None, "none"
     preprocessing = Preprocessing((40, 40))
     def prepare(self, image): return np.zeros((3, 40, 40), np.float32)
-    def answer(self, batch): return Answers(np.zeros((len(batch), 2), np.float32), np.ones((len(batch), 1), np.float32))
+    def answer(self, batch):
+        return ModelOutputs(np.zeros((len(batch), 2), np.float32), np.ones((len(batch), 1), np.float32))
 def nonsense(): return 3
 def broken(): raise RuntimeError("no weights\\nhere")
 def needs(argument): return argument

@@ -2,8 +2,8 @@
 
 import re
 
-from cosight.reports.grids import Cell, Grid, Line
-from cosight.reports.page import Figure, Page, Section, Table, write_page
+from cosight.reports.grids import Grid, GridCell, Line
+from cosight.reports.page import Figure, Page, PageTable, Section, write_page
 from cosight.reports.plots import COLOURS, Point, dots, scatter
 from cosight.statistics.rows import Row
 
@@ -11,8 +11,11 @@ NASTY = '<script>alert("x")</script>'
 
 
 def page():
-    lines = (Line(("a", ""), (Cell(NASTY), Cell("0.5", "best"))), Line(("b", ""), (Cell("second"), Cell("0.4"))))
-    table = Table(Grid(("observer", "EC"), lines), "caption", ("a remark",))
+    lines = (
+        Line(("a", ""), (GridCell(NASTY), GridCell("0.5", "best"))),
+        Line(("b", ""), (GridCell("second"), GridCell("0.4"))),
+    )
+    table = PageTable(Grid(("observer", "EC"), lines), "caption", ("a remark",))
     return Page(
         "Title", "Lead", (Section("First", (NASTY,), (table, Figure("a.svg", "shows & tells"))),), (("k", "v"),)
     )

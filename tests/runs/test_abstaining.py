@@ -8,7 +8,7 @@ import pytest
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models.abstention import MinMax, abstention
-from cosight.models.model import Answers
+from cosight.models.model import ModelOutputs
 from cosight.runs.evaluate import evaluate
 from cosight.runs.folder import RunFolder
 from cosight.stimuli.images import digest, read_image
@@ -99,7 +99,7 @@ def test_an_ensemble_is_scored_by_its_members(split_set, in_workshop, tmp_path):
     line = f"ensemble:[{TINY}]+[{OTHER}]"
     run = evaluate(line, TINY, OTHER, on=split_set, out=tmp_path / "run", abstain=["deep-ensemble", "knn", "sp"])
     folder = RunFolder(run.folder)
-    shares = np.stack([Answers(folder.features(name)["logits"]).probabilities for name in (TINY_NAME, OTHER_NAME)])
+    shares = np.stack([ModelOutputs(folder.features(name)["logits"]).probabilities for name in (TINY_NAME, OTHER_NAME)])
     entropy = -(shares * np.log(shares)).sum(axis=2).mean(axis=0)
     ensemble = run.observers[0]
     judged = np.array([split != "train" for split in SPLITS])

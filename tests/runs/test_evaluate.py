@@ -16,14 +16,14 @@ from sklearn.datasets import load_sample_images
 import cosight
 from cosight.benchmarks import benchmarks
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models import Answers, Preprocessing, as_model, load_model, parse
+from cosight.models import ModelOutputs, Preprocessing, as_model, load_model, parse
 from cosight.models.lists import model_lists
 from cosight.runs.evaluate import evaluate
 from cosight.runs.folder import RunFolder
 from cosight.runs.thumbnails import thumbnail_file
-from cosight.stimuli.altering import Alterations, every_alteration, with_resource
+from cosight.stimuli.alterations import Alterations, every_alteration, with_resource
+from cosight.stimuli.generate import generate_set
 from cosight.stimuli.images import digest, encode, read_image
-from cosight.stimuli.making import make_set
 from cosight.stimuli.prepare import preparation
 from cosight.stimuli.resources import tiles_beside
 from cosight.stimuli.sets import read_set
@@ -232,7 +232,7 @@ class TestOnTheWay:
         tiles = tiles_beside(tmp_path / "stored", photos)
         hows = with_resource(every_alteration(laion.altered.verb), "tiles", lambda: tiles)
         recipe = Alterations(read_set(photos), tuple(hows), laion.experiment, 3, preparation(laion.altered.prepare))
-        make_set(recipe, tmp_path / "stored", format=format_)
+        generate_set(recipe, tmp_path / "stored", format=format_)
         line = "python:tiny:thousand,size=16,mean=0,std=1"
         way = evaluate(line, on="laion-c", source=photos, out=tmp_path / "way", seed=3, format=format_)
         stored = evaluate(line, on=tmp_path / "stored", out=tmp_path / "run", labels="laion-c-16")
@@ -387,7 +387,7 @@ class TestWhatChangesAnAnswer:
         assert len(digests) == 2
 
     def test_a_source_that_names_no_files_is_loaded_every_time(self, images, in_workshop, tmp_path, monkeypatch):
-        from cosight.models import Source, sources
+        from cosight.models import ModelSource, sources
 
         path = tmp_path / "scale.txt"
         path.write_text("1")
@@ -399,7 +399,7 @@ class TestWhatChangesAnAnswer:
                 name=spec.label, preprocessing=Preprocessing(size=(8, 8)), outputs="logits",
             )  # fmt: skip
 
-        monkeypatch.setitem(sources._entries, "mine", Source("mine", load, (), "here"))
+        monkeypatch.setitem(sources._entries, "mine", ModelSource("mine", load, (), "here"))
         evaluate("mine:x", on=images, out=tmp_path / "run")
         path.write_text("2")
         with pytest.raises(InvalidInput, match="with other weights than now"):
@@ -434,7 +434,7 @@ class TestWhatChangesAnAnswer:
 
             def answer(self, batch):
                 logits = np.tile(np.linspace(0, 1, 10), (len(batch), 1))
-                return Answers(logits, np.ones((len(batch), 2)))
+                return ModelOutputs(logits, np.ones((len(batch), 2)))
 
         done = evaluate(Mine(), on=few_images, out=tmp_path / "run", features=True)
         arrays = load_file(RunFolder(done.folder).features_file("mine:own"))
@@ -537,7 +537,7 @@ class TestOneAfterTheOther:
 
 
 def test_threads_reach_the_members_of_an_ensemble(mirror):
-    from cosight.runs.invitations import _with_threads
+    from cosight.runs.model_references import _with_threads
 
     line = "ensemble:onnx:a.onnx+[onnx:b.onnx,threads=3]+timm:resnet18"
     told = str(_with_threads(parse(line), 1))

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
+from cosight.runs.execution import ShardAnswers
 from cosight.runs.folder import RunFolder, _join, file_name
-from cosight.runs.plan import Plan, Shard
-from cosight.runs.work import Given
+from cosight.runs.run_plan import RunPlan, Shard
 from cosight.trials.manifest import manifest_frame
 from cosight.trials.parquet import read_sources
 from cosight.trials.spaces import label_spaces
@@ -103,7 +103,7 @@ class Someone:
 def plan():
     """Three images in two shards, as if shards were small."""
     rows = [{"file": f"{n}.png", "image": f"{n}.png", "truth": "cat", "experiment": "e"} for n in range(3)]
-    made = Plan(Rows(manifest_frame(rows), ("a", "b", "c")), label_spaces["cifar-10"], features=True)
+    made = RunPlan(Rows(manifest_frame(rows), ("a", "b", "c")), label_spaces["cifar-10"], features=True)
     object.__setattr__(made, "shards", (Shard(0, range(2)), Shard(1, range(2, 3))))  # as a cached property would
     return made
 
@@ -115,7 +115,7 @@ def _given(plan, index, skipped=()):
     columns = pl.DataFrame({"response": pl.Series(["cat"] * len(shown), dtype=pl.String), "probabilities": shares})
     array = np.array([[np.nan if row in skipped else row] for row in shard.rows], dtype=np.float32)
     digests = tuple(f"digest {row}" for row in shown)
-    return Given(
+    return ShardAnswers(
         shard, tuple(shown), digests, columns, dict.fromkeys(skipped, "broken"), {"logits": array, "features": array}
     )
 

@@ -21,8 +21,8 @@ from PIL import Image as Pillow
 from cosight.errors import InvalidInput
 from cosight.runs import ray_engine
 from cosight.runs.evaluate import evaluate
-from cosight.runs.plan import Shard
 from cosight.runs.ray_engine import _Crew
+from cosight.runs.run_plan import Shard
 
 from .conftest import TINY, draw_images, kept
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cosight
-from cosight.benchmarks.visalign.table import visalign_table
+from cosight.benchmarks.visalign.results_table import visalign_table
 from cosight.errors import InvalidInput
 from cosight.measures import distance_items, draw_stimuli, hellinger, reliability_score, with_abstention
 from cosight.statistics.gold_labels import category_cells, gold_of, is_set, read_manifests

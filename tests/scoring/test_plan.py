@@ -24,7 +24,7 @@ from cosight.measures.power import (
 )
 from cosight.measures.uncertainty import draw_people, draw_stimuli, mean_over_pairs
 from cosight.scoring.plan import Plan, plan
-from cosight.trials.join import Table
+from cosight.trials.join import AlignedTrials
 
 CLASSES = 4
 
@@ -41,7 +41,7 @@ def table_of(response, truth, kinds, classes=CLASSES):
     names = tuple(f"{kind}:{i}" for i, kind in enumerate(kinds))
     answers = Answers(np.asarray(response, np.int16), np.asarray(truth, np.int16), classes)
     nowhere = np.full(answers.response.shape, -1, dtype=np.int32)
-    return Table(answers, names, tuple(kinds), pl.DataFrame(), nowhere, tuple("abcd"[:classes]), ())
+    return AlignedTrials(answers, names, tuple(kinds), pl.DataFrame(), nowhere, tuple("abcd"[:classes]), ())
 
 
 def study(kinds, n=1500, seed=0, spread=0.2):

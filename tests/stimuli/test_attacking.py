@@ -8,9 +8,9 @@ import pytest
 from cosight.errors import InvalidInput
 from cosight.stimuli.attacking import Attacked
 from cosight.stimuli.fooling import answers
+from cosight.stimuli.generate import generate_set
 from cosight.stimuli.images import digest, encode, read_image
 from cosight.stimuli.kinds import stimulus_seed
-from cosight.stimuli.making import make_set
 from cosight.stimuli.prepare import preparation
 from cosight.stimuli.sets import read_set, verify
 
@@ -54,7 +54,7 @@ def sources(tmp_path):
 
 def test_only_what_fools_is_kept(sources, tmp_path):
     recipe = Attacked(sources, ("m",), load, eps=(0.004, 0.04, 0.08), classes=CLASSES)
-    made = make_set(recipe, tmp_path / "out", workers=1)
+    made = generate_set(recipe, tmp_path / "out", workers=1)
     # eps .04 of a std of .25 is .01 of the range, 2.55 levels: enough to cross from 129 and from 126, not from 220
     assert made.stimuli.frame["file"].to_list() == [
         "images/fgsm/test_brightness-01234567/0.04/dark/near.png",
@@ -71,7 +71,7 @@ def test_only_what_fools_is_kept(sources, tmp_path):
 def test_stored_pixels_fool_the_model_and_the_manifest_tells_how(sources, tmp_path):
     facts = {"category": 3, "group": "must-act"}
     recipe = Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES, facts=facts)
-    made = make_set(recipe, tmp_path / "out", workers=1)
+    made = generate_set(recipe, tmp_path / "out", workers=1)
     for row in made.stimuli.frame.iter_rows(named=True):
         assert CLASSES[answers(Brightness(), [read_image(tmp_path / "out" / row["file"])])[0]] != row["truth"]
         parameters = json.loads(row["parameters"])
@@ -88,19 +88,19 @@ def test_stored_pixels_fool_the_model_and_the_manifest_tells_how(sources, tmp_pa
 
 def test_keeping_all_keeps_every_eps_that_fools(sources, tmp_path):
     recipe = Attacked(sources, ("m",), load, eps=(0.04, 0.08), classes=CLASSES, choose="all")
-    frame = make_set(recipe, tmp_path / "out", workers=1).stimuli.frame
+    frame = generate_set(recipe, tmp_path / "out", workers=1).stimuli.frame
     assert frame["level"].to_list() == [1, 1, 2, 2]
 
 
 def test_a_second_run_does_nothing(sources, tmp_path):
     recipe = Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES)
-    make_set(recipe, tmp_path / "out", workers=1)
-    made = make_set(recipe, tmp_path / "out", workers=1)
+    generate_set(recipe, tmp_path / "out", workers=1)
+    made = generate_set(recipe, tmp_path / "out", workers=1)
     assert (made.new, made.present, len(made.dropped)) == (0, 2, 2)
 
 
 def test_without_classes_the_models_own_answer_is_what_must_change(sources, tmp_path):
-    made = make_set(Attacked(sources, ("m",), load, eps=(0.04, 0.5)), tmp_path / "out", workers=1)
+    made = generate_set(Attacked(sources, ("m",), load, eps=(0.04, 0.5)), tmp_path / "out", workers=1)
     assert [file.split("/", 4)[-1] for file in made.stimuli.frame["file"]] == [
         "dark/near.png",
         "light/near.png",
@@ -112,32 +112,32 @@ def test_a_truth_that_is_a_number_is_an_output(tmp_path):
     path = tmp_path / "source/1/a.png"
     path.parent.mkdir(parents=True)
     path.write_bytes(encode(np.full((32, 32), 126, np.uint8), "png"))  # grey, and the model says 0
-    made = make_set(Attacked(read_set(tmp_path / "source"), ("m",), load), tmp_path / "out", workers=1)
+    made = generate_set(Attacked(read_set(tmp_path / "source"), ("m",), load), tmp_path / "out", workers=1)
     assert set(made.dropped.values()) == {"clean-wrong"}
 
 
 def test_a_truth_outside_the_classes_is_named(sources, tmp_path):
     with pytest.raises(InvalidInput, match=r"dark/near.png: a truth must be among the labels' classes, got 'dark'"):
-        make_set(Attacked(sources, ("m",), load, classes=("light", "x")), tmp_path / "out", workers=1)
+        generate_set(Attacked(sources, ("m",), load, classes=("light", "x")), tmp_path / "out", workers=1)
 
 
 def test_labels_must_be_as_many_as_the_models_outputs(sources, tmp_path):
     """Also under on_error="skip": it is no fault of the sources."""
     recipe = Attacked(sources, ("m",), load, classes=("dark", "light", "grey"))
     with pytest.raises(InvalidInput, match="must be the 2 outputs of test:brightness in order, got 3 classes"):
-        make_set(recipe, tmp_path / "out", workers=1, on_error="skip")
+        generate_set(recipe, tmp_path / "out", workers=1, on_error="skip")
 
 
 def test_other_classes_are_another_set(sources, tmp_path):
     """With the names turned round, every truth would be the other output."""
-    make_set(Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES), tmp_path / "out", workers=1)
+    generate_set(Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES), tmp_path / "out", workers=1)
     with pytest.raises(InvalidInput, match=r"was made with classes \['dark', 'light'\], got \['light', 'dark'\]"):
-        make_set(Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES[::-1]), tmp_path / "out", workers=1)
+        generate_set(Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES[::-1]), tmp_path / "out", workers=1)
 
 
 def test_the_manifest_tells_how_pgd_walked(sources, tmp_path):
     recipe = Attacked(sources, ("m",), load, attack="pgd-linf", eps=(0.04,), classes=CLASSES)
-    frame = make_set(recipe, tmp_path / "out", workers=1).stimuli.frame
+    frame = generate_set(recipe, tmp_path / "out", workers=1).stimuli.frame
     told = json.loads(frame["parameters"][0])
     assert (told["steps"], told["random_start"]) == (20, True)
     assert told["step_size"] == pytest.approx(2.5 * 0.04 / 20)
@@ -165,7 +165,7 @@ def rough(name):
 
 def start(sources, out, model):
     recipe = Attacked(sources, (model,), rough, attack="pgd-linf", eps=(0.1,), space="pixels", choose="all")
-    frame = make_set(recipe, out, workers=1).stimuli.frame
+    frame = generate_set(recipe, out, workers=1).stimuli.frame
     assert frame.height
     return frame
 
@@ -205,7 +205,7 @@ def test_real_weights_under_two_paths_give_the_same_pixels(tmp_path):
             attack="pgd-l2",
             eps=(4.0,),
         )
-        frame = make_set(recipe, tmp_path / "out" / place.replace("/", "-"), workers=1).stimuli.frame
+        frame = generate_set(recipe, tmp_path / "out" / place.replace("/", "-"), workers=1).stimuli.frame
         made.append(frame["stimulus"].to_list())
     assert len(made[0]) == 1
     assert made[0] == made[1] == made[2]
@@ -215,13 +215,13 @@ def test_real_weights_under_two_paths_give_the_same_pixels(tmp_path):
 def test_two_models_that_are_one_are_refused(sources, tmp_path):
     recipe = Attacked(sources, ("/here/a.pt@1234", "/there/a.pt@1234"), rough, space="pixels")
     with pytest.raises(InvalidInput, match=r"must differ in name or weights, got a.pt twice"):
-        make_set(recipe, tmp_path / "out", workers=1)
+        generate_set(recipe, tmp_path / "out", workers=1)
 
 
 def test_eps_that_nearly_agree_do_not_share_a_file(sources, tmp_path):
     near = 0.04 + 1e-9  # the same to six digits
     recipe = Attacked(sources, ("m",), load, eps=(0.04, near, 1), choose="all", classes=CLASSES)
-    made = make_set(recipe, tmp_path / "out", workers=1)
+    made = generate_set(recipe, tmp_path / "out", workers=1)
     names = {job.split("/")[2] for job in (*made.dropped, *(file[7:] for file in made.stimuli.frame["file"]))}
     assert names == {"0.04", repr(near), "1"}
     assert len(made.dropped) + made.new == 3 * len(sources)
@@ -249,7 +249,7 @@ def test_what_is_wrong_with_a_source_is_told_with_its_name(tmp_path, shape, prep
         read_set(tmp_path / "source"), ("m",), lambda name: Small(), classes=CLASSES, prepare=preparation(prepare)
     )
     with pytest.raises(InvalidInput, match=rf"light/odd.png.*{message}"):
-        make_set(recipe, tmp_path / "out", workers=1)
+        generate_set(recipe, tmp_path / "out", workers=1)
 
 
 def test_the_versions_of_what_gives_gradients_are_recorded(sources, tmp_path):

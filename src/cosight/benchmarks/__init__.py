@@ -72,8 +72,8 @@ def build(
     if people is not None:
         built = replace(built, notices=(*built.notices, *_put_answers(people, out, call.arguments.get("closed"))))
     if sheet is not None:
+        from cosight.stimuli.contact_sheet import write_sheet
         from cosight.stimuli.sets import read_set
-        from cosight.stimuli.sheet import write_sheet
 
         (entry.sheet or write_sheet)(read_set(out), Path(sheet))
     return built
@@ -91,7 +91,7 @@ def builder_of(entry: Benchmark) -> Callable[..., Built]:
 
 def _check_sheet(sheet: str | Path | None, out: Path) -> None:
     """Refuse a bad file name before anything is made."""
-    from cosight.stimuli.sheet import sheet_format
+    from cosight.stimuli.contact_sheet import sheet_format
 
     if sheet is None:
         return
@@ -112,7 +112,7 @@ def _read_people(humans: str | Path) -> Trials:
 
 def _put_answers(people: Trials, out: Path, closed: Path | None) -> tuple[str, ...]:
     """Make people's answers the gold labels of the set, and of the closed test set where they answered some of it."""
-    from cosight.stimuli.gold import put_gold
+    from cosight.stimuli.manifest_gold import put_gold
     from cosight.trials.manifest import read_manifest
 
     images = put_gold(out, people)

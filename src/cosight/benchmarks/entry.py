@@ -8,10 +8,10 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosight.benchmarks.tables import TableLayout
+from cosight.benchmarks.table_layout import TableLayout
 
 if TYPE_CHECKING:
-    from cosight.stimuli.making import Made
+    from cosight.stimuli.generate import GeneratedSet
     from cosight.stimuli.sets import StimulusSet
 
 __all__ = ["AlteredPhotos", "Benchmark", "Built", "Progress", "ReportSection"]
@@ -24,9 +24,9 @@ Progress = Callable[[int, int, str], None]
 class Built:
     """What a builder made: the set, its distractors and its closed test set; `notices` are for the user."""
 
-    made: Made
-    distractors: Made | None = None
-    closed: Made | None = None
+    made: GeneratedSet
+    distractors: GeneratedSet | None = None
+    closed: GeneratedSet | None = None
     notices: tuple[str, ...] = ()
 
 

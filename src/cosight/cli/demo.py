@@ -60,7 +60,7 @@ def _ask_me(out: Path, seed: int) -> Path:
 
 
 def _say(done: Demo) -> None:
-    from cosight.benchmarks.visalign.table import TABLE
+    from cosight.benchmarks.visalign.results_table import TABLE
     from cosight.cli.tables import print_benchmark, print_comparison
     from cosight.demo.report import exceptions
 

@@ -14,7 +14,7 @@ from cosight.cli.options import Labels, Seed, names, notify, progress_bar
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from cosight.runs.job import Run
+    from cosight.runs.run_job import Run
 
 __all__ = ["evaluate", "resumable", "say_run"]
 

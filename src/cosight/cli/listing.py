@@ -65,7 +65,7 @@ def steps_in_words(steps: tuple[str, ...]) -> str:
 
 def _rows(what: str) -> list[dict[str, str]]:
     if what == "models":
-        from cosight.models.sources import sources
+        from cosight.models.loading import sources
 
         return [
             {"name": f"{s.name}:NAME", "options": ", ".join(s.keys), "summary": s.summary} for s in sources.values()
@@ -158,7 +158,7 @@ def _rows(what: str) -> list[dict[str, str]]:
             for p in presets.values()
         ]
     if what in ("corruptions", "distortions", "manipulations"):
-        from cosight.stimuli.altering import FAMILIES
+        from cosight.stimuli.alterations import FAMILIES
 
         family = next(f for f in FAMILIES.values() if f"{f.kinds.kind}s" == what)
         return [

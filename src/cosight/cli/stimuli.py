@@ -17,8 +17,8 @@ from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
     from cosight.models import TorchModel
-    from cosight.stimuli.altering import Alteration, Family
-    from cosight.stimuli.recipes import Recipe
+    from cosight.stimuli.alterations import Alteration, Family
+    from cosight.stimuli.set_recipe import SetRecipe
     from cosight.stimuli.sets import StimulusSet
 
 __all__ = ["app"]
@@ -68,7 +68,7 @@ def corrupt(
     sheet: Sheet = None,
 ) -> None:
     """Corrupt images as VisAlign and ImageNet-C do; `cosight list corruptions` has the kinds."""
-    from cosight.stimuli.altering import FAMILIES
+    from cosight.stimuli.alterations import FAMILIES
     from cosight.stimuli.corruptions import load_textures
 
     _check(out, source, format_, on_error, sheet)
@@ -101,7 +101,7 @@ def distort(
     sheet: Sheet = None,
 ) -> None:
     """Distort images as LAION-C does; `cosight list distortions` has the kinds."""
-    from cosight.stimuli.altering import FAMILIES, with_resource
+    from cosight.stimuli.alterations import FAMILIES, with_resource
     from cosight.stimuli.resources import tiles_beside
 
     _check(out, source, format_, on_error, sheet)
@@ -132,7 +132,7 @@ def manipulate(
     sheet: Sheet = None,
 ) -> None:
     """Manipulate images as model-vs-human's experiments do; `cosight list manipulations` has kinds and conditions."""
-    from cosight.stimuli.altering import FAMILIES, with_resource
+    from cosight.stimuli.alterations import FAMILIES, with_resource
     from cosight.stimuli.prepare import preparation
     from cosight.stimuli.resources import spectrum_beside
     from cosight.stimuli.sets import read_set
@@ -231,7 +231,7 @@ def compose(
     from cosight.stimuli.sets import read_set
 
     _check(out, Path(source), format_, on_error, sheet)
-    recipe: Recipe
+    recipe: SetRecipe
     if source.startswith("diffusers:"):
         name = source.removeprefix("diffusers:")
         if others or backgrounds:
@@ -380,7 +380,7 @@ def _kind_names(family: Family, given: list[str] | None) -> list[str]:
 
 def _alterations(family: Family, kinds: list[str] | None, steps: str, options: dict[str, Any]) -> list[Alteration]:
     """Every kind at every step; of "all" kinds those steps that there are, of named ones just what was asked for."""
-    from cosight.stimuli.altering import alteration
+    from cosight.stimuli.alterations import alteration
 
     family.check(options)
     every = kinds is None or names(kinds) == ["all"]
@@ -426,8 +426,8 @@ def _skipping(on_error: str, what: str) -> Iterator[Callable[[str], None] | None
 
 def _recipe(
     source: Path, chosen: list[Alteration], experiment: str | None, prepare: str, seed: int, limit: int | None
-) -> Recipe:
-    from cosight.stimuli.altering import Alterations
+) -> SetRecipe:
+    from cosight.stimuli.alterations import Alterations
     from cosight.stimuli.prepare import preparation
 
     return Alterations(
@@ -448,8 +448,8 @@ def _sources(source: Path, seed: int, limit: int | None) -> StimulusSet:
 
 def _check(out: Path, source: Path, format_: str, on_error: str, sheet: Path | None) -> None:
     """What can be refused before anything is written."""
-    from cosight.stimuli.making import check_output
-    from cosight.stimuli.sheet import sheet_format
+    from cosight.stimuli.contact_sheet import sheet_format
+    from cosight.stimuli.generate import check_output
 
     _one_of("--format", format_, ("png", "jpeg"))
     _one_of("--on-error", on_error, ("stop", "skip"))
@@ -464,13 +464,15 @@ def _check(out: Path, source: Path, format_: str, on_error: str, sheet: Path | N
         raise InvalidInput(f"--sheet must be a file, got the folder {sheet}")
 
 
-def _make(recipe: Recipe, out: Path, *, workers: int | None, format_: str, on_error: str, sheet: Path | None) -> None:
+def _make(
+    recipe: SetRecipe, out: Path, *, workers: int | None, format_: str, on_error: str, sheet: Path | None
+) -> None:
     """Make the set, and say what came of it."""
-    from cosight.stimuli.making import make_set
-    from cosight.stimuli.sheet import write_sheet
+    from cosight.stimuli.contact_sheet import write_sheet
+    from cosight.stimuli.generate import generate_set
 
     with progress_bar() as progress:
-        made = make_set(
+        made = generate_set(
             recipe,
             out,
             format=format_,  # type: ignore[arg-type]

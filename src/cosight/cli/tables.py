@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from cosight.benchmarks.tables import TableLayout
+from cosight.benchmarks.table_layout import TableLayout
 from cosight.reports.grids import (
     Grid,
     benchmark_grid,

@@ -6,6 +6,6 @@
 * me         the person at the keyboard labels digits, and sees how far each network is from them
 """
 
-from cosight.demo.job import Demo, Size, demo
+from cosight.demo.pipeline import Demo, Size, demo
 
 __all__ = ["Demo", "Size", "demo"]

@@ -13,19 +13,19 @@ from time import sleep
 import numpy as np
 import polars as pl
 
-from cosight.benchmarks.visalign.table import AVERAGE, HELLINGER
-from cosight.demo.job import STIMULI, demo
+from cosight.benchmarks.visalign.results_table import AVERAGE, HELLINGER
+from cosight.demo.pipeline import STIMULI, demo
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
-from cosight.humans.database.answers import study_trials
 from cosight.humans.database.store import Store
+from cosight.humans.database.study_trials import study_trials
 from cosight.humans.results.records import records_of
 from cosight.humans.study.design import STUDY, Study, read_study
 from cosight.humans.study.pool import pool_of
 from cosight.humans.study.texts import TEXTS, new_texts
 from cosight.humans.web.hosting import hosted
 from cosight.reports.grids import made_how, score_grid
-from cosight.reports.page import Page, Section, Table, write_page
+from cosight.reports.page import Page, PageTable, Section, write_page
 from cosight.scoring.score import score
 from cosight.statistics.rows import Scores, read_rows
 from cosight.statistics.seeds import observer_name
@@ -212,5 +212,5 @@ def _page(scores: Scores, given: Trials) -> Page:
         "The intervals are about the digits: others would have given other numbers. They say nothing of other people.",
     )
     remarks = ("the abstention function of each is the one nearest to the gold labels, whoever answers here",)
-    table = Table(score_grid(scores), made_how(scores), remarks)
+    table = PageTable(score_grid(scores), made_how(scores), remarks)
     return Page("Which network sees digits as you do?", lead, (Section("Near and far", words, (table,)),))

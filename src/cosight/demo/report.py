@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cosight.benchmarks import benchmarks
-from cosight.benchmarks.visalign.table import AVERAGE, FUNCTIONS, HELLINGER, MOST_COSTLY, TABLE
+from cosight.benchmarks.visalign.results_table import AVERAGE, FUNCTIONS, HELLINGER, MOST_COSTLY, TABLE
 from cosight.reports.grids import (
-    Cell,
     Grid,
+    GridCell,
     Line,
     benchmark_grid,
     benchmark_remarks,
@@ -18,7 +18,7 @@ from cosight.reports.grids import (
     made_how,
     number_text,
 )
-from cosight.reports.page import Figure, Page, Section, Table, write_page
+from cosight.reports.page import Figure, Page, PageTable, Section, write_page
 from cosight.reports.plots import Point, dots, scatter
 from cosight.statistics.abstention_scores import RELIABILITY
 from cosight.statistics.rows import Row, Scores
@@ -68,9 +68,9 @@ def _benchmark_section(scores: Scores) -> Section:
     section = benchmarks["digits"].sections["table"]
     table = TABLE.table(scores)
     marks = "\u00b1 standard deviation over seeds; best bold and *, second best underlined and +"
-    details = Table(benchmark_grid(table, summary=False), f"Distance by category. {marks}")
+    details = PageTable(benchmark_grid(table, summary=False), f"Distance by category. {marks}")
     remarks = tuple(benchmark_remarks(TABLE, scores))
-    in_all = Table(benchmark_grid(table, summary=True), f"In all. {marks}; {made_how(scores)}", remarks)
+    in_all = PageTable(benchmark_grid(table, summary=True), f"In all. {marks}; {made_how(scores)}", remarks)
     plot = Figure(
         "reliability.svg",
         "Average distance against reliability, a point for each architecture and function",
@@ -86,7 +86,7 @@ def _abstention_section(scores: Scores) -> Section:
         f"{lines - len(lost)} of {lines} lines." + (f" Not so: {', '.join(lost)}." if lost else ""),
     )
     plot = Figure("abstention.svg", "Mean abstention of clean digits and of letters, with intervals")
-    return Section("Clean digits against letters", words, (plot, Table(abstention_grid(scores), made_how(scores))))
+    return Section("Clean digits against letters", words, (plot, PageTable(abstention_grid(scores), made_how(scores))))
 
 
 def _errors(scores: Scores) -> Section:
@@ -94,7 +94,7 @@ def _errors(scores: Scores) -> Section:
         "One network of each architecture and some simulated persons, on the images that show a digit: do they fail on "
         "the same images (EC), in the same way (MA), on the same classes (CLES)?",
     )
-    table = Table(comparison_grid(scores, list_pairs=False), made_how(scores), tuple(ceiling_remarks(scores)))
+    table = PageTable(comparison_grid(scores, list_pairs=False), made_how(scores), tuple(ceiling_remarks(scores)))
     return Section("Whose errors are alike?", words, (table,))
 
 
@@ -119,7 +119,11 @@ def abstention_grid(scores: Scores) -> Grid:
     lines = [
         Line(
             ((), name.model),
-            (Cell(name.title), Cell(name.function or ""), *(Cell(number_text(rows[key])) for key in _SHOWN)),
+            (
+                GridCell(name.title),
+                GridCell(name.function or ""),
+                *(GridCell(number_text(rows[key])) for key in _SHOWN),
+            ),
         )
         for name, rows in _clean_and_letters(scores).items()
     ]

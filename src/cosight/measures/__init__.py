@@ -131,7 +131,7 @@ from cosight.measures.facts import (
     pair_forms,
     solo_forms,
 )
-from cosight.measures.gold import (
+from cosight.measures.gold_distributions import (
     GoldLabels,
     IntervalMethod,
     LabelCounts,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from cosight.arrays import BoolArray, FloatArray, IntArray, answer_counts, draw_weights, finite, labels, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.facts import declare
-from cosight.measures.gold import label_counts
+from cosight.measures.gold_distributions import label_counts
 
 __all__ = [
     "FleissKappa",

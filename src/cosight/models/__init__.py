@@ -22,31 +22,31 @@ Importing this imports neither torch nor onnxruntime; loading a model does.
 from cosight.models.ensembles import Ensemble, ensemble
 from cosight.models.grammar import ModelSpec, ensemble_of, parse
 from cosight.models.lists import ModelList, model_lists
-from cosight.models.model import Answers, Model, Outputs, Preparation
+from cosight.models.loading import ModelSource, load_model, load_torch, sources
+from cosight.models.model import Model, ModelOutputs, ModelPreparation, Outputs
 from cosight.models.onnx_models import OnnxModel
 from cosight.models.openclip_models import zero_shot
 from cosight.models.own import ArrayModel, as_model
 from cosight.models.preprocessing import Preprocessing, prepared, preprocessed
 from cosight.models.probes import Probe, ProbedModel, fit_probe, probed, read_probe, write_probe
 from cosight.models.recorded import Recorded, load_recorded
-from cosight.models.sources import Source, load_model, load_torch, sources
 from cosight.models.torch_models import TorchModel, put_weights, read_weights, weights_digest, wrapped
 
 __all__ = [
-    "Answers",
     "ArrayModel",
     "Ensemble",
     "Model",
     "ModelList",
+    "ModelOutputs",
+    "ModelPreparation",
+    "ModelSource",
     "ModelSpec",
     "OnnxModel",
     "Outputs",
-    "Preparation",
     "Preprocessing",
     "Probe",
     "ProbedModel",
     "Recorded",
-    "Source",
     "TorchModel",
     "as_model",
     "ensemble",

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput
 from cosight.models.grammar import ModelSpec
-from cosight.models.options import changed, checkpoint_of, class_names_of
 from cosight.models.preprocessing import Preprocessing
+from cosight.models.spec_options import changed, checkpoint_of, class_names_of
 from cosight.models.timm_models import check_timm, timm_preprocessing
 from cosight.models.torch_models import TorchModel, put_weights, read_weights, wrapped
 from cosight.registry import Registry

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cosight.errors import InvalidInput
-from cosight.models.model import Answers, Model, as_logits, checked_batch
+from cosight.models.model import Model, ModelOutputs, as_logits, checked_batch
 from cosight.stimuli.images import Bytes, Floats
 
 __all__ = ["Ensemble", "SideBySide", "ensemble"]
@@ -63,7 +63,7 @@ class Ensemble:
                 filled.add(place)
         return view
 
-    def answer(self, batch: Floats) -> Answers:
+    def answer(self, batch: Floats) -> ModelOutputs:
         """Prepared photos -> logits whose softmax is the mean of the members' probabilities."""
         checked_batch(batch, name=self.name, size=self.preprocessing.size)
         members = np.empty((len(self.members), len(batch), self.classes), dtype=np.float32)
@@ -73,7 +73,7 @@ class Ensemble:
             given = member.answer(np.ascontiguousarray(batch[:, :, :height, place : place + width]))
             members[row] = given.logits
             total += given.probabilities
-        return Answers(as_logits((total / len(self.members)).astype(np.float32), "probabilities"), members=members)
+        return ModelOutputs(as_logits((total / len(self.members)).astype(np.float32), "probabilities"), members=members)
 
     def with_features(self, layer: str | None = None) -> Ensemble:
         """Refused: the mean of answers has no layer before it."""

@@ -18,10 +18,10 @@ from cosight.errors import InvalidInput
 from cosight.stimuli.images import Bytes, Floats
 
 __all__ = [
-    "Answers",
     "Model",
+    "ModelOutputs",
+    "ModelPreparation",
     "Outputs",
-    "Preparation",
     "as_logits",
     "checked_batch",
     "checked_class_names",
@@ -37,7 +37,7 @@ _SUMS_TO_ONE = 1e-4  # a float32 softmax over 1,000 classes is off by 1e-6; logi
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answers:
+class ModelOutputs:
     """A batch's answers: `logits` (N, classes) and, where asked for, `features` (N, dimensions), both float32.
 
     An ensemble gives its `members`' logits too, (members, N, classes).
@@ -56,7 +56,7 @@ class Answers:
         return shares
 
 
-class Preparation(Protocol):
+class ModelPreparation(Protocol):
     """What becomes of a photo: the size it comes to (height, width), and everything done to it as JSON-able facts."""
 
     @property
@@ -84,7 +84,7 @@ class Model(Protocol):
     def class_names(self) -> tuple[str, ...] | None: ...  # noqa: D102
 
     @property
-    def preprocessing(self) -> Preparation: ...  # noqa: D102
+    def preprocessing(self) -> ModelPreparation: ...  # noqa: D102
 
     @property
     def weights_digest(self) -> str: ...  # noqa: D102
@@ -93,7 +93,7 @@ class Model(Protocol):
         """What it sees of a photo: uint8 RGB or grey of any size -> float32 (3, height, width) in [0, 1]."""
         ...
 
-    def answer(self, batch: Floats) -> Answers:
+    def answer(self, batch: Floats) -> ModelOutputs:
         """Prepared photos (N, 3, height, width) -> answers, without gradients."""
         ...
 

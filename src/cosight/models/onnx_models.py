@@ -20,7 +20,7 @@ import numpy as np
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models.grammar import ModelSpec
 from cosight.models.model import (
-    Answers,
+    ModelOutputs,
     Outputs,
     as_logits,
     checked_batch,
@@ -29,8 +29,8 @@ from cosight.models.model import (
     probe_images,
     trying,
 )
-from cosight.models.options import INPUT_KEYS, changed, class_names_of, outputs_of, size_of
 from cosight.models.preprocessing import Preprocessing, prepared
+from cosight.models.spec_options import INPUT_KEYS, changed, class_names_of, outputs_of, size_of
 from cosight.stimuli.images import Bytes, Floats
 
 __all__ = ["ONNX_KEYS", "OnnxModel", "check_onnx", "load_onnx", "onnx_files"]
@@ -63,12 +63,12 @@ class OnnxModel:
         """What it would see of this photo: float32 (3, height, width) in [0, 1]."""
         return prepared(image, self.preprocessing)
 
-    def answer(self, batch: Floats) -> Answers:
+    def answer(self, batch: Floats) -> ModelOutputs:
         """Prepared photos (N, 3, height, width) -> logits, and features where a layer is named."""
         checked_batch(batch, name=self.name, size=self.preprocessing.size)
         given = _run(self.session, [self.output, *filter(None, [self.layer])], batch, self.preprocessing)
         features = given[1].reshape(len(batch), -1).astype(np.float32, copy=False) if self.layer else None
-        return Answers(as_logits(given[0], self.outputs), features)
+        return ModelOutputs(as_logits(given[0], self.outputs), features)
 
     def with_features(self, layer: str | None = None) -> OnnxModel:
         """The same model, whose answers have as features the output of this name."""

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models.grammar import ModelSpec, parse
-from cosight.models.options import KEYS, changed, checkpoint_of, class_names_of
 from cosight.models.preprocessing import Preprocessing
+from cosight.models.spec_options import KEYS, changed, checkpoint_of, class_names_of
 from cosight.models.torch_models import TorchModel, put_weights, read_weights, weights_digest, wrapped
 from cosight.trials.spaces import LabelSpace, label_spaces
 

@@ -20,8 +20,8 @@ from cosight.errors import InvalidInput, UnknownName
 from cosight.models.ensembles import Ensemble
 from cosight.models.grammar import ModelSpec
 from cosight.models.model import (
-    Answers,
     Model,
+    ModelOutputs,
     Outputs,
     as_logits,
     checked_batch,
@@ -32,8 +32,8 @@ from cosight.models.model import (
     trying,
 )
 from cosight.models.onnx_models import OnnxModel
-from cosight.models.options import INPUT_KEYS, changed, class_names_of, outputs_of, size_of
 from cosight.models.preprocessing import Preprocessing, prepared
+from cosight.models.spec_options import INPUT_KEYS, changed, class_names_of, outputs_of, size_of
 from cosight.models.torch_models import TorchModel, wrapped
 from cosight.stimuli.images import Bytes, Floats
 
@@ -47,7 +47,7 @@ PYTHON_KEYS = (*INPUT_KEYS, "layer", "classes", "outputs", "precision")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayModel:
-    """A function of arrays: normalised images (N, 3, height, width) -> logits, or (logits, features), or `Answers`.
+    """A function of arrays: normalised images (N, 3, height, width) -> logits, (logits, features), or `ModelOutputs`.
 
     Its weights cannot be seen: `weights_digest` is a digest of its answers to fixed images.
     """
@@ -70,13 +70,13 @@ class ArrayModel:
         """What it would see of this photo: float32 (3, height, width) in [0, 1]."""
         return prepared(image, self.preprocessing)
 
-    def answer(self, batch: Floats) -> Answers:
+    def answer(self, batch: Floats) -> ModelOutputs:
         """Prepared photos (N, 3, height, width) -> logits, and features where they are asked for."""
         checked_batch(batch, name=self.name, size=self.preprocessing.size)
         values, features = _called(self.function, batch, self.preprocessing, self.name)
         if values.shape != (len(batch), self.classes):
             raise InvalidInput(f"{self.name} must give ({len(batch)}, {self.classes}) answers, it gave {values.shape}")
-        return Answers(as_logits(values, self.outputs), features if self.keeps_features else None)
+        return ModelOutputs(as_logits(values, self.outputs), features if self.keeps_features else None)
 
     def with_features(self, layer: str | None = None) -> ArrayModel:
         """The same model, whose answers have the features that the function gives."""
@@ -185,7 +185,7 @@ def _called(
         np.array(values, dtype=np.float32).reshape(1, -1, 1, 1) for values in (preprocessing.mean, preprocessing.std)
     )
     given = function((batch - mean) / std)
-    if isinstance(given, Answers):
+    if isinstance(given, ModelOutputs):
         return given.logits, given.features
     logits, features = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     if features is None:

@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 from cosight.arrays import FloatArray, IntArray, finite, same_length
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
-from cosight.models.model import Answers, Model, Preparation, probe_images
+from cosight.models.model import Model, ModelOutputs, ModelPreparation, probe_images
 from cosight.stimuli.images import Bytes, Floats
 
 __all__ = ["Probe", "ProbedModel", "fit_probe", "probed", "read_probe", "write_probe"]
@@ -246,7 +246,7 @@ class ProbedModel:
         return self.probe.classes
 
     @property
-    def preprocessing(self) -> Preparation:
+    def preprocessing(self) -> ModelPreparation:
         """What becomes of a photo before the model sees it."""
         return self.model.preprocessing
 
@@ -259,10 +259,10 @@ class ProbedModel:
         """What the model would see of this photo: float32 (3, height, width) in [0, 1]."""
         return self.model.prepare(image)
 
-    def answer(self, batch: Floats) -> Answers:
+    def answer(self, batch: Floats) -> ModelOutputs:
         """Prepared photos (N, 3, height, width) -> the probe's logits, and the model's features."""
         features = _features(self.model, batch)
-        return Answers(self.probe.logits(features), features)
+        return ModelOutputs(self.probe.logits(features), features)
 
 
 def probed(model: Model, probe: Probe, *, name: str) -> ProbedModel:

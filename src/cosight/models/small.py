@@ -12,7 +12,7 @@ from typing import cast
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["BLOCKS", "Block", "CifarResNet"]
+__all__ = ["BLOCKS", "CifarResNet", "ResidualBlock"]
 
 BLOCKS = {"resnet20": 3, "resnet32": 5, "resnet44": 7}  # blocks a stage: 6n + 2 layers
 _WIDTHS = (16, 32, 64)
@@ -22,7 +22,7 @@ def _conv(before: int, after: int, stride: int) -> nn.Conv2d:
     return nn.Conv2d(before, after, kernel_size=3, stride=stride, padding=1, bias=False)
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """Two convolutions and the way past them."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
@@ -66,4 +66,6 @@ class CifarResNet(nn.Module):
 
 
 def _stage(before: int, after: int, blocks: int, *, stride: int) -> nn.Sequential:
-    return nn.Sequential(Block(before, after, stride), *(Block(after, after, 1) for _ in range(blocks - 1)))
+    return nn.Sequential(
+        ResidualBlock(before, after, stride), *(ResidualBlock(after, after, 1) for _ in range(blocks - 1))
+    )

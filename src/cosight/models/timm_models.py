@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models.grammar import ModelSpec
-from cosight.models.options import changed, checkpoint_of, class_names_of, head_size, size_of
 from cosight.models.preprocessing import Preprocessing
+from cosight.models.spec_options import changed, checkpoint_of, class_names_of, head_size, size_of
 from cosight.models.torch_models import TorchModel, put_weights, read_weights, wrapped
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from cosight.errors import InvalidInput
 from cosight.models.features import Tap, named_layer, penultimate
 from cosight.models.model import (
-    Answers,
+    ModelOutputs,
     Outputs,
     checked_batch,
     checked_class_names,
@@ -101,7 +101,7 @@ class TorchModel:
             given = self.module(pixels)
         return _logits(given, self.outputs)
 
-    def answer(self, batch: Floats) -> Answers:
+    def answer(self, batch: Floats) -> ModelOutputs:
         """Prepared photos (N, 3, height, width) -> logits, and features where there is a tap; without gradients."""
         import torch
 
@@ -111,7 +111,7 @@ class TorchModel:
             with self._at_precision():
                 given, features = self.tap(self.module, pixels) if self.tap else (self.module(pixels), None)
             logits = _array(_logits(given, self.outputs))
-        return Answers(logits, None if features is None else _array(features))
+        return ModelOutputs(logits, None if features is None else _array(features))
 
     def _at_precision(self) -> AbstractContextManager[Any]:
         import torch

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models.grammar import ModelSpec
-from cosight.models.options import changed, checkpoint_of, class_names_of
 from cosight.models.preprocessing import Preprocessing
+from cosight.models.spec_options import changed, checkpoint_of, class_names_of
 from cosight.models.torch_models import TorchModel, put_weights, read_weights, wrapped
 from cosight.trials import label_spaces
 

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cosight.benchmarks.tables import BenchmarkTable, TableCell, TableColumn, TableLayout
+from cosight.benchmarks.table_layout import BenchmarkTable, TableCell, TableColumn, TableLayout
 from cosight.measures import measures
 from cosight.statistics.contrasts import CORRELATION
 from cosight.statistics.groups import GOLD, MODELS, PEOPLE, SIMULATED, SIMULATED_GOLD
 from cosight.statistics.rows import GroupKey, Row, Scores
 
 __all__ = [
-    "Cell",
     "Grid",
+    "GridCell",
     "Line",
     "benchmark_grid",
     "benchmark_remarks",
@@ -37,7 +37,7 @@ _REMARKS = 5  # reasons below a table
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class GridCell:
     """A text, and whether it is the best or the second best of its column."""
 
     text: str
@@ -49,7 +49,7 @@ class Line:
     """Cells side by side; lines of one section stand together."""
 
     section: tuple[GroupKey, str]
-    cells: tuple[Cell, ...]
+    cells: tuple[GridCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,23 +166,23 @@ def benchmark_grid(table: BenchmarkTable, *, whole: bool = True, summary: bool |
     lines = []
     for line in table.lines:
         cells = [_benchmark_cell(table.columns[index], line.cells[index], whole) for index in chosen]
-        lines.append(Line(((), line.section), (Cell(line.model), Cell(line.function), *cells)))
+        lines.append(Line(((), line.section), (GridCell(line.model), GridCell(line.function), *cells)))
     return Grid(("model", "function", *(table.columns[index].title for index in chosen)), tuple(lines))
 
 
-def _benchmark_cell(column: TableColumn, cell: TableCell, whole: bool) -> Cell:
+def _benchmark_cell(column: TableColumn, cell: TableCell, whole: bool) -> GridCell:
     """A value, its mark and its spread over seeds; the `whole` has an interval too, where it sums up a line."""
     if cell.value is None:
-        return Cell("-")
+        return GridCell("-")
     digits = column.digits
     sign, mark = _MARKS.get(cell.place or 0, ("", ""))
     value, spread = f"{cell.value:.{digits}f}", "" if cell.sd is None else f"\u00b1 {cell.sd:.{digits}f}"
     if not whole:
-        return Cell(f"{value}{sign}\n{spread}".rstrip(), mark)
+        return GridCell(f"{value}{sign}\n{spread}".rstrip(), mark)
     ends = ""
     if column.summary and cell.low is not None and cell.high is not None:
         ends = f" [{cell.low:.{digits}f}, {cell.high:.{digits}f}]"
-    return Cell(f"{value} {spread}".rstrip() + ends + sign, mark)
+    return GridCell(f"{value} {spread}".rstrip() + ends + sign, mark)
 
 
 _MARKS: dict[int, tuple[str, Mark]] = {1: (" *", "best"), 2: (" +", "second")}
@@ -194,7 +194,7 @@ def benchmark_remarks(layout: TableLayout, scores: Scores) -> list[str]:
 
 
 def _line(section: tuple[GroupKey, str], texts: Sequence[str]) -> Line:
-    return Line(section, tuple(Cell(text) for text in texts))
+    return Line(section, tuple(GridCell(text) for text in texts))
 
 
 def _text(whole: bool) -> Callable[[Row], str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from cosight.files import atomic_write
 from cosight.reports.grids import Grid, Line
 
-__all__ = ["Figure", "Page", "Section", "Table", "write_page"]
+__all__ = ["Figure", "Page", "PageTable", "Section", "write_page"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """A grid with a caption; lines below say more."""
 
     grid: Grid
@@ -36,7 +36,7 @@ class Section:
 
     title: str
     paragraphs: tuple[str, ...] = ()
-    parts: tuple[Table | Figure, ...] = ()
+    parts: tuple[PageTable | Figure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

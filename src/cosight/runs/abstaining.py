@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from cosight.arrays import FloatArray
 from cosight.errors import CosightError, InvalidInput
 from cosight.models.abstention import Abstention, MinMax, abstention
-from cosight.models.model import Answers, Model, probe_images
+from cosight.models.model import Model, ModelOutputs, probe_images
 from cosight.models.torch_models import TorchModel
 from cosight.runs.folder import RunFolder
-from cosight.runs.participants import Asked, Watch
-from cosight.runs.plan import Plan
+from cosight.runs.observers import ModelObserver, Watch
+from cosight.runs.run_plan import RunPlan
 from cosight.stimuli.images import Floats
 from cosight.trials.mapping import LabelMap
 from cosight.trials.parquet import write_table
@@ -82,7 +82,7 @@ def watches(model: Model, names: Sequence[str]) -> tuple[dict[str, Watch], dict[
 
 
 def _members_watch(entry: Abstention) -> Watch:
-    def watch(batch: Floats, given: Answers) -> FloatArray:
+    def watch(batch: Floats, given: ModelOutputs) -> FloatArray:
         if given.members is None:
             raise InvalidInput(f"{entry.name} needs an ensemble; name one with ensemble:A+B")
         return entry.function.fit(None, None, None).strangeness(None, given.members)
@@ -91,7 +91,7 @@ def _members_watch(entry: Abstention) -> Watch:
 
 
 def _model_watch(entry: Abstention, model: Model) -> Watch:
-    def watch(batch: Floats, given: Answers) -> FloatArray:
+    def watch(batch: Floats, given: ModelOutputs) -> FloatArray:
         if not isinstance(model, TorchModel):
             raise InvalidInput(f"{entry.name} needs a model in torch, got {model.name}")
         logits = entry.function.logits(model, batch)  # type: ignore[attr-defined]
@@ -116,7 +116,7 @@ class _Kept:
         return None if whole is None else whole[self.rows[split]]
 
 
-def derived(folder: RunFolder, plan: Plan, who: Asked) -> Iterator[Derived]:
+def derived(folder: RunFolder, plan: RunPlan, who: ModelObserver) -> Iterator[Derived]:
     """Write the trials of every function that goes with this model; those that are there are found again."""
     kept = _kept(folder, plan, who)
     for name in plan.abstain:
@@ -141,7 +141,7 @@ def _lacks(entry: Abstention, kept: _Kept) -> str | None:
     return None
 
 
-def _kept(folder: RunFolder, plan: Plan, who: Asked) -> _Kept:
+def _kept(folder: RunFolder, plan: RunPlan, who: ModelObserver) -> _Kept:
     arrays = folder.features(who.name)
     frame = plan.shown.frame
     shown = np.isfinite(arrays["logits"]).all(axis=1)
@@ -163,7 +163,7 @@ def _class_logits(logits: NDArray[Any], mapping: LabelMap) -> FloatArray:
     """Logits over the run's classes: the model's own where each has one output, else of what the mapping makes."""
     if all(len(group) == 1 for group in mapping.groups):
         return logits[:, [group[0] for group in mapping.groups]].astype(np.float64)
-    raw = mapping.apply(Answers(np.nan_to_num(logits)).probabilities)
+    raw = mapping.apply(ModelOutputs(np.nan_to_num(logits)).probabilities)
     return np.asarray(np.log(np.maximum(raw, _TINY)))
 
 
@@ -181,8 +181,8 @@ def _strangeness(entry: Abstention, kept: _Kept) -> dict[str, FloatArray]:
 
 def _write(
     folder: RunFolder,
-    plan: Plan,
-    who: Asked,
+    plan: RunPlan,
+    who: ModelObserver,
     observer: str,
     identity: Mapping[str, Any],
     refusing: Mapping[int, float],

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cosight.registry import Registry
-from cosight.runs.invitations import Invitation
-from cosight.runs.participants import Participant
-from cosight.runs.plan import Plan, Shard
+from cosight.runs.execution import ExecutionOptions, ShardAnswers, answer_shards
+from cosight.runs.model_references import ModelReference
+from cosight.runs.observers import Observer
 from cosight.runs.ray_engine import RayEngine
-from cosight.runs.work import Given, Way, answered
+from cosight.runs.run_plan import RunPlan, Shard
 
 __all__ = ["Engine", "Local", "compute_threads", "engines"]
 
@@ -26,8 +26,8 @@ class Engine(Protocol):
     """Does the shards of one participant, in any order, each once."""
 
     def answers(
-        self, who: Participant, invitation: Invitation, plan: Plan, shards: Sequence[Shard], way: Way
-    ) -> Iterator[Given]:
+        self, who: Observer, invitation: ModelReference, plan: RunPlan, shards: Sequence[Shard], way: ExecutionOptions
+    ) -> Iterator[ShardAnswers]:
         """Answers to each of these shards; the invitation lets others have the participant too."""
         ...
 
@@ -37,11 +37,11 @@ class Local:
     """This process."""
 
     def answers(
-        self, who: Participant, invitation: Invitation, plan: Plan, shards: Sequence[Shard], way: Way
-    ) -> Iterator[Given]:
+        self, who: Observer, invitation: ModelReference, plan: RunPlan, shards: Sequence[Shard], way: ExecutionOptions
+    ) -> Iterator[ShardAnswers]:
         """One shard after the other."""
         with compute_threads(way.threads):
-            yield from answered(who, plan, shards, way)
+            yield from answer_shards(who, plan, shards, way)
 
 
 @contextmanager

@@ -10,15 +10,15 @@ from typing import Any
 
 from cosight.errors import CosightError, InvalidInput
 from cosight.models.grammar import parse
-from cosight.models.sources import check_line
+from cosight.models.loading import check_line
 from cosight.runs.engines import engines
+from cosight.runs.execution import ExecutionOptions, OnError
 from cosight.runs.folder import RUN, RunFolder
-from cosight.runs.invitations import Invitation
-from cosight.runs.job import Job, Progress, Run
-from cosight.runs.plan import Plan, digest_of
+from cosight.runs.model_references import ModelReference
 from cosight.runs.planning import plan_for, training_plan
-from cosight.runs.record import Record, read_record
-from cosight.runs.work import OnError, Way
+from cosight.runs.run_job import Progress, Run, RunJob
+from cosight.runs.run_plan import RunPlan, digest_of
+from cosight.runs.run_record import RunRecord, read_record
 from cosight.stimuli.images import FileFormat
 from cosight.trials.mapping import How
 from cosight.trials.spaces import LabelSpace, label_spaces
@@ -71,8 +71,8 @@ def evaluate(
         )  # fmt: skip
         trained_on = None if probe is None else training_plan(probe, made.plan)
         record = _begun(folder, made.plan, {**made.settings, "probe": _told(trained_on)}, arguments)
-        way = Way(threads, workers, on_error, folder.path / "thumbnails" if thumbnails else None)
-        job = Job(folder, made.plan, way, engines[engine](), record, progress, list(made.notices))
+        way = ExecutionOptions(threads, workers, on_error, folder.path / "thumbnails" if thumbnails else None)
+        job = RunJob(folder, made.plan, way, engines[engine](), record, progress, list(made.notices))
         return job.carry_out(lines, trained_on, engine=engine, threads=threads, workers=workers)
 
 
@@ -122,7 +122,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _checked_lines(models: Sequence[Any]) -> list[Invitation]:
+def _checked_lines(models: Sequence[Any]) -> list[ModelReference]:
     """Slips of the keyboard are told before the first model is asked, not after hours."""
     if not models:
         raise InvalidInput("name at least one model, got none; for example timm:resnet50.a1_in1k")
@@ -131,7 +131,7 @@ def _checked_lines(models: Sequence[Any]) -> list[Invitation]:
         check_line(line)
         if lines.count(line) > 1:
             raise InvalidInput(f"each model is asked once, got {line} {lines.count(line)} times; name it once")
-    return [Invitation(model) for model in models]
+    return [ModelReference(model) for model in models]
 
 
 def _check_way(engine: str, threads: int | None, workers: int | None, on_error: str) -> None:
@@ -160,7 +160,7 @@ def _is_strange(path: Path) -> bool:
     return not path.name.startswith(".") and path.name not in _RESOURCES
 
 
-def _told(trained_on: Plan | None) -> str | None:
+def _told(trained_on: RunPlan | None) -> str | None:
     """The images that a probe is trained on, in a word: where they are called the same, a digest tells them apart."""
     if trained_on is None:
         return None
@@ -168,14 +168,14 @@ def _told(trained_on: Plan | None) -> str | None:
     return f"{trained_on.shown.folder.resolve().name} {content[:16]}"
 
 
-def _begun(folder: RunFolder, plan: Plan, more: dict[str, Any], arguments: dict[str, Any]) -> Record:
+def _begun(folder: RunFolder, plan: RunPlan, more: dict[str, Any], arguments: dict[str, Any]) -> RunRecord:
     """The record to resume; answers that an earlier attempt left must be of the same plan."""
     settings = {**plan.settings, **more}
     if not (folder.path / RUN).exists():
-        return Record(settings, arguments)
+        return RunRecord(settings, arguments)
     record = read_record(folder.path)
     if not folder.has_answers():  # a model that could not be loaded, say: nothing holds us to that plan
-        return Record(settings, arguments, sessions=record.sessions)
+        return RunRecord(settings, arguments, sessions=record.sessions)
     record.check_same(settings, folder.path)
     record.arguments = arguments
     return record

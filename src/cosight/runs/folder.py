@@ -28,16 +28,18 @@ from cosight.errors import InvalidInput
 from cosight.files import LOCK_FILE, atomic_write, lock_folder
 from cosight.trials.manifest import MANIFEST, write_manifest
 from cosight.trials.parquet import read_sources, write_observers, write_table
-from cosight.trials.table import SCHEMA, Trials, make, observers_of
+from cosight.trials.table import SCHEMA as TRIAL_SCHEMA
+from cosight.trials.table import Trials, make, observers_of
 
 if TYPE_CHECKING:  # so that a run can be looked at without what it takes to make one
-    from cosight.runs.participants import Participant
-    from cosight.runs.plan import Plan, Shard
-    from cosight.runs.work import Given
+    from cosight.runs.execution import ShardAnswers
+    from cosight.runs.observers import Observer
+    from cosight.runs.run_plan import RunPlan, Shard
 
-__all__ = ["RUN", "Done", "RunFolder", "file_name"]
+__all__ = ["RUN", "SCHEMA", "Done", "RunFolder", "file_name"]
 
 RUN = "run.json"
+SCHEMA = 2  # version of run folders; grows when the same answers would be written differently
 _PLACE = ("experiment", "image", "condition", "level", "truth")  # what a trial says of its stimulus, from the manifest
 _LONGEST = 120  # characters of an observer's name in a file's
 
@@ -79,7 +81,7 @@ class RunFolder:
         except (pl.exceptions.PolarsError, OSError, LookupError, ValueError) as error:
             raise InvalidInput(f"{path} is not a table that a run wrote; remove it and run again") from error
 
-    def write(self, who: Participant, plan: Plan, given: Given, key: str) -> None:
+    def write(self, who: Observer, plan: RunPlan, given: ShardAnswers, key: str) -> None:
         """Keep a shard: features first, so that a table in `trials/` says that all of it is there."""
         if given.arrays:
             self._write_part(who.name, given)
@@ -93,7 +95,7 @@ class RunFolder:
         with _disk_errors(path := self.trial_file(who.name, given.shard.index)):
             write_table(trials, path, durable=True)
 
-    def _write_part(self, observer: str, given: Given) -> None:
+    def _write_part(self, observer: str, given: ShardAnswers) -> None:
         from safetensors.numpy import save
 
         with atomic_write(self._part(observer, given.shard.index), durable=True) as draft:
@@ -120,12 +122,12 @@ class RunFolder:
         """Whether a shard's features are kept."""
         return self.features_file(observer).exists() or self._part(observer, shard).exists()
 
-    def write_stimuli(self, plan: Plan) -> None:
+    def write_stimuli(self, plan: RunPlan) -> None:
         """Write the manifest of what is shown, and make the folder of trials: a run that can be read has one."""
         (self.path / "trials").mkdir(exist_ok=True)
         self._write_manifest(plan, plan.shown.frame)
 
-    def learn_stimuli(self, plan: Plan, observers: Sequence[str]) -> None:
+    def learn_stimuli(self, plan: RunPlan, observers: Sequence[str]) -> None:
         """Write the manifest with the digests that the trials know; null where an image could not be shown."""
         learnt: dict[int, str] = {}
         for shard in plan.shards:
@@ -136,11 +138,11 @@ class RunFolder:
         frame = plan.shown.frame.with_columns(pl.Series("stimulus", names, dtype=pl.String))
         self._write_manifest(plan, frame)
 
-    def _write_manifest(self, plan: Plan, frame: pl.DataFrame) -> None:
+    def _write_manifest(self, plan: RunPlan, frame: pl.DataFrame) -> None:
         with _disk_errors(self.path / MANIFEST):
             write_manifest(self.path, frame, {"settings": dict(plan.shown.settings)})
 
-    def _stimuli(self, plan: Plan, observer: str, shard: Shard) -> dict[int, str]:
+    def _stimuli(self, plan: RunPlan, observer: str, shard: Shard) -> dict[int, str]:
         """Digests by row that an observer's trials know."""
         done = self.done(observer, shard.index)
         if done is None:
@@ -168,7 +170,7 @@ class RunFolder:
         from cosight.trials.parquet import read_space
 
         files = sorted((self.path / "trials").glob("[!.]*.[0-9][0-9][0-9][0-9][0-9].parquet"))
-        columns = [name for name in SCHEMA if name not in ("probabilities", "extra")]
+        columns = [name for name in TRIAL_SCHEMA if name not in ("probabilities", "extra")]
         parts = [pl.scan_parquet(path, glob=False) for path in files]
         parts = [part.select(name for name in columns if name in part.collect_schema()) for part in parts]
         frame = pl.concat(parts, how="diagonal").collect()  # shards of an older version lack columns

@@ -15,10 +15,10 @@ from cosight.errors import InvalidInput
 from cosight.files import MISSING_FILE
 from cosight.models.abstention import abstention
 from cosight.runs.abstaining import check_abstain
-from cosight.runs.plan import LEARNT_FROM, Plan
-from cosight.runs.shown import Shown, digests, on_the_way, stored
-from cosight.runs.work import OnError
-from cosight.stimuli.altering import Alteration, Alterations, every_alteration, with_resource
+from cosight.runs.execution import OnError
+from cosight.runs.run_plan import LEARNT_FROM, RunPlan
+from cosight.runs.stimulus_sources import StimulusSource, digests, generated_stimuli, stored_stimuli
+from cosight.stimuli.alterations import Alteration, Alterations, every_alteration, with_resource
 from cosight.stimuli.images import FileFormat
 from cosight.stimuli.prepare import preparation
 from cosight.stimuli.resources import tiles_beside
@@ -34,7 +34,7 @@ __all__ = ["Planned", "plan_for", "training_plan"]
 class Planned:
     """A plan, what else must be the same to resume it, and what the user should know."""
 
-    plan: Plan
+    plan: RunPlan
     settings: dict[str, Any]
     notices: tuple[str, ...] = ()
 
@@ -67,7 +67,7 @@ def plan_for(
         if tiles is not None:
             raise InvalidInput(f"--tiles are for benchmarks that are made on the way, got the set {on}")
         space, known = _named(_to_be_shown(read_set(on), abstain), labels)
-        shown: Shown = stored(_limited(known, limit, seed))
+        shown: StimulusSource = stored_stimuli(_limited(known, limit, seed))
         _check_truths(shown)
     else:
         space, known = _named(read_set(str(source)), labels or benchmark.labels)
@@ -75,20 +75,20 @@ def plan_for(
         on_skip = lost.append if on_error == "skip" else None
         chosen = _alterations(benchmark.altered, out, Path(str(source)), tiles, on_skip)
         recipe = Alterations(known, tuple(chosen), benchmark.experiment, seed, preparation(benchmark.altered.prepare))
-        shown = on_the_way(recipe, format=format)
+        shown = generated_stimuli(recipe, format=format)
     notices = []
     if benchmark is None and not (labels or _own_labels(known)):
         notices = [f"answers are in {space.name}, as the set's classes tell (--labels names another)"]
     functions = check_abstain(abstain, shown.frame)
     wanted = features or any("features" in abstention(name).needs for name in functions)
     return Planned(
-        Plan(shown, space, how, batch, wanted, functions),
+        RunPlan(shown, space, how, batch, wanted, functions),
         {"limit": limit, "seed": None if limit is None else seed},
         (*notices, *(f"not a tile: {why}" for why in lost)),
     )
 
 
-def _check_truths(shown: Shown) -> None:
+def _check_truths(shown: StimulusSource) -> None:
     """The same picture under two truths makes a run that nobody can score: told before the first image is shown."""
     seen: dict[str, tuple[str, str]] = {}
     for file, truth, stamp in zip(shown.frame["file"], shown.frame["truth"], shown.stamps, strict=True):
@@ -111,10 +111,10 @@ def _to_be_shown(found: StimulusSet, abstain: Sequence[str]) -> StimulusSet:
     return found if not test.height else replace(found, frame=test)
 
 
-def training_plan(path: str | Path, plan: Plan) -> Plan:
+def training_plan(path: str | Path, plan: RunPlan) -> RunPlan:
     """The images that a probe is trained on, named in the run's label space; none of them may be shown in the run."""
     _, known = _named(read_set(path), plan.space)
-    training = Plan(stored(known), plan.space, plan.how, plan.batch)
+    training = RunPlan(stored_stimuli(known), plan.space, plan.how, plan.batch)
     both = set(digests(training.shown)) & _pictures(plan.shown)
     if both:
         raise InvalidInput(
@@ -123,7 +123,7 @@ def training_plan(path: str | Path, plan: Plan) -> Plan:
     return training
 
 
-def _pictures(shown: Shown) -> set[str]:
+def _pictures(shown: StimulusSource) -> set[str]:
     """Digests of everything that is shown, and of the photos it is made of; those alone where it is made on the way."""
     parents, known = (set(shown.frame[column].drop_nulls()) for column in ("parent", "stimulus"))
     made_now = bool(parents) and not known

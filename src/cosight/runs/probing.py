@@ -13,10 +13,10 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.models.model import Model
 from cosight.models.probes import fit_probe, read_probe, write_probe
+from cosight.runs.execution import ExecutionOptions, answer_shards
 from cosight.runs.folder import file_name
-from cosight.runs.participants import Said
-from cosight.runs.plan import Plan, digest_of
-from cosight.runs.work import Way, answered
+from cosight.runs.observers import BatchAnswers
+from cosight.runs.run_plan import RunPlan, digest_of
 from cosight.stimuli.images import Bytes, Floats
 from cosight.trials.spaces import LabelSpace
 
@@ -44,12 +44,14 @@ class _Featured:
     def put(self, room: Floats, place: int, pixels: Bytes) -> None:
         room[place] = self.model.prepare(pixels)
 
-    def answer(self, start: int, rows: pl.DataFrame, room: Floats) -> Said:
+    def answer(self, start: int, rows: pl.DataFrame, room: Floats) -> BatchAnswers:
         given = self.model.answer(room)
-        return Said(rows.select("truth"), {} if given.features is None else {"features": given.features})
+        return BatchAnswers(rows.select("truth"), {} if given.features is None else {"features": given.features})
 
 
-def probe_file(model: Model, training: Plan, folder: Path, way: Way, progress: Progress | None = None) -> Path:
+def probe_file(
+    model: Model, training: RunPlan, folder: Path, way: ExecutionOptions, progress: Progress | None = None
+) -> Path:
     """The file of the probe that was, or is now, trained on this model's features of these images.
 
     Its name holds a digest of all that it follows from, so it is found again and never taken for another.
@@ -72,13 +74,13 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def _seen(model: Model, plan: Plan, way: Way, progress: Progress | None) -> tuple[Floats, np.ndarray]:
+def _seen(model: Model, plan: RunPlan, way: ExecutionOptions, progress: Progress | None) -> tuple[Floats, np.ndarray]:
     """Features of every training image that has a class, and the class' index."""
     whole = replace(plan, features=True)
     parts: list[Floats] = []
     truths: list[str | None] = []
     done, total = 0, plan.shown.frame.height
-    for given in answered(_Featured(model), whole, whole.shards, way):
+    for given in answer_shards(_Featured(model), whole, whole.shards, way):
         if "features" not in given.arrays:
             raise InvalidInput(f"a probe needs features, {model.name} gives none; name a layer with layer=PATH")
         parts.append(given.arrays["features"][[row - given.shard.rows.start for row in given.rows]])

@@ -21,10 +21,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cosight.errors import InvalidInput
-from cosight.runs.invitations import Invitation
-from cosight.runs.participants import Participant
-from cosight.runs.plan import Plan, Shard
-from cosight.runs.work import Given, Way
+from cosight.runs.execution import ExecutionOptions, ShardAnswers
+from cosight.runs.model_references import ModelReference
+from cosight.runs.observers import Observer
+from cosight.runs.run_plan import RunPlan, Shard
 
 __all__ = ["RayEngine"]
 
@@ -40,8 +40,8 @@ class RayEngine:
     """The Ray cluster that this process is connected to, else the one at RAY_ADDRESS, else the one on this machine."""
 
     def answers(
-        self, who: Participant, invitation: Invitation, plan: Plan, shards: Sequence[Shard], way: Way
-    ) -> Iterator[Given]:
+        self, who: Observer, invitation: ModelReference, plan: RunPlan, shards: Sequence[Shard], way: ExecutionOptions
+    ) -> Iterator[ShardAnswers]:
         """Each shard once, in the order that they are finished in; `way.loaders` is the number of actors."""
         if invitation.line is None:
             raise InvalidInput(
@@ -114,13 +114,13 @@ class _Brief:
 
     observer: str
     identity: Mapping[str, Any]
-    invitation: Invitation
-    way: Way
+    invitation: ModelReference
+    way: ExecutionOptions
     folder: Path  # the driver's current one, which relative paths start from
     modules: tuple[str, ...]  # the driver's `sys.path`
 
 
-def _hiring(ray: Any, brief: _Brief, plan: Plan) -> Callable[[], Any]:
+def _hiring(ray: Any, brief: _Brief, plan: RunPlan) -> Callable[[], Any]:
     """What makes a new actor; the plan is sent to the cluster once, without what it has cached."""
     sent = ray.put(replace(plan))
     actor = ray.remote(num_cpus=brief.way.threads)(_Actor)
@@ -130,7 +130,7 @@ def _hiring(ray: Any, brief: _Brief, plan: Plan) -> Callable[[], Any]:
 class _Actor:
     """A process of the cluster that holds the model."""
 
-    def __init__(self, brief: _Brief, plan: Plan) -> None:
+    def __init__(self, brief: _Brief, plan: RunPlan) -> None:
         self.brief, self.plan = brief, plan
 
     def get_ready(self) -> None:
@@ -144,7 +144,7 @@ class _Actor:
             )
         _ = self._who
 
-    def answer(self, shard: Shard) -> Given:
+    def answer(self, shard: Shard) -> ShardAnswers:
         """What the engine `local` would do."""
         from cosight.runs.engines import Local  # lists the engine of this module, so it cannot come first
 
@@ -152,7 +152,7 @@ class _Actor:
         return given
 
     @cached_property
-    def _who(self) -> Participant:
+    def _who(self) -> Observer:
         """The driver's participant as it is here; another one under its name would go unnoticed."""
         brief = self.brief
         for who in brief.invitation.accepted(self.plan, threads=brief.way.threads):
@@ -176,7 +176,7 @@ class _Crew:
     deaths: Counter[Shard] = field(default_factory=Counter)  # while at it
     in_a_row: int = 0  # deaths since a shard was finished
 
-    def answers(self, count: int) -> Iterator[Given]:
+    def answers(self, count: int) -> Iterator[ShardAnswers]:
         """Answers to all shards by `count` actors; they are gone afterwards."""
         left = len(self.waiting)
         try:
@@ -209,14 +209,14 @@ class _Crew:
         """Results that an actor owes, the one that it is at first."""
         return [result for result, (other, _) in self.given.items() if other is actor]
 
-    def _next(self, count: int) -> Given | None:
+    def _next(self, count: int) -> ShardAnswers | None:
         """The next answer; None where an actor got ready or died instead. What its work raises is raised here."""
         from ray.exceptions import RayError, RayTaskError
 
         (result,), _ = self.ray.wait([*self.given])
         actor, shard = self.given[result]
         try:
-            answer: Given | None = self.ray.get(result)
+            answer: ShardAnswers | None = self.ray.get(result)
         except RayTaskError as error:
             raise error.cause or error from None
         except RayError as error:  # of Ray's own: the process or its node is gone, or the result with it

@@ -9,7 +9,7 @@ from pathlib import Path
 from cosight.errors import InvalidInput
 from cosight.files import is_locked
 from cosight.runs.folder import RUN, RunFolder, file_name
-from cosight.runs.record import State, read_record
+from cosight.runs.run_record import State, read_record
 
 __all__ = ["ObserverStatus", "Status", "runs_below", "status"]
 

@@ -20,7 +20,7 @@ from cosight.statistics.pair_scores import PAIRED, ceiling_blocks, model_ceiling
 from cosight.statistics.resampling import Draw, draw, stream
 from cosight.statistics.rows import Row, Scores, make_scores
 from cosight.trials.cues import texture_codes
-from cosight.trials.join import Cell, Table, align, cells
+from cosight.trials.join import AlignedTrials, StimulusGroup, align, cells
 from cosight.trials.overlap import mismatch, overlap_notices, shared_with_models
 from cosight.trials.reading import read
 from cosight.trials.spaces import ABSTAIN, LabelSpace
@@ -135,7 +135,7 @@ def _names(asked: Sequence[str] | None, preset: Preset | None) -> tuple[str, ...
     return names
 
 
-def _table(trials: Trials, preset: Preset | None, gamma: float, role: Sequence[str]) -> Table:
+def _table(trials: Trials, preset: Preset | None, gamma: float, role: Sequence[str]) -> AlignedTrials:
     table = align(trials, gamma=gamma, roles=role)
     if preset is None:
         return table
@@ -152,7 +152,7 @@ def _table(trials: Trials, preset: Preset | None, gamma: float, role: Sequence[s
     )
 
 
-def _namesakes(table: Table) -> list[str]:
+def _namesakes(table: AlignedTrials) -> list[str]:
     """A notice where people of one name took part in several experiments and are taken for one."""
     experiments = table.columns["experiment"].to_numpy()
     shown = table.answers.shown[table.people]
@@ -164,7 +164,7 @@ def _namesakes(table: Table) -> list[str]:
     ]
 
 
-def _guessed(table: Table, seed: int) -> Table:
+def _guessed(table: AlignedTrials, seed: int) -> AlignedTrials:
     """Missing answers replaced by classes drawn at random."""
     response = table.answers.response.copy()
     classes = table.answers.classes - (ABSTAIN in table.labels)  # nobody guesses by refusing
@@ -176,7 +176,7 @@ def _guessed(table: Table, seed: int) -> Table:
     return replace(table, answers=replace(table.answers, response=response), notices=(*table.notices, notice))
 
 
-def _check(table: Table, options: _Options) -> None:
+def _check(table: AlignedTrials, options: _Options) -> None:
     """Refuse tables in which nothing can be compared."""
     if not options.duos:
         return
@@ -198,7 +198,11 @@ def _check(table: Table, options: _Options) -> None:
 
 
 def _blocks(
-    table: Table, parts: Sequence[Cell], options: _Options, outputs: Outputs | None, progress: Progress | None
+    table: AlignedTrials,
+    parts: Sequence[StimulusGroup],
+    options: _Options,
+    outputs: Outputs | None,
+    progress: Progress | None,
 ) -> list[Block]:
     cue_measures = [name for name in options.solos if solo_forms[name].choices is not None]
     texture = texture_codes(table.columns, table.labels) if cue_measures else None
@@ -213,7 +217,9 @@ def _blocks(
     return blocks
 
 
-def _block(table: Table, cell: Cell, options: _Options, texture: CodeArray | None, outputs: Outputs | None) -> Block:
+def _block(
+    table: AlignedTrials, cell: StimulusGroup, options: _Options, texture: CodeArray | None, outputs: Outputs | None
+) -> Block:
     """All numbers of a cell with their resamples."""
     whole = (table.answers.at(cell.columns).response != NOT_SHOWN).all()  # else ceilings are taken on some columns
     only_answers = texture is None and outputs is None and bool(whole)

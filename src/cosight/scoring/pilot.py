@@ -18,8 +18,8 @@ from cosight.measures.power import (
     trials_for_mean,
     trials_to_tell_apart,
 )
-from cosight.scoring.questions import ACCURACY, EC, MA, Asked, PlanRow, power_rows, width_rows
-from cosight.trials.join import Table
+from cosight.scoring.questions import ACCURACY, EC, MA, PlanRequest, PlanRow, power_rows, width_rows
+from cosight.trials.join import AlignedTrials
 
 __all__ = ["piloted"]
 
@@ -67,7 +67,7 @@ class _Pairs:
         return sorted({pair[which] for pair in self.pairs})
 
 
-def piloted(asked: Asked, name: str, pilot: Table, names: tuple[str, ...]) -> tuple[PlanRow, ...]:
+def piloted(asked: PlanRequest, name: str, pilot: AlignedTrials, names: tuple[str, ...]) -> tuple[PlanRow, ...]:
     """The answer from the pilot's observers called `names`, or from all its pairs of a person and a model."""
     if name not in (ACCURACY, EC, MA):
         raise InvalidInput(f"a pilot's answers tell nothing about {name}, got a pilot; give --sd of one item")
@@ -82,7 +82,7 @@ def piloted(asked: Asked, name: str, pilot: Table, names: tuple[str, ...]) -> tu
     return _piloted_pairs(asked, name, pilot, pairs, crossed=not chosen)
 
 
-def _chosen(pilot: Table, names: tuple[str, ...]) -> list[int]:
+def _chosen(pilot: AlignedTrials, names: tuple[str, ...]) -> list[int]:
     for name in names:
         if name not in pilot.observers:
             known = ", ".join(pilot.observers[:8]) + (", ..." if len(pilot.observers) > 8 else "")
@@ -92,7 +92,7 @@ def _chosen(pilot: Table, names: tuple[str, ...]) -> list[int]:
     return [pilot.observers.index(name) for name in names]
 
 
-def _sides(pilot: Table) -> tuple[list[int], list[int]]:
+def _sides(pilot: AlignedTrials) -> tuple[list[int], list[int]]:
     """People and models; simulated people only where there are no others."""
     real = pilot.people & ~pilot.simulated
     people = real if real.any() else pilot.people
@@ -100,7 +100,7 @@ def _sides(pilot: Table) -> tuple[list[int], list[int]]:
 
 
 def _piloted_pairs(
-    asked: Asked, name: str, pilot: Table, pairs: list[tuple[int, int]], *, crossed: bool
+    asked: PlanRequest, name: str, pilot: AlignedTrials, pairs: list[tuple[int, int]], *, crossed: bool
 ) -> tuple[PlanRow, ...]:
     found = _gathered(name, pilot.answers, pairs)
     if not found.pairs:
@@ -136,20 +136,20 @@ def _gathered(name: str, answers: Answers, pairs: list[tuple[int, int]]) -> _Pai
     return out
 
 
-def _who(pilot: Table, found: _Pairs) -> str:
+def _who(pilot: AlignedTrials, found: _Pairs) -> str:
     if len(found.pairs) == 1:
         return "of the pilot's " + " and ".join(_called(pilot, [i], "") for i in found.pairs[0])
     people = _called(pilot, found.side(0), "people")
     return f"for one person and one model, mean of the pilot's {len(found.pairs)} pairs with {people}"
 
 
-def _called(pilot: Table, who: list[int], many: str) -> str:
+def _called(pilot: AlignedTrials, who: list[int], many: str) -> str:
     """A name for one observer, `many` for several; simulated people are always called so."""
     name = pilot.observers[who[0]] if len(who) == 1 else many
     return f"{name} (simulated)" if pilot.simulated[who].any() else name
 
 
-def _facts(name: str, pilot: Table, found: _Pairs) -> list[PlanRow]:
+def _facts(name: str, pilot: AlignedTrials, found: _Pairs) -> list[PlanRow]:
     sides = [(found.side(0), "people"), (found.side(1), "models")]
     return [
         PlanRow(name, float(np.mean(found.values)), "in the pilot"),
@@ -159,7 +159,7 @@ def _facts(name: str, pilot: Table, found: _Pairs) -> list[PlanRow]:
     ]
 
 
-def _crossed_rows(width: float, pilot: Table, found: _Pairs) -> list[PlanRow]:
+def _crossed_rows(width: float, pilot: AlignedTrials, found: _Pairs) -> list[PlanRow]:
     """The cheapest people x images for the mean over pairs, from each person's values averaged over the models."""
     everybody = pilot.answers.of([*found.side(0), *found.side(1)])
     if not everybody.shown.all():
@@ -186,7 +186,7 @@ def _no_design(reason: str) -> list[PlanRow]:
     return [PlanRow("people", None, reason), PlanRow("images", None, reason)]
 
 
-def _piloted_accuracy(asked: Asked, pilot: Table, who: list[int]) -> tuple[PlanRow, ...]:
+def _piloted_accuracy(asked: PlanRequest, pilot: AlignedTrials, who: list[int]) -> tuple[PlanRow, ...]:
     share = _accuracy(pilot, who)
     note = f"of {_called(pilot, who, f'{len(who)} observers')} in the pilot"
     rows = width_rows(trials_for_accuracy(share, width=asked.size), note=note)
@@ -200,7 +200,7 @@ def _piloted_accuracy(asked: Asked, pilot: Table, who: list[int]) -> tuple[PlanR
 
 
 def _piloted_difference(
-    asked: Asked, name: str, pilot: Table, people: list[int], models: list[int]
+    asked: PlanRequest, name: str, pilot: AlignedTrials, people: list[int], models: list[int]
 ) -> tuple[PlanRow, ...]:
     if len(models) < 2:
         raise InvalidInput(f"a difference is between two models, got {len(models)}; name two observers of the pilot")
@@ -214,7 +214,7 @@ def _piloted_difference(
     return power_rows(trials_to_tell_apart(asked.size, sd=sd, power=asked.power), sd, note + against)
 
 
-def _pulls(name: str, pilot: Table, people: list[int], models: list[int]) -> tuple[FloatArray, str]:
+def _pulls(name: str, pilot: AlignedTrials, people: list[int], models: list[int]) -> tuple[FloatArray, str]:
     """Each stimulus' influence on each model's value (models, stimuli), mean over people; and against whom."""
     if name == ACCURACY:
         return np.stack([_of_one(pilot.answers, i).items for i in models]), ""
@@ -250,7 +250,7 @@ def _spread(value: float, items: FloatArray, met: BoolArray) -> _Piloted:
     return _Piloted(value, every, int(met.sum()))
 
 
-def _accuracy(pilot: Table, who: list[int]) -> float:
+def _accuracy(pilot: AlignedTrials, who: list[int]) -> float:
     """Mean over observers of their accuracy."""
     if pilot.simulated[who].any() and (pilot.people & ~pilot.simulated)[who].any():
         raise InvalidInput("simulated and real people must not share a mean, got both; name only one kind")

@@ -26,8 +26,8 @@ from cosight.scoring.questions import (
     ACCURACY,
     EC,
     MA,
-    Asked,
     Plan,
+    PlanRequest,
     PlanRow,
     check,
     power_rows,
@@ -35,7 +35,7 @@ from cosight.scoring.questions import (
     size_of,
     width_rows,
 )
-from cosight.trials.join import Table, align
+from cosight.trials.join import AlignedTrials, align
 from cosight.trials.reading import read
 from cosight.trials.table import Trials
 
@@ -56,7 +56,7 @@ def plan(
     power: float = 0.8,
     sd: float | None = None,
     joint: float | None = None,
-    pilot: str | Path | Trials | Table | None = None,
+    pilot: str | Path | Trials | AlignedTrials | None = None,
     observers: Sequence[str] = (),
 ) -> Plan:
     """How many trials, people or images a study needs.
@@ -75,7 +75,7 @@ def plan(
     """
     kind, size = size_of(measure, width=width, difference=difference, error=error)
     numbers = None if accuracy is None else tuple(np.atleast_1d(np.asarray(accuracy, dtype=np.float64)).tolist())
-    asked = Asked(kind, size, numbers, value, classes, power, sd, joint)
+    asked = PlanRequest(kind, size, numbers, value, classes, power, sd, joint)
     if (pilot is None or measure == "gold") and observers:
         raise InvalidInput(
             f"observers are chosen from a pilot, got {', '.join(observers)} without one; give its trials"
@@ -83,7 +83,7 @@ def plan(
     if measure == "gold":
         return _gold(asked, piloted=pilot is not None)
     facts = measures[measure]
-    if pilot is not None and not isinstance(pilot, Table):
+    if pilot is not None and not isinstance(pilot, AlignedTrials):
         pilot = align(read(pilot))
     check(asked, facts, piloted=pilot is not None)
     if pilot is None:
@@ -93,26 +93,26 @@ def plan(
     return Plan(_question(asked, facts.name), rows)
 
 
-def _question(asked: Asked, name: str) -> str:
+def _question(asked: PlanRequest, name: str) -> str:
     if asked.kind == "width":
         return f"How many trials for a 95 % interval of {name} that is {asked.size:g} wide?"
     found = f"find a difference of {asked.size:g} in {name}"
     return f"How many trials to {found} between two models, with power {asked.power:g}?"
 
 
-def _value(asked: Asked, name: str) -> float:
+def _value(asked: PlanRequest, name: str) -> float:
     if asked.value is None:
         raise InvalidInput(f"a plan for {name} needs the value expected, got none; give --value")
     return asked.value
 
 
-def _classes(asked: Asked) -> int:
+def _classes(asked: PlanRequest) -> int:
     if asked.classes is None:
         raise InvalidInput(f"a plan for {MA} needs the number of classes, got none; give --classes")
     return asked.classes
 
 
-def _accuracies(asked: Asked, name: str, most: int) -> tuple[float, ...]:
+def _accuracies(asked: PlanRequest, name: str, most: int) -> tuple[float, ...]:
     """The accuracies given, one or `most`."""
     if asked.accuracy is None:
         options = "--accuracy or --joint" if name == MA else "--accuracy"
@@ -123,7 +123,7 @@ def _accuracies(asked: Asked, name: str, most: int) -> tuple[float, ...]:
     return asked.accuracy
 
 
-def _assumed_width(asked: Asked, name: str) -> tuple[PlanRow, ...]:
+def _assumed_width(asked: PlanRequest, name: str) -> tuple[PlanRow, ...]:
     width = asked.size
     if asked.sd is not None:
         return width_rows(trials_for_mean(asked.sd, width=width))
@@ -140,12 +140,12 @@ def _assumed_width(asked: Asked, name: str) -> tuple[PlanRow, ...]:
     raise InvalidInput(f"a plan for {name} needs the standard deviation of one item, got none; give --sd")
 
 
-def _assumed_difference(asked: Asked, name: str) -> tuple[PlanRow, ...]:
+def _assumed_difference(asked: PlanRequest, name: str) -> tuple[PlanRow, ...]:
     sd, note = _difference_sd(asked, name, asked.size)
     return power_rows(trials_to_tell_apart(asked.size, sd=sd, power=asked.power), sd, note)
 
 
-def _difference_sd(asked: Asked, name: str, difference: float) -> tuple[float, str]:
+def _difference_sd(asked: PlanRequest, name: str, difference: float) -> tuple[float, str]:
     """Standard deviation of one trial's difference between two models, and what was assumed for it."""
     apart = "models that err alike need fewer: a pilot or --sd tells"
     if asked.sd is not None:
@@ -185,7 +185,7 @@ def _two_models(accuracies: tuple[float, ...], difference: float) -> tuple[float
     return first, second
 
 
-def _joint(asked: Asked) -> float:
+def _joint(asked: PlanRequest) -> float:
     """The share of jointly wrong trials, given or from independent errors."""
     if asked.joint is not None:
         refuse(asked, ("accuracy",), "the share of jointly wrong trials takes the place of accuracies")
@@ -196,7 +196,7 @@ def _joint(asked: Asked) -> float:
     return (1 - people) * (1 - model)
 
 
-def _gold(asked: Asked, *, piloted: bool) -> Plan:
+def _gold(asked: PlanRequest, *, piloted: bool) -> Plan:
     refuse(asked, ("accuracy", "sd", "joint"), "people an image depend on --classes or --value alone")
     if piloted:
         raise InvalidInput("people an image are planned without a pilot, got one; give --classes or --value")
@@ -215,7 +215,7 @@ def _gold(asked: Asked, *, piloted: bool) -> Plan:
     return Plan(f"How many people an image for shares within {asked.size:g}?", tuple(rows))
 
 
-def _share(asked: Asked) -> tuple[float, str]:
+def _share(asked: PlanRequest) -> tuple[float, str]:
     """The share expected of a class, and how it is written."""
     if asked.classes is not None and asked.value is None:
         if asked.classes < 2:

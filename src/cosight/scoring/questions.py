@@ -10,7 +10,19 @@ from cosight.errors import InvalidInput
 from cosight.measures.facts import Measure
 from cosight.measures.power import PowerPlan, TrialPlan
 
-__all__ = ["ACCURACY", "EC", "MA", "Asked", "Plan", "PlanRow", "check", "power_rows", "refuse", "size_of", "width_rows"]
+__all__ = [
+    "ACCURACY",
+    "EC",
+    "MA",
+    "Plan",
+    "PlanRequest",
+    "PlanRow",
+    "check",
+    "power_rows",
+    "refuse",
+    "size_of",
+    "width_rows",
+]
 
 ACCURACY, EC, MA = "accuracy", "error_consistency", "misclassification_agreement"
 _ASSUMPTIONS = ("accuracy", "value", "classes", "sd", "joint")
@@ -48,7 +60,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlanRequest:
     """One question: what is asked for, and what is assumed."""
 
     kind: str  # width, difference, error
@@ -71,7 +83,7 @@ def size_of(measure: str, **sizes: float | None) -> tuple[str, float]:
     return given[0]
 
 
-def check(asked: Asked, facts: Measure, *, piloted: bool) -> None:
+def check(asked: PlanRequest, facts: Measure, *, piloted: bool) -> None:
     """Refuse what cannot be planned, and assumptions the question does not read."""
     if facts.name not in (ACCURACY, EC, MA) and facts.needs != ("distributions",):
         ours = "accuracy, ec, ma, gold and means over items such as hellinger"
@@ -94,7 +106,7 @@ def check(asked: Asked, facts: Measure, *, piloted: bool) -> None:
             raise InvalidInput(f"--accuracy must be 0 to 1, got {number:g}; divide percentages by 100")
 
 
-def refuse(asked: Asked, options: Sequence[str], rule: str) -> None:
+def refuse(asked: PlanRequest, options: Sequence[str], rule: str) -> None:
     """Refuse options that were given although `rule`."""
     for option in sorted(options):
         if getattr(asked, option) is not None:

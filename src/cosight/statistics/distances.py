@@ -21,7 +21,7 @@ from cosight.statistics.groups import Group
 from cosight.statistics.outputs import Outputs
 from cosight.statistics.pair_scores import CEILING_HALF, CEILING_ONE
 from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, few, few_people_note, stream
-from cosight.trials.join import Cell
+from cosight.trials.join import StimulusGroup
 
 __all__ = ["RESPONSE_AGREEMENT", "SPLITS", "distance_block", "mean_block"]
 
@@ -153,7 +153,12 @@ def _mean_distances(
 
 
 def _leave_one_out(
-    cell: Cell, blocks: Sequence[Block], crowd: _Crowd, people: Sequence[str], names: Sequence[str], against: str
+    cell: StimulusGroup,
+    blocks: Sequence[Block],
+    crowd: _Crowd,
+    people: Sequence[str],
+    names: Sequence[str],
+    against: str,
 ) -> list[Block]:
     """The mean over people of each one's distance to the others."""
     out = []
@@ -171,7 +176,9 @@ def _leave_one_out(
     return out
 
 
-def _split_half(cell: Cell, crowd: _Crowd, names: Sequence[str], against: str, rng: np.random.Generator) -> list[Block]:
+def _split_half(
+    cell: StimulusGroup, crowd: _Crowd, names: Sequence[str], against: str, rng: np.random.Generator
+) -> list[Block]:
     """The distance between the label distributions of two random halves of the people, mean of several splits."""
     people = len(crowd.said)
     sums = [np.zeros(len(crowd.weights)) for _ in names]
@@ -196,7 +203,7 @@ def _split_half(cell: Cell, crowd: _Crowd, names: Sequence[str], against: str, r
     ]
 
 
-def mean_block(cell: Cell, key: Key, means: FloatArray, n: int, note: str, flags: Flags = ()) -> Block:
+def mean_block(cell: StimulusGroup, key: Key, means: FloatArray, n: int, note: str, flags: Flags = ()) -> Block:
     """A block of one number: its value first, then its resamples."""
     samples = finite_samples(means[:1], means[None, 1:])
     return single(cell.group, key, float(means[0]), samples[0], float(n), note, flags)

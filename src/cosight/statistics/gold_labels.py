@@ -20,7 +20,7 @@ from cosight.arrays import BoolArray, FloatArray, IntArray, answer_counts, distr
 from cosight.errors import InvalidInput
 from cosight.measures.sums import divide
 from cosight.statistics.groups import GOLD, SIMULATED_GOLD
-from cosight.trials.join import Cell, Table, manifest_rows
+from cosight.trials.join import AlignedTrials, StimulusGroup, manifest_rows
 from cosight.trials.manifest import MANIFEST, MANIFEST_SCHEMA, manifest_frame, read_manifest
 from cosight.trials.spaces import ABSTAIN
 from cosight.trials.table import PEOPLE, Trials
@@ -107,7 +107,7 @@ def _once(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     return rows.unique(keys, keep="first", maintain_order=True)
 
 
-def gold_of(table: Table, manifest: pl.DataFrame | None) -> Gold:
+def gold_of(table: AlignedTrials, manifest: pl.DataFrame | None) -> Gold:
     """What the manifest says of each column; where it says nothing, the truth decides the group.
 
     The numbers of a gold label are in the order of the table's labels.
@@ -140,7 +140,7 @@ def _group(truth: str) -> str:
     return "must-abstain" if truth == ABSTAIN else "must-act"
 
 
-def _labels(table: Table, rows: pl.DataFrame) -> tuple[FloatArray, IntArray]:
+def _labels(table: AlignedTrials, rows: pl.DataFrame) -> tuple[FloatArray, IntArray]:
     """Shares and counts of each column, over the table's labels."""
     size = (rows.height, len(table.labels))
     shares, counts = np.full(size, np.nan), np.zeros(size, dtype=np.int64)
@@ -157,7 +157,7 @@ def _labels(table: Table, rows: pl.DataFrame) -> tuple[FloatArray, IntArray]:
     return shares, counts
 
 
-def _fitting(values: Sequence[float], table: Table, where: str) -> list[float]:
+def _fitting(values: Sequence[float], table: AlignedTrials, where: str) -> list[float]:
     """The numbers over the table's labels; without one for `abstain`, nobody refused."""
     labels = table.labels
     if len(values) == len(labels):
@@ -170,7 +170,7 @@ def _fitting(values: Sequence[float], table: Table, where: str) -> list[float]:
     )
 
 
-def with_people(gold: Gold, table: Table, people: Trials) -> Gold:
+def with_people(gold: Gold, table: AlignedTrials, people: Trials) -> Gold:
     """The gold labels with people's own answers in place of what the manifest has, where any of them answered."""
     names = people.observers.filter(pl.col("kind").is_in(PEOPLE))["observer"].to_list()
     real = np.isin(table.observers, names) & table.people & ~table.simulated
@@ -192,9 +192,9 @@ def _answered(gold: Gold, response: NDArray[np.int16], simulated: bool) -> Gold:
     )
 
 
-def category_cells(gold: Gold) -> list[Cell]:
+def category_cells(gold: Gold) -> list[StimulusGroup]:
     """The columns of each category, in order."""
     numbers = sorted({int(number) for number in gold.category if number >= 0})
     if not numbers:
         raise InvalidInput("categories are those of a stimulus set's manifest, got none; score a run on such a set")
-    return [Cell(((CATEGORY, str(number)),), np.flatnonzero(gold.category == number)) for number in numbers]
+    return [StimulusGroup(((CATEGORY, str(number)),), np.flatnonzero(gold.category == number)) for number in numbers]

@@ -17,7 +17,7 @@ from cosight.measures.distance import distance_items
 from cosight.measures.facts import PairForm, measures
 from cosight.measures.sums import Pairs, Weights, divide
 from cosight.registry import Registry
-from cosight.trials.join import Table
+from cosight.trials.join import AlignedTrials
 from cosight.trials.spaces import ABSTAIN
 from cosight.trials.table import Trials
 
@@ -45,13 +45,13 @@ output_measures.add(
 class Outputs:
     """Probabilities and abstentions of every trial, found by observer and column of the table."""
 
-    table: Table
+    table: AlignedTrials
     probabilities: NDArray[np.float32]  # (trials, classes without abstain); nan where there are none
     abstention: FloatArray  # (trials,); nan where unknown
     said: CodeArray  # (trials,): the answer as it stands, whatever its abstention
 
     @classmethod
-    def of(cls, table: Table, trials: Trials) -> Outputs:
+    def of(cls, table: AlignedTrials, trials: Trials) -> Outputs:
         """The outputs behind an aligned table."""
         classes = len(table.labels) - (ABSTAIN in table.labels)
         column = trials.frame["probabilities"]

@@ -16,7 +16,7 @@ from cosight.measures.sums import BLOCK, Weights
 from cosight.measures.uncertainty import Compressed, compress, draw_people, draw_stimuli
 from cosight.statistics.blocks import Block
 from cosight.statistics.groups import Group, groups_of
-from cosight.trials.join import Cell, Table
+from cosight.trials.join import AlignedTrials, StimulusGroup
 
 __all__ = ["ENOUGH_PEOPLE", "Draw", "draw", "few", "few_people_note", "stream"]
 
@@ -31,7 +31,7 @@ ENOUGH_PEOPLE = 4  # fewer cannot be resampled: three draw the same person thric
 class Draw:
     """The answers of one cell and how its stimuli and people are drawn again."""
 
-    cell: Cell
+    cell: StimulusGroup
     answers: Answers
     names: tuple[str, ...]  # of the observers, for each row of `answers`
     groups: tuple[Group, ...]  # of those rows
@@ -96,7 +96,7 @@ def stream(seed: int, *words: str) -> np.random.Generator:
     return np.random.default_rng([seed, *(crc32(word.encode()) for word in words)])
 
 
-def draw(table: Table, cell: Cell, *, resamples: int, seed: int, merge: bool = True) -> Draw:
+def draw(table: AlignedTrials, cell: StimulusGroup, *, resamples: int, seed: int, merge: bool = True) -> Draw:
     """Prepare to draw the stimuli of a cell again, and the people of its experiments.
 
     Cells of the same experiments share the draw of people, since a person met in one condition is met in the next; a
@@ -140,7 +140,7 @@ def few_people_note(group: Group) -> str:
     return f"; interval over stimuli only, {people} are too few to resample" if few(group) else ""
 
 
-def _times(table: Table, cell: Cell, resamples: int, seed: int) -> FloatArray:
+def _times(table: AlignedTrials, cell: StimulusGroup, resamples: int, seed: int) -> FloatArray:
     """How often each observer counts in each resample; (resamples, observers)."""
     times = np.ones((resamples, len(table.observers)))
     experiments = table.columns["experiment"].gather(cell.columns).unique().to_list()

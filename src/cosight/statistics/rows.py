@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from cosight.errors import InvalidInput
 from cosight.statistics.groups import SIMULATED, SIMULATED_GOLD
-from cosight.trials.join import Table
+from cosight.trials.join import AlignedTrials
 
 __all__ = [
     "FLAGS",
@@ -162,7 +162,7 @@ def settings_of(**used: Any) -> dict[str, Any]:
     return {**used, "versions": {"python": platform.python_version(), **packages}}
 
 
-def make_scores(rows: Iterable[Row], table: Table, **settings: Any) -> Scores:
+def make_scores(rows: Iterable[Row], table: AlignedTrials, **settings: Any) -> Scores:
     """Scores of an aligned table: rows with simulated people are flagged, settings get labels and versions."""
     kinds = dict(zip(table.observers, table.kinds, strict=True))
     simulated = {SIMULATED, SIMULATED_GOLD, *(name for name, kind in kinds.items() if kind == "simulated")}

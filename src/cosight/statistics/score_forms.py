@@ -26,17 +26,17 @@ from cosight.statistics.abstention_scores import (
     risk_blocks,
     sweep_rows,
 )
-from cosight.statistics.agreement import AGREEMENT, INTRA, agreement_blocks, align_repeats, repeats_of
 from cosight.statistics.blocks import Block
 from cosight.statistics.distances import RESPONSE_AGREEMENT, distance_block
 from cosight.statistics.gold_distances import gold_block
 from cosight.statistics.gold_labels import Gold
 from cosight.statistics.observer_scores import item_means, solo_block
 from cosight.statistics.outputs import Outputs
+from cosight.statistics.rater_agreement import AGREEMENT, INTRA, agreement_blocks, align_repeats, repeats_of
 from cosight.statistics.resampling import Draw
 from cosight.statistics.rows import Row
 from cosight.trials.cues import texture_codes
-from cosight.trials.join import Table
+from cosight.trials.join import AlignedTrials
 from cosight.trials.spaces import ABSTAIN
 from cosight.trials.table import Trials
 
@@ -49,7 +49,7 @@ ABSTENTION, _ENTROPY = "mean_abstention", "label_entropy"
 class ScoreData:
     """Aligned trials and everything that measures of single observers read."""
 
-    table: Table
+    table: AlignedTrials
     trials: Trials  # behind the table
     manifest: pl.DataFrame | None  # of the stimulus sets behind the trials
     outputs: Outputs
@@ -59,7 +59,7 @@ class ScoreData:
     lam: float  # an Uncertain image counts as Must-Act if more than this share of people gave its original label
 
     @cached_property
-    def repeats(self) -> Table:
+    def repeats(self) -> AlignedTrials:
         """The table of all showings, for agreement within people."""
         return align_repeats(self.trials, gamma=self.gamma)
 

@@ -1,7 +1,7 @@
 """Stimuli: everything that turns images into what observers are shown, each with an identity.
 
 `corrupt`, `distort` and `manipulate` change one image; `alteration`, `alter_batch` and `Altered` do it to many;
-`make_set` makes a stimulus set on disk, `read_set` reads one, `verify` checks it. Needs the extra `stimuli`, attacks
+`generate_set` writes a stimulus set, `read_set` reads one, `verify` checks it. Needs the extra `stimuli`, attacks
 also `models`, text-to-image `diffusion`. Parts are imported when first used.
 """
 
@@ -11,11 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cosight.stimuli.altering import Alteration, Alterations, Altered, alter_batch, alteration
+    from cosight.stimuli.alterations import Alteration, Alterations, Altered, alter_batch, alteration
     from cosight.stimuli.corruptions import corrupt
     from cosight.stimuli.distortions import distort
+    from cosight.stimuli.generate import generate_set
     from cosight.stimuli.images import decode, digest, encode, read_image
-    from cosight.stimuli.making import make_set
     from cosight.stimuli.manipulations import manipulate
     from cosight.stimuli.prepare import preparation
     from cosight.stimuli.sets import StimulusSet, read_set, verify
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from cosight.stimuli.tiles import build_tiles, open_tiles
 
 _PLACES = {
-    "altering": ("Alteration", "Alterations", "Altered", "alter_batch", "alteration"),
+    "alterations": ("Alteration", "Alterations", "Altered", "alter_batch", "alteration"),
     "corruptions": ("corrupt",),
     "distortions": ("distort",),
     "images": ("decode", "digest", "encode", "read_image"),
-    "making": ("make_set",),
+    "generate": ("generate_set",),
     "manipulations": ("manipulate",),
     "prepare": ("preparation",),
     "sets": ("StimulusSet", "read_set", "verify"),
@@ -49,7 +49,7 @@ __all__ = [
     "digest",
     "distort",
     "encode",
-    "make_set",
+    "generate_set",
     "make_tasks",
     "manipulate",
     "open_tiles",

@@ -12,12 +12,12 @@ import numpy as np
 
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
-from cosight.stimuli.altering import check_distinct, stem
+from cosight.stimuli.alterations import check_distinct, stem
 from cosight.stimuli.attacks import Classifier, Space, attacks
 from cosight.stimuli.fooling import VISALIGN_EPS, Attempt, Choose, answers, checked_eps, fooling
 from cosight.stimuli.images import Bytes
 from cosight.stimuli.prepare import Preparation
-from cosight.stimuli.recipes import Job, Outcome, Unit
+from cosight.stimuli.set_recipe import Outcome, StimulusJob, Unit
 from cosight.stimuli.sets import StimulusSet, source_image
 
 __all__ = ["Attacked"]
@@ -132,11 +132,11 @@ class Attacked:
     def _unit(self, row: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]]) -> Unit:
         path, name = self.sources.path(row["file"]), stem(self.sources, row["file"])
         kept = {column: row[column] for column in ("image", "truth", "original", "split")}
-        jobs = tuple(Job(f"{place}/{name}", {**kept, **facts}) for place, facts in told.items())
+        jobs = tuple(StimulusJob(f"{place}/{name}", {**kept, **facts}) for place, facts in told.items())
         payload = (row["file"], row["truth"], row["stimulus"])
         return Unit(str(path), file_stamp(path), jobs, payload=payload)
 
-    def make(self, unit: Unit, jobs: Sequence[Job]) -> Iterator[Outcome]:
+    def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
         """All attempts on one source; those that are to be done again are told."""
         file, truth, expected = unit.payload
         source = source_image(self.sources, file, self.prepare, expected=expected)

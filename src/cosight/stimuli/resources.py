@@ -13,9 +13,9 @@ from pathlib import Path
 from cosight.errors import InvalidInput
 from cosight.files import DRAFT_SUFFIX, atomic_write, file_stamp
 from cosight.stimuli.images import Bytes, checked
+from cosight.stimuli.journal import begun
 from cosight.stimuli.manipulations import Spectrum, mean_spectrum, read_spectrum
 from cosight.stimuli.prepare import Preparation
-from cosight.stimuli.record import begun
 from cosight.stimuli.sets import StimulusSet, read_set
 from cosight.stimuli.tiles import TileIndex, build_tiles, open_tiles, verify_tiles
 

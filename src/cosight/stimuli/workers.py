@@ -13,16 +13,16 @@ from cosight.errors import CosightError
 from cosight.files import atomic_write
 from cosight.processes import run_in_workers
 from cosight.stimuli.images import FileFormat, decode, digest, encode
-from cosight.stimuli.recipes import Job, Outcome, Recipe, Unit
+from cosight.stimuli.set_recipe import Outcome, SetRecipe, StimulusJob, Unit
 
-__all__ = ["OnError", "Task", "results"]
+__all__ = ["JobRunner", "OnError", "results"]
 
 OnError = Literal["stop", "skip"]
-Pending = Sequence[tuple[Unit, tuple[Job, ...]]]
+Pending = Sequence[tuple[Unit, tuple[StimulusJob, ...]]]
 _PORTION = 20  # jobs of a unit that are done and noted together; its source is read again for the next
 
 
-def results(task: Task, pending: Pending, *, workers: int) -> Iterator[list[dict[str, Any]]]:
+def results(task: JobRunner, pending: Pending, *, workers: int) -> Iterator[list[dict[str, Any]]]:
     """Journal lines of the pending work, a portion of a unit at a time, in the order they finish."""
     portions = [
         (unit, jobs[start : start + _PORTION]) for unit, jobs in pending for start in range(0, len(jobs), _PORTION)
@@ -32,15 +32,15 @@ def results(task: Task, pending: Pending, *, workers: int) -> Iterator[list[dict
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class JobRunner:
     """What a worker does with a unit: make, encode, write, and say so in journal lines."""
 
-    recipe: Recipe
+    recipe: SetRecipe
     out: Path
     format: FileFormat
     on_error: OnError
 
-    def __call__(self, portion: tuple[Unit, Sequence[Job]]) -> list[dict[str, Any]]:
+    def __call__(self, portion: tuple[Unit, Sequence[StimulusJob]]) -> list[dict[str, Any]]:
         """Do these jobs of the unit; one journal line each."""
         unit, jobs = portion
         lines: list[dict[str, Any]] = []
@@ -56,7 +56,7 @@ class Task:
             lines += [self._lost(job, unit, "skipped", str(error)) for job in jobs if job.file not in told]
         return lines
 
-    def _lost(self, job: Job, unit: Unit, outcome: str, reason: str) -> dict[str, Any]:
+    def _lost(self, job: StimulusJob, unit: Unit, outcome: str, reason: str) -> dict[str, Any]:
         return {"job": job.file, "stamp": unit.stamp_when_lost, "row": None, "outcome": outcome, "reason": reason}
 
     def _kept(self, outcome: Outcome, unit: Unit) -> dict[str, Any]:

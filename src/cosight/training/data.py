@@ -20,7 +20,7 @@ from cosight.training.augment import shrunk
 from cosight.training.recipe import Recipe, Targets
 from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, space_of
 
-__all__ = ["Examples", "Material", "Pictures", "material"]
+__all__ = ["Examples", "Material", "TrainingImages", "material"]
 
 TRAIN, VALIDATION = "train", "validation"
 _SUM = 1e-6  # how far from one a distribution's sum may be: float64 shares of some hundred people
@@ -159,7 +159,7 @@ def _digest(space: LabelSpace, stamped: Sequence[str], targets: Floats, held: ND
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pictures:
+class TrainingImages:
     """Images of a set with their short side at `side`, read by threads; kept in memory as long as there is room."""
 
     stimuli: StimulusSet

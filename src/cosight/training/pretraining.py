@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import Bytes
 from cosight.training.augment import order, two_views
+from cosight.training.blueprint import head_of, seeded
 from cosight.training.checkpoint import Place, State
-from cosight.training.networks import head_of, seeded
 from cosight.training.schedule import Epoch
 from cosight.training.session import Numbers, Session, adamw, batches, channels_first, descend, finite
 from cosight.training.ssl import two_view_learner

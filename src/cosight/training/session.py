@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from cosight.errors import InvalidInput
 from cosight.files import remove_drafts
 from cosight.stimuli.images import Bytes, Floats
+from cosight.training.blueprint import Blueprint
 from cosight.training.checkpoint import Place, State
-from cosight.training.data import Examples, Material, Pictures
-from cosight.training.networks import Blueprint
-from cosight.training.processes import Processes
+from cosight.training.data import Examples, Material, TrainingImages
+from cosight.training.distributed import Processes
 from cosight.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Session:
     recipe: Recipe
     plan: Blueprint
     data: Material
-    pictures: Pictures
+    pictures: TrainingImages
     group: Processes
     device: str
     pool: ThreadPoolExecutor

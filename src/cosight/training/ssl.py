@@ -10,7 +10,7 @@ from math import cos, pi
 from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput
-from cosight.training.networks import head_of
+from cosight.training.blueprint import head_of
 from cosight.training.recipe import Ssl
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from cosight.models.preprocessing import prepared
 from cosight.models.torch_models import weights_digest
 from cosight.stimuli.images import Floats
 from cosight.training.augment import crop_and_flip, draws, order
+from cosight.training.blueprint import blueprint, seeded, set_training
 from cosight.training.checkpoint import Place, State
-from cosight.training.data import Pictures, material
-from cosight.training.networks import blueprint, seeded, set_training
+from cosight.training.data import TrainingImages, material
+from cosight.training.distributed import Processes, processes
 from cosight.training.pretraining import pretrain
-from cosight.training.processes import Processes, processes
 from cosight.training.recipe import Recipe, read_recipe
 from cosight.training.schedule import Epoch, Schedule
 from cosight.training.session import (
@@ -69,7 +69,7 @@ def train(
     wanted = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     with processes() as group, ThreadPoolExecutor(os.cpu_count()) as pool, _deterministic():
         plan, data = blueprint(wanted), material(wanted)
-        pictures = Pictures(data.stimuli, plan.resize, plan.preprocessing.interpolation)
+        pictures = TrainingImages(data.stimuli, plan.resize, plan.preprocessing.interpolation)
         session = Session(wanted, plan, data, pictures, group, _device(device, group), pool, progress)
         return [_trained(session, Path(out), seed) for seed in wanted.seeds]
 

@@ -1,7 +1,7 @@
 """The trial table: one row a trial, people and models alike; read from and written to any of its formats."""
 
 from cosight.trials.formats import Format, formats
-from cosight.trials.join import Cell, Table, align, cells
+from cosight.trials.join import AlignedTrials, StimulusGroup, align, cells
 from cosight.trials.mapping import LabelMap, MappedAnswers, answers_from, label_map
 from cosight.trials.reading import read, write
 from cosight.trials.samples import Sample, sample_counts, samples
@@ -13,14 +13,14 @@ __all__ = [
     "ABSTAIN",
     "KINDS",
     "SCHEMA",
-    "Cell",
+    "AlignedTrials",
     "Format",
     "LabelMap",
     "LabelSpace",
     "MappedAnswers",
     "Sample",
+    "StimulusGroup",
     "Summary",
-    "Table",
     "Trials",
     "align",
     "answers_from",

@@ -28,8 +28,8 @@ from cosight.trials.table import KINDS, PEOPLE, SCHEMA, Trials, first_showings, 
 __all__ = [
     "ABOUT",
     "GROUPS",
-    "Cell",
-    "Table",
+    "AlignedTrials",
+    "StimulusGroup",
     "align",
     "canonical_condition",
     "canonical_experiment",
@@ -49,7 +49,7 @@ _ALIASES = {"edges": "edge", "silhouettes": "silhouette", "filled-silhouettes": 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class AlignedTrials:
     """Everyone's answers side by side."""
 
     answers: Answers  # (observers, columns)
@@ -72,7 +72,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cell:
+class StimulusGroup:
     """The columns of a table that share a group."""
 
     group: tuple[tuple[str, str], ...]  # (key, value) in the order of grouping; empty: everything pooled
@@ -99,7 +99,7 @@ def canonical_condition(column: pl.Expr) -> pl.Expr:
     )
 
 
-def align(trials: Trials, *, gamma: float = 0.5, roles: Sequence[str] = ("test",)) -> Table:
+def align(trials: Trials, *, gamma: float = 0.5, roles: Sequence[str] = ("test",)) -> AlignedTrials:
     """Bring everyone's answers to every stimulus into one table.
 
     Args:
@@ -143,10 +143,10 @@ def align(trials: Trials, *, gamma: float = 0.5, roles: Sequence[str] = ("test",
     alone = int((table.answers.shown.sum(axis=0) == 1).sum()) if len(names) > 1 else 0
     if alone:
         notices.append(f"{alone} of {columns.height} stimuli were seen by one observer only")
-    return Table(table.answers, table.observers, table.kinds, columns, table.rows, labels, tuple(notices))
+    return AlignedTrials(table.answers, table.observers, table.kinds, columns, table.rows, labels, tuple(notices))
 
 
-def cells(table: Table, by: Sequence[str]) -> list[Cell]:
+def cells(table: AlignedTrials, by: Sequence[str]) -> list[StimulusGroup]:
     """The groups of a table, in natural order; one cell of everything when `by` is empty."""
     for name in by:
         if name not in GROUPS:
@@ -155,13 +155,13 @@ def cells(table: Table, by: Sequence[str]) -> list[Cell]:
         raise InvalidInput(f"each key of --by is named once, got {', '.join(by)}")
     indexed = table.columns.with_row_index("column")
     if not by:
-        return [Cell((), np.arange(table.columns.height))]
+        return [StimulusGroup((), np.arange(table.columns.height))]
     parts = [
         (tuple((name, "" if v is None else str(v)) for name, v in zip(by, values, strict=True)), part["column"])
         for values, part in indexed.group_by(list(by), maintain_order=True)
     ]
     parts.sort(key=lambda part: [natural(value) for _, value in part[0]])
-    return [Cell(group, index.to_numpy().astype(np.int64)) for group, index in parts]
+    return [StimulusGroup(group, index.to_numpy().astype(np.int64)) for group, index in parts]
 
 
 def people_first(observer: tuple[str, str]) -> tuple[int, list[tuple[int, float, str]]]:
@@ -331,7 +331,7 @@ def _fill(
     kinds: list[str],
     labels: tuple[str, ...],
     gamma: float,
-) -> Table:
+) -> AlignedTrials:
     check_classes(len(labels))
     code = {label: index for index, label in enumerate(labels)}
     place = columns.select("key", "presentation").with_row_index("column")
@@ -353,7 +353,7 @@ def _fill(
         columns["truth"].replace_strict(code, default=NO_ANSWER, return_dtype=pl.Int16).to_numpy().astype(np.int16)
     )
     answers = Answers(response, truth, len(labels))
-    return Table(answers, tuple(names), tuple(kinds), columns, rows, labels, ())
+    return AlignedTrials(answers, tuple(names), tuple(kinds), columns, rows, labels, ())
 
 
 # ---- trials beside a stimulus manifest

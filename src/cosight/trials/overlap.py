@@ -10,7 +10,7 @@ import polars as pl
 
 from cosight.arrays import BoolArray, IntArray
 from cosight.measures.answers import NOT_SHOWN
-from cosight.trials.join import Table, canonical_experiment, natural
+from cosight.trials.join import AlignedTrials, canonical_experiment, natural
 
 __all__ = ["mismatch", "overlap_notices", "shared_with_models"]
 
@@ -18,7 +18,7 @@ _NAMED = 3  # observers, experiments or conditions that a notice names
 _NOTICES = 5  # about observers who share some stimuli
 
 
-def shared_with_models(table: Table) -> Table:
+def shared_with_models(table: AlignedTrials) -> AlignedTrials:
     """Leave out the stimuli that people answered and no model did, so that both are scored on the same stimuli.
 
     The table is returned as it is where it has only people or only models, or where they share nothing.
@@ -41,7 +41,7 @@ def shared_with_models(table: Table) -> Table:
     )
 
 
-def overlap_notices(table: Table) -> list[str]:
+def overlap_notices(table: AlignedTrials) -> list[str]:
     """Name the observers who share no stimuli with people, or only some, with counts and the likely reason."""
     seen = table.answers.response != NOT_SHOWN
     people = table.people & ~table.simulated
@@ -60,7 +60,7 @@ def overlap_notices(table: Table) -> list[str]:
     return [*notices, f"{more} more observers share only some stimuli with people; tables show n"] if more else notices
 
 
-def _lonely_people(table: Table, seen: BoolArray, people: BoolArray, answered: IntArray) -> list[str]:
+def _lonely_people(table: AlignedTrials, seen: BoolArray, people: BoolArray, answered: IntArray) -> list[str]:
     """One notice about the people who share no stimulus with another person; none about a single person."""
     alone = [row for row in np.flatnonzero(people) if seen[row].any() and not (answered[seen[row]] > 1).any()]
     if not alone or people.sum() < 2:
@@ -71,7 +71,7 @@ def _lonely_people(table: Table, seen: BoolArray, people: BoolArray, answered: I
     return [f"{who}: no stimuli in common with other people; for example {table.observers[alone[0]]}: {reason}"]
 
 
-def _overlap(table: Table, own: BoolArray, theirs: BoolArray) -> str:
+def _overlap(table: AlignedTrials, own: BoolArray, theirs: BoolArray) -> str:
     """How many stimuli an observer shares with people and why not more; empty where it shares all."""
     shared, mine, every = int((own & theirs).sum()), int(own.sum()), int(theirs.sum())
     if not mine or shared == every:

@@ -19,18 +19,18 @@ from typing import Any, Protocol
 import polars as pl
 
 from cosight.benchmarks.building.datasheet import Category, Origin, datasheet, write_datasheet
-from cosight.benchmarks.building.sources import shuffled
+from cosight.benchmarks.building.split_sources import shuffled
 from cosight.benchmarks.entry import Built, Progress
 from cosight.errors import InvalidInput
+from cosight.stimuli.generate import check_output, generate_set
 from cosight.stimuli.images import Bytes
-from cosight.stimuli.making import check_output, make_set
-from cosight.stimuli.recipes import Job, Outcome, Unit
-from cosight.stimuli.record import Record, settings_begun
+from cosight.stimuli.journal import SetRecord, settings_begun
+from cosight.stimuli.set_recipe import Outcome, StimulusJob, Unit
 from cosight.stimuli.sets import StimulusSet, read_set
 from cosight.stimuli.splits import check_splits
 from cosight.trials.manifest import DISTRACTORS, MANIFEST, read_manifest, write_manifest
 
-__all__ = ["CLOSED", "Builder", "Building", "ClosableBuilder", "Drawn", "Slot", "Unfit", "built"]
+__all__ = ["CLOSED", "Builder", "Building", "ClosableBuilder", "Drawn", "SetSlot", "Unfit", "built"]
 
 CLOSED = "closed"  # the split whose labels are kept in a manifest of their own
 _PUBLIC = ("stimulus", "file", "image", "experiment", "split")  # what the set itself says of a closed image
@@ -50,7 +50,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class SetSlot:
     """One image of a set, and what it can be made from, best first. `stamp` is a digest of what it is made from.
 
     `category` is None for training images, `split` for distractors.
@@ -68,7 +68,7 @@ class Slot:
     def place(self) -> str:
         """The image's file below `images/`, without its ending.
 
-        >>> Slot("test", 8, 7, (), "").place
+        >>> SetSlot("test", 8, 7, (), "").place
         'test/category-8/0007'
         """
         folder = "" if self.category is None else f"/category-{self.category}"
@@ -98,11 +98,11 @@ class Builder(Protocol):
         """Folders that are read."""
         ...
 
-    def slots(self) -> Sequence[Slot]:
+    def slots(self) -> Sequence[SetSlot]:
         """The whole set; raises `InvalidInput` where there are not enough sources for it."""
         ...
 
-    def draw(self, slot: Slot, candidate: Any) -> Drawn:
+    def draw(self, slot: SetSlot, candidate: Any) -> Drawn:
         """The image of a slot; raises `Unfit` where this candidate makes none."""
         ...
 
@@ -149,12 +149,12 @@ class Building:
         order = shuffled(slots, salt=CLOSED, seed=self.closed_seed)
         return [self._unit(slots[place], f"{CLOSED}/{number:04d}") for number, place in enumerate(order)]
 
-    def _unit(self, slot: Slot, file: str) -> Unit:
+    def _unit(self, slot: SetSlot, file: str) -> Unit:
         facts = {"category": slot.category, "group": slot.group, "split": slot.split}
         facts |= {"experiment": self.builder.experiment, "image": file.replace("/", "-")}
-        return Unit(slot.source or slot.place, slot.stamp, (Job(file, facts),), payload=slot)
+        return Unit(slot.source or slot.place, slot.stamp, (StimulusJob(file, facts),), payload=slot)
 
-    def make(self, unit: Unit, jobs: Sequence[Job]) -> Iterator[Outcome]:
+    def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
         """Try the candidates in turn."""
         reason = "no candidates"
         for candidate in unit.payload.candidates:
@@ -203,13 +203,13 @@ def built(
     """
     if closed is not None:
         _check_closed(closed, out)
-    made = make_set(Building(builder), out, workers=workers, progress=progress)
+    made = generate_set(Building(builder), out, workers=workers, progress=progress)
     whole = replace(made.stimuli, frame=made.stimuli.frame.filter(pl.col("split").ne_missing(CLOSED)))
     secret = None
     if closed is not None:
         # Neither the order nor the images may follow from the seed that the open set states.
         seed = (settings_begun(closed) or {}).get(_CLOSED_SEED) or 1 + secrets.randbits(62)
-        secret = make_set(
+        secret = generate_set(
             Building(builder.closed(seed), seed), closed, images=out, workers=workers, progress=progress
         )  # fmt: skip
         made = replace(made, stimuli=_listed(whole, secret.stimuli))
@@ -218,7 +218,7 @@ def built(
     check(whole)
     apart = None
     if distractors is not None:
-        apart = make_set(Building(distractors), out / DISTRACTORS, workers=workers, progress=progress)
+        apart = generate_set(Building(distractors), out / DISTRACTORS, workers=workers, progress=progress)
     sheet = datasheet(
         made.stimuli, title=title, origins=origins, gold=gold, categories=categories,
         distractors=apart.stimuli if apart else None,
@@ -236,7 +236,7 @@ def _check_closed(closed: Path, out: Path) -> None:
     settings = settings_begun(closed)
     if settings is not None and _CLOSED_SEED not in settings:
         raise InvalidInput(f"--closed is a new folder or one that --closed made, got the set {closed}; name another")
-    labelled = {row["stimulus"] for row in Record.read(closed, out).rows.values()}
+    labelled = {row["stimulus"] for row in SetRecord.read(closed, out).rows.values()}
     listed = read_manifest(out)[0].filter(split=CLOSED)["stimulus"].to_list() if (out / MANIFEST).exists() else []
     if not labelled.issuperset(listed) or (settings is None and (out / "images" / CLOSED).exists()):
         raise InvalidInput(

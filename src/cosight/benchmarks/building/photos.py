@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from cosight.benchmarks.building.curation import Curated, read_curated
-from cosight.benchmarks.building.sources import Pool
+from cosight.benchmarks.building.curated_lists import Curated, read_curated
+from cosight.benchmarks.building.split_sources import Pool
 from cosight.errors import InvalidInput
 from cosight.stimuli.prepare import Preparation
 from cosight.stimuli.sets import SourceImage, StimulusSet, read_set, source_image

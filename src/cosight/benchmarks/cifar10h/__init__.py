@@ -18,10 +18,10 @@ def build(
     progress: Progress | None = None,
 ) -> Built:
     """Make CIFAR-10's test images with the answers of about 51 people each as gold labels (CIFAR-10H)."""
-    from cosight.benchmarks.cifar10h.recipe import Cifar10H
-    from cosight.stimuli.making import make_set
+    from cosight.benchmarks.cifar10h.builder import Cifar10H
+    from cosight.stimuli.generate import generate_set
 
-    return Built(make_set(Cifar10H(Path(source)), Path(out), workers=workers, progress=progress))
+    return Built(generate_set(Cifar10H(Path(source)), Path(out), workers=workers, progress=progress))
 
 
 CIFAR_10H = Benchmark(

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from cosight.benchmarks.building import CLOSED, Drawn, Slot, built
+from cosight.benchmarks.building import CLOSED, Drawn, SetSlot, built
 from cosight.benchmarks.building.datasheet import Origin
-from cosight.benchmarks.building.sources import Pool
-from cosight.benchmarks.digits.drawing import clean_digit, corrupted_picture, drawn
+from cosight.benchmarks.building.split_sources import Pool
 from cosight.benchmarks.digits.ink import about_digits, handwriting
 from cosight.benchmarks.digits.linear import LinearClassifier, fitted
+from cosight.benchmarks.digits.pictures import clean_digit, corrupted_picture, drawn
 from cosight.benchmarks.digits.sketches import (
     Sketch,
     digit_pools,
@@ -86,19 +86,19 @@ class Digits:
         """The builder of the closed test set. The digits are divided by `self.seed`, everything else follows `seed`."""
         return replace(self, closed_seed=seed, panel=replace(self.panel, seed=seed))
 
-    def slots(self) -> list[Slot]:
+    def slots(self) -> list[SetSlot]:
         """The training images, then every category of every split; or those of the closed test set."""
         pools, stamp = digit_pools(train=self.counts.train, seed=self.seed), _stamp()
-        slots: list[Slot] = []
+        slots: list[SetSlot] = []
         if self.closed_seed is None:
             train = training_sketches(pools["train"], seed=self.seed)
-            slots = [Slot("train", None, number, (sketch,), stamp) for number, sketch in enumerate(train)]
+            slots = [SetSlot("train", None, number, (sketch,), stamp) for number, sketch in enumerate(train)]
         for split in ("calibration", "test") if self.closed_seed is None else (CLOSED,):
             for category in self.counts.asked:
                 count, group = self.counts.categories[category], CATEGORIES[category].group
                 pool = self._named_rightly(pools[split]) if category == 3 else pools[split]
                 rows = sketches(category, pool, count, split=split, seed=self.drawing_seed)
-                slots += [Slot(split, category, number, row, stamp, group) for number, row in enumerate(rows)]
+                slots += [SetSlot(split, category, number, row, stamp, group) for number, row in enumerate(rows)]
         return slots
 
     def _named_rightly(self, pool: Pool) -> Pool:
@@ -108,7 +108,7 @@ class Digits:
         right = self.model.answer
         return {digit: [n for n in own if right(clean_digit(int(n))) == int(digit)] for digit, own in pool.items()}
 
-    def draw(self, slot: Slot, candidate: Sketch) -> Drawn:
+    def draw(self, slot: SetSlot, candidate: Sketch) -> Drawn:
         """The picture of a sketch, with its truth and its gold label."""
         parent = digest(clean_digit(candidate.digits[0])) if candidate.digits else None
         attempt = f"{slot.place}/{candidate.attempt}"
@@ -156,12 +156,12 @@ class DigitDistractors:
         """None."""
         return ()
 
-    def slots(self) -> list[Slot]:
+    def slots(self) -> list[SetSlot]:
         """One picture of category 4, one corruption and one severity each."""
         rows = enumerate(distractor_sketches(self.count, seed=self.seed))
-        return [Slot(None, 4, number, row, _stamp(), CATEGORIES[4].group) for number, row in rows]
+        return [SetSlot(None, 4, number, row, _stamp(), CATEGORIES[4].group) for number, row in rows]
 
-    def draw(self, slot: Slot, candidate: Sketch) -> Drawn:
+    def draw(self, slot: SetSlot, candidate: Sketch) -> Drawn:
         """The picture, corrupted. A crop is never clear: it may show the part that a digit has too."""
         seed = stimulus_seed(slot.place, candidate.kind, candidate.detail, self.seed)
         rng = np.random.default_rng(seed)

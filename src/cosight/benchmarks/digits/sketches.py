@@ -8,7 +8,7 @@ from itertools import cycle, islice
 
 import numpy as np
 
-from cosight.benchmarks.building.sources import Pool, dealt, divided, in_turn, shuffled
+from cosight.benchmarks.building.split_sources import Pool, dealt, divided, in_turn, shuffled
 from cosight.benchmarks.digits.glyphs import LETTERS, NEAR_MISSES, SHAPES, STYLES
 from cosight.benchmarks.digits.hybrids import joins
 from cosight.benchmarks.digits.ink import handwriting

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cosight.benchmarks.entry import Benchmark, Built, Progress, ReportSection
-from cosight.benchmarks.visalign.table import TABLE
+from cosight.benchmarks.visalign.results_table import TABLE
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def build(
 
 
 def _write_sheet(stimuli: StimulusSet, path: Path) -> None:
-    from cosight.benchmarks.visalign.sheet import write_category_sheet
+    from cosight.benchmarks.visalign.category_sheet import write_category_sheet
 
     write_category_sheet(stimuli, path)
 

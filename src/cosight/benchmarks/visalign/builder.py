@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cosight.benchmarks.building import CLOSED, Drawn, Slot, Unfit, built
+from cosight.benchmarks.building import CLOSED, Drawn, SetSlot, Unfit, built
 from cosight.benchmarks.building.datasheet import origin_of
 from cosight.benchmarks.building.photos import Photos, left_out_of
 from cosight.benchmarks.entry import Built, Progress
@@ -128,13 +128,13 @@ class VisAlign:
         """The builder of the closed test set. The photos are divided by `self.seed`, everything else follows `seed`."""
         return replace(self, closed_seed=seed)
 
-    def slots(self) -> list[Slot]:
+    def slots(self) -> list[SetSlot]:
         """The training photos, then every category of every split; or those of the closed test set."""
         sources = {name: photos for name, photos in self.folders_by_use.items() if name != "backgrounds"}
         pools = pools_of(sources, _SPACE, train=self.counts.train, seed=self.seed)
         grounds = self.folders_by_use["backgrounds"].files if "backgrounds" in self.folders_by_use else ()
         stamps: dict[Path, str] = {}
-        slots: list[Slot] = []
+        slots: list[SetSlot] = []
         if self.closed_seed is None:
             slots = self._placed("train", None, training_shots(pools, seed=self.seed), stamps)
         for split in ("calibration", "test") if self.closed_seed is None else (CLOSED,):
@@ -145,15 +145,17 @@ class VisAlign:
 
     def _placed(
         self, split: str, category: int | None, rows: Sequence[tuple[Shot, ...]], stamps: dict[Path, str]
-    ) -> list[Slot]:
+    ) -> list[SetSlot]:
         photos = self.folders_by_use[SOURCES[category or 1]]
         group = None if category is None else CATEGORIES[category].group
         return [
-            Slot(split, category, number, row, stamped(photos, row, stamps), group, str(photos.path(row[0].files[0])))
+            SetSlot(
+                split, category, number, row, stamped(photos, row, stamps), group, str(photos.path(row[0].files[0]))
+            )
             for number, row in enumerate(rows)
         ]
 
-    def draw(self, slot: Slot, candidate: Shot) -> Drawn:
+    def draw(self, slot: SetSlot, candidate: Shot) -> Drawn:
         """The image, with its truth; category 8 has no gold label before people were asked."""
         category = slot.category or 1  # what is trained on is clean
         source = self.folders_by_use[SOURCES[category]].read(candidate.files[0], _preparation(self.side))
@@ -235,15 +237,17 @@ class VisAlignDistractors:
         """Where the other objects are."""
         return (self.others.folder,)
 
-    def slots(self) -> list[Slot]:
+    def slots(self) -> list[SetSlot]:
         """One photo, one corruption and one severity each."""
         pools = pools_of({"others": self.others}, _SPACE, train=0, seed=self.seed)
         rows = distractor_shots(pools, self.count, seed=self.seed)
         stamps: dict[Path, str] = {}
         group = CATEGORIES[4].group
-        return [Slot(None, 4, number, row, stamped(self.others, row, stamps), group) for number, row in enumerate(rows)]
+        return [
+            SetSlot(None, 4, number, row, stamped(self.others, row, stamps), group) for number, row in enumerate(rows)
+        ]
 
-    def draw(self, slot: Slot, candidate: Shot) -> Drawn:
+    def draw(self, slot: SetSlot, candidate: Shot) -> Drawn:
         """The photo, corrupted. A crop is never clear: it may show the part that a class has too."""
         source = self.others.read(candidate.files[0], _preparation(self.side))
         seed = stimulus_seed(source.digest, candidate.kind, slot.place, self.seed)

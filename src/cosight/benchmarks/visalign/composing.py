@@ -18,7 +18,7 @@ from cosight.stimuli.composition.backgrounds import GROUNDS
 from cosight.stimuli.composition.masks import mask_path
 from cosight.stimuli.composition.pipelines import Pipeline
 from cosight.stimuli.images import Bytes, as_bytes, checked, digest, read_image
-from cosight.stimuli.recipes import Job, Outcome, Unit
+from cosight.stimuli.set_recipe import Outcome, StimulusJob, Unit
 from cosight.stimuli.sets import StimulusSet
 
 __all__ = ["Composites", "Generated"]
@@ -82,7 +82,7 @@ class Composites:
         rows = enumerate(plan.iter_rows(named=True))
         return [_composite(index, row, places, stamps, doubtful=self.doubtful) for index, row in rows]
 
-    def make(self, unit: Unit, jobs: Sequence[Job]) -> Iterator[Outcome]:
+    def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
         """Cut out, paste or join."""
         row, places = unit.payload
         load = {name: _read(path) for name, path in places.items()}
@@ -180,17 +180,17 @@ class Generated:
             for index, row in enumerate(table.iter_rows(named=True))
         ]
 
-    def make(self, unit: Unit, jobs: Sequence[Job]) -> Iterator[Outcome]:
+    def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
         """Ask the pipeline."""
         pipeline = self.load(self.pipeline)
         image = generate(pipeline, unit.payload, size=self.size, steps=self.steps, guidance=self.guidance)
         yield Outcome(jobs[0], image)
 
 
-def _job(index: int, row: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> Job:
+def _job(index: int, row: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> StimulusJob:
     facts = {name: row[name] for name in ("truth", "original", "category", "seed")}
     told = {name: value for name, value in row.items() if name not in facts and value is not None} | dict(more or {})
-    return Job(
+    return StimulusJob(
         f"category-{row['category']}/{row['original']}/{index:05d}",
         facts
         | {

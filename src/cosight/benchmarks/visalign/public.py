@@ -29,9 +29,9 @@ from cosight.benchmarks.entry import Progress
 from cosight.benchmarks.visalign.categories import CATEGORIES, facts_of
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
+from cosight.stimuli.generate import GeneratedSet, generate_set
 from cosight.stimuli.images import Bytes, checked, decode, in_colour
-from cosight.stimuli.making import Made, make_set
-from cosight.stimuli.recipes import Job, Outcome, Unit
+from cosight.stimuli.set_recipe import Outcome, StimulusJob, Unit
 from cosight.trials.spaces import ABSTAIN, label_spaces
 
 __all__ = ["CORRUPTION_LABELS", "PublicSet", "import_public"]
@@ -93,18 +93,18 @@ class PublicSet:
             stamps[image.path] = file_stamp(image.path)
         facts = {"image": image.name, "experiment": "visalign", "split": "test", **_told(image.name, category, gold)}
         place = f"category-{category}/{image.name}" if category else image.name
-        return Unit(f"{image.path} {image.name}", stamps[image.path], (Job(place, facts),), payload=image)
+        return Unit(f"{image.path} {image.name}", stamps[image.path], (StimulusJob(place, facts),), payload=image)
 
-    def make(self, unit: Unit, jobs: Sequence[Job]) -> Iterator[Outcome]:
+    def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
         """Decode the image; transparency and the like are refused."""
         yield Outcome(jobs[0], _pixels(unit.payload))
 
 
 def import_public(
     source: Path, out: Path, *, labels: Path | None = None, workers: int = 1, progress: Progress | None = None
-) -> Made:
+) -> GeneratedSet:
     """The public set as a stimulus set in `out`; images keep their file names, which the leaderboard asks for."""
-    return make_set(PublicSet(source, labels), out, workers=workers, progress=progress)
+    return generate_set(PublicSet(source, labels), out, workers=workers, progress=progress)
 
 
 def _images(source: Path) -> list[_Image]:

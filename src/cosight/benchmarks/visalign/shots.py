@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosight.benchmarks.building.photos import Photos
-from cosight.benchmarks.building.sources import TESTED, Pool, dealt, divided, in_turn, shuffled
+from cosight.benchmarks.building.split_sources import TESTED, Pool, dealt, divided, in_turn, shuffled
 from cosight.benchmarks.visalign.categories import Counts
 from cosight.benchmarks.visalign.plans import plan_composites
 from cosight.stimuli.composition import GROUNDS

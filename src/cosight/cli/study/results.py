@@ -30,7 +30,7 @@ def quality(study: StudyFolder, db: Database = None, as_json: AsJson = False, as
 
     --csv has the participants, --json everything. In a curate study, the images that curators disagree about.
     """
-    from cosight.humans.database.answers import study_trials
+    from cosight.humans.database.study_trials import study_trials
     from cosight.humans.results.quality import assess
 
     if as_json and as_csv:
@@ -65,8 +65,8 @@ def export(
     db: Database = None,
 ) -> None:
     """Write a study's answers without those of the participants who are left out; beside them who that is and why."""
-    from cosight.humans.database.answers import study_trials
     from cosight.humans.database.roster import roster
+    from cosight.humans.database.study_trials import study_trials
     from cosight.humans.results import export as exports
     from cosight.humans.results.quality import assess
 
@@ -121,7 +121,7 @@ def _attached(trials: Trials, root: Path) -> tuple[str, ...]:
 
 
 def _print(found: Quality, trials: Trials) -> None:
-    from cosight.humans.results.curation import curated_list, is_curation
+    from cosight.humans.results.curator_votes import curated_list, is_curation
 
     _print_rows("participants", [_line(row) for row in found.participants.iter_rows(named=True)])
     for one in found.flagged:

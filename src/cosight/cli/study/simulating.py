@@ -16,7 +16,7 @@ from cosight.cli.study.running import Database, StudyFolder
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from cosight.humans.simulated.respondents import Observer
+    from cosight.humans.simulated.respondents import SimulatedObserver
     from cosight.humans.simulated.sight import Sight
     from cosight.humans.simulated.simulate import Progress
     from cosight.trials.spaces import LabelSpace
@@ -72,7 +72,7 @@ def _served(study: Path, url: str | None, db: str | None) -> Iterator[str]:
         yield address
 
 
-def _observer(sight: Sight, name: str, progress: Progress | None) -> Observer:
+def _observer(sight: Sight, name: str, progress: Progress | None) -> SimulatedObserver:
     from cosight.humans.simulated.respondents import panel_observer
 
     if name == _PANEL:
@@ -84,7 +84,7 @@ def _observer(sight: Sight, name: str, progress: Progress | None) -> Observer:
     )
 
 
-def _answering(sight: Sight, space: LabelSpace, name: str, progress: Progress | None) -> Observer:
+def _answering(sight: Sight, space: LabelSpace, name: str, progress: Progress | None) -> SimulatedObserver:
     """A model that has been asked about everything that the study can show."""
     from cosight.humans.simulated.respondents import answering_model
     from cosight.runs.evaluate import evaluate
@@ -114,10 +114,10 @@ def _write_set(sight: Sight, folder: Path) -> None:
     write_manifest(folder, manifest_frame(rows), {})
 
 
-def _comparing(sight: Sight, name: str) -> Observer:
+def _comparing(sight: Sight, name: str) -> SimulatedObserver:
     """A model that has seen everything that the study can show; what classes it knows does not matter."""
     from cosight.humans.simulated.respondents import comparing_model
-    from cosight.models.sources import load_model
+    from cosight.models.loading import load_model
     from cosight.stimuli.images import read_image
 
     model = load_model(name, features=True)

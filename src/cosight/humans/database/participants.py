@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from cosight.errors import InvalidInput
-from cosight.humans.database.drawing import has_room, open_showings, update_participant
-from cosight.humans.database.tables import participants, studies
+from cosight.humans.database.assign_trials import has_room, open_showings, update_participant
+from cosight.humans.database.schema import participants, studies
 from cosight.humans.refusals import Refused
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Pool

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from cosight.humans.database.tables import participants, showings, studies
+from cosight.humans.database.schema import participants, showings, studies
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Pool
 

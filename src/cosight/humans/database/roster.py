@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 import sqlalchemy as sa
 
-from cosight.humans.database.answers import observer_name
-from cosight.humans.database.keeping import block_end
+from cosight.humans.database.save_answers import block_end
+from cosight.humans.database.schema import participants, showings
 from cosight.humans.database.store import Store
-from cosight.humans.database.tables import participants, showings
+from cosight.humans.database.study_trials import observer_name
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Pool
 

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import sqlalchemy as sa
 
 from cosight.errors import InvalidInput
-from cosight.humans.database.tables import engine_at, opening, showings, studies, writing
+from cosight.humans.database.schema import engine_at, opening, showings, studies, writing
 from cosight.humans.study.design import Study
 
 __all__ = ["Clock", "Store"]

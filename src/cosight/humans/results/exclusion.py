@@ -11,9 +11,9 @@ import numpy as np
 from cosight.arrays import FloatArray, IntArray
 from cosight.errors import InvalidInput
 from cosight.humans.results.chance import at_least, at_most, longest_run, mean_bound, run_bound
-from cosight.measures.gold import label_counts
+from cosight.measures.gold_distributions import label_counts
 
-__all__ = ["Crowd", "Participant", "Rules", "reasons_alone", "reasons_among_others"]
+__all__ = ["Crowd", "ParticipantSummary", "Rules", "reasons_alone", "reasons_among_others"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Participant:
+class ParticipantSummary:
     """One participant's records (rows of `records_of`), warm-up left out; `given` are those with an answer."""
 
     name: str
@@ -92,7 +92,7 @@ def _place(row: Mapping[str, Any]) -> str:
     return str(row["answer"]) if row["choices"] is None else f"option {row['choices'].index(row['answer']) + 1}"
 
 
-def reasons_alone(own: Participant, rules: Rules) -> list[str]:
+def reasons_alone(own: ParticipantSummary, rules: Rules) -> list[str]:
     """Why a participant is out by their own trials: distractors, attention checks, times."""
     clear, checks = [row for row in own.tested("distractor")[1] if row["clear"]], own.tested("check")[1]
     reasons = []
@@ -119,7 +119,7 @@ class Crowd:
     counts: IntArray
 
     @classmethod
-    def of(cls, people: Sequence[Participant]) -> Crowd:
+    def of(cls, people: Sequence[ParticipantSummary]) -> Crowd:
         """The answers of these participants."""
         pairs = [pair for one in people for pair in one.first_answers]
         if not pairs:
@@ -129,7 +129,7 @@ class Crowd:
         codes = np.array([(items[item], answers[answer]) for item, answer in pairs])
         return cls(items, answers, label_counts(codes[:, 0], codes[:, 1], len(answers)).counts)
 
-    def without(self, own: Participant) -> Crowd:
+    def without(self, own: ParticipantSummary) -> Crowd:
         """The others, where `own` is one of them."""
         counts = self.counts.copy()
         for item, answer in own.first_answers:
@@ -157,17 +157,17 @@ class Crowd:
         return np.asarray(shares[np.arange(len(items)), [self.answers.get(answer, -1) for answer in answers]])
 
 
-def reasons_among_others(own: Participant, others: Crowd, rules: Rules) -> list[str]:
+def reasons_among_others(own: ParticipantSummary, others: Crowd, rules: Rules) -> list[str]:
     """Why a participant is out by what others answered to the same items: five rules about chance."""
     if not others.counts.any() or not own.given:
         return []
-    tests: tuple[Callable[[Participant, Crowd, Rules], tuple[float, str]], ...]
+    tests: tuple[Callable[[ParticipantSummary, Crowd, Rules], tuple[float, str]], ...]
     tests = (_gold, _repeats, _constant, _on_end, _random)
     found = (test(own, others, rules) for test in tests)
     return [f"{words} (p < {max(chance, 1e-9):.1g})" for chance, words in found if chance < rules.error]
 
 
-def _gold(own: Participant, others: Crowd, rules: Rules) -> tuple[float, str]:
+def _gold(own: ParticipantSummary, others: Crowd, rules: Rules) -> tuple[float, str]:
     """More mistakes on images that everybody should see than slips and the others' mistakes there explain."""
     passed, failed = own.tested("gold")
     asked = passed + failed
@@ -175,7 +175,7 @@ def _gold(own: Participant, others: Crowd, rules: Rules) -> tuple[float, str]:
     return at_least(1 - (1 - rules.slips) * right, len(failed)), f"{len(failed)} of {len(asked)} gold images wrong"
 
 
-def _repeats(own: Participant, others: Crowd, rules: Rules) -> tuple[float, str]:
+def _repeats(own: ParticipantSummary, others: Crowd, rules: Rules) -> tuple[float, str]:
     """Fewer equal answers to repeated images than two strangers would give.
 
     Two strangers agree about an image with probability sum_c p_c^2. Who looks agrees with themself at least as often:
@@ -187,7 +187,7 @@ def _repeats(own: Participant, others: Crowd, rules: Rules) -> tuple[float, str]
     return at_most(strangers, same), f"{same} of {len(pairs)} repeated images answered alike, fewer than by strangers"
 
 
-def _constant(own: Participant, others: Crowd, rules: Rules) -> tuple[float, str]:
+def _constant(own: ParticipantSummary, others: Crowd, rules: Rules) -> tuple[float, str]:
     """One answer (or place) more often than giving up on some of the images explains."""
     places = own.places
     place = max(sorted(set(places)), key=places.count)
@@ -197,7 +197,7 @@ def _constant(own: Participant, others: Crowd, rules: Rules) -> tuple[float, str
     ), f"{place!r} {places.count(place)} times of {len(places)}"  # any would have done
 
 
-def _on_end(own: Participant, others: Crowd, rules: Rules) -> tuple[float, str]:
+def _on_end(own: ParticipantSummary, others: Crowd, rules: Rules) -> tuple[float, str]:
     """One answer (or place) more times on end than giving up on some of the images explains."""
     length, start = longest_run(own.places)
     place = own.places[start]
@@ -205,7 +205,7 @@ def _on_end(own: Participant, others: Crowd, rules: Rules) -> tuple[float, str]:
     return chance * len(others.answers), f"{place!r} {length} times on end"
 
 
-def _pressing(own: Participant, others: Crowd, place: str, rules: Rules) -> FloatArray:
+def _pressing(own: ParticipantSummary, others: Crowd, place: str, rules: Rules) -> FloatArray:
     """How likely `place` is at each trial of somebody who gives up on some images, and presses it there."""
     behind = [_answer_at(row, place) for row in own.given]
     return rules.given_up + (1 - rules.given_up) * others.share_of([row["item"] for row in own.given], behind)
@@ -217,7 +217,7 @@ def _answer_at(row: Mapping[str, Any], place: str) -> str:
     return place if row["choices"] is None else places.get(place, "")
 
 
-def _random(own: Participant, others: Crowd, rules: Rules) -> tuple[float, str]:
+def _random(own: ParticipantSummary, others: Crowd, rules: Rules) -> tuple[float, str]:
     """Less agreement with the others than somebody has who gives up on some of the images and says anything there.
 
     Each answer scores the share of others who gave it. Who looks scores what two of the others do on average,

@@ -12,9 +12,9 @@ import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
-from cosight.humans.results.curation import curated_list
-from cosight.humans.results.gold import gold_table
-from cosight.stimuli.gold import put_gold
+from cosight.humans.results.curator_votes import curated_list
+from cosight.humans.results.gold_table import gold_table
+from cosight.stimuli.manifest_gold import put_gold
 from cosight.trials.reading import write
 from cosight.trials.table import Trials
 

@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 
 from cosight.humans.results.chance import longest_run
-from cosight.humans.results.exclusion import Crowd, Participant, Rules, reasons_alone, reasons_among_others
+from cosight.humans.results.exclusion import Crowd, ParticipantSummary, Rules, reasons_alone, reasons_among_others
 from cosight.humans.results.records import groups_of
-from cosight.statistics.agreement import agreement_rows
+from cosight.statistics.rater_agreement import agreement_rows
 from cosight.statistics.rows import Row
 from cosight.trials.table import Trials
 
@@ -90,7 +90,7 @@ def assess(trials: Trials, *, rules: Rules | None = None, resamples: int | None 
 def _participants(records: pl.DataFrame, rules: Rules) -> pl.DataFrame:
     """A row for each participant of one group."""
     shown = records.filter(pl.col("role") != "warmup").partition_by("participant", maintain_order=True)
-    people = [Participant(part["participant"][0], tuple(part.to_dicts())) for part in shown]
+    people = [ParticipantSummary(part["participant"][0], tuple(part.to_dicts())) for part in shown]
     alone = [reasons_alone(one, rules) for one in people]
     crowd = Crowd.of([one for one, reasons in zip(people, alone, strict=True) if not reasons])
     rows = []
@@ -101,7 +101,7 @@ def _participants(records: pl.DataFrame, rules: Rules) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_SCHEMA)
 
 
-def _facts(own: Participant) -> dict[str, Any]:
+def _facts(own: ParticipantSummary) -> dict[str, Any]:
     """What a participant did, in numbers."""
     facts: dict[str, Any] = {"participant": own.name, "group": own.records[0]["group"], "trials": len(own.records)}
     facts |= {"missed": len(own.records) - len(own.given), "median_rt": own.median_rt}

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from cosight.errors import InvalidInput
-from cosight.humans.simulated.respondents import Observer
+from cosight.humans.simulated.respondents import SimulatedObserver
 from cosight.humans.simulated.sight import Sight
 from cosight.humans.simulated.simulate import Progress, Sat, person_rng
 from cosight.humans.study.trial_types import Respondent
@@ -49,7 +49,7 @@ _ONE_PICTURE = {"image": ".figure img"}
 def simulate_in_browser(
     sight: Sight,
     url: str,
-    observer: Observer,
+    observer: SimulatedObserver,
     *,
     participants: int,
     seed: int = 0,
@@ -88,7 +88,7 @@ def _browser() -> Iterator[Browser]:
             browser.close()
 
 
-def _sit(browser: Browser, sight: Sight, url: str, observer: Observer, rng: np.random.Generator) -> int | None:
+def _sit(browser: Browser, sight: Sight, url: str, observer: SimulatedObserver, rng: np.random.Generator) -> int | None:
     """One participant from the link to the code: how many trials were answered, None where the study is full."""
     from playwright.sync_api import Error
 

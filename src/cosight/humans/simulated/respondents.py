@@ -24,14 +24,14 @@ from cosight.arrays import FloatArray
 from cosight.errors import InvalidInput
 from cosight.humans.simulated.panel import Panel
 from cosight.humans.simulated.sight import Sight
-from cosight.humans.study.pool import Item, Slot
+from cosight.humans.study.pool import Item, PictureSlot
 from cosight.humans.study.trial_types import PANEL, Respondent
 from cosight.stimuli.kinds import stimulus_rng
 from cosight.trials.spaces import LabelSpace
 
 __all__ = [
-    "Observer",
     "PanelChances",
+    "SimulatedObserver",
     "answering_model",
     "comparing_model",
     "panel_chances",
@@ -45,7 +45,7 @@ _NODES = 21  # of the Gauss-Hermite rule over persons; more change the tenth dig
 
 
 @dataclass(frozen=True, slots=True)
-class Observer:
+class SimulatedObserver:
     """Who sits a study: `name` is what they say they are; `person` gives each participant their own ways."""
 
     name: str
@@ -106,16 +106,16 @@ def panel_chances(sight: Sight) -> PanelChances:
     return PanelChances(sight, space, panel, on_digits)
 
 
-def panel_observer(sight: Sight) -> Observer:
+def panel_observer(sight: Sight) -> SimulatedObserver:
     """Simulated people for a study of any type."""
     options = sight.study.kind.options
     if "labels" in options:
-        return Observer(PANEL, partial(_panelist, panel_chances(sight)))
+        return SimulatedObserver(PANEL, partial(_panelist, panel_chances(sight)))
     if "curate" in options:
         reasons = len(sight.study.reasons)
         chances = [_KEPT, *[(1 - _KEPT) / reasons] * reasons]
-        return Observer(PANEL, lambda rng: Respondent(probabilities=lambda item: chances))
-    return Observer(PANEL, partial(_looking, _Pictures({})))
+        return SimulatedObserver(PANEL, lambda rng: Respondent(probabilities=lambda item: chances))
+    return SimulatedObserver(PANEL, partial(_looking, _Pictures({})))
 
 
 def _panelist(chances: PanelChances, rng: np.random.Generator) -> Respondent:
@@ -124,7 +124,7 @@ def _panelist(chances: PanelChances, rng: np.random.Generator) -> Respondent:
 
 
 def _looking(pictures: _Pictures, rng: np.random.Generator) -> Respondent:
-    def distance(a: Slot, b: Slot) -> float:
+    def distance(a: PictureSlot, b: PictureSlot) -> float:
         return pictures.distance(a, b) * float(np.exp(_LOOK * rng.standard_normal()))
 
     return Respondent(distance=distance)
@@ -136,12 +136,12 @@ class _Pictures:
 
     known: dict[str, FloatArray]
 
-    def distance(self, a: Slot, b: Slot) -> float:
+    def distance(self, a: PictureSlot, b: PictureSlot) -> float:
         """Root mean square of the differences."""
         apart = self._of(a) - self._of(b)
         return float(np.sqrt(np.mean(apart * apart)))
 
-    def _of(self, slot: Slot) -> FloatArray:
+    def _of(self, slot: PictureSlot) -> FloatArray:
         if slot.stimulus not in self.known:
             self.known[slot.stimulus] = _small(slot.file)
         return self.known[slot.stimulus]
@@ -156,19 +156,19 @@ def _small(file: Path) -> FloatArray:
     return np.asarray(cv2.resize(grey, (_SIDE, _SIDE), interpolation=cv2.INTER_AREA), np.float64)
 
 
-def answering_model(name: str, space: LabelSpace, answers: Mapping[str, str]) -> Observer:
+def answering_model(name: str, space: LabelSpace, answers: Mapping[str, str]) -> SimulatedObserver:
     """A model that gives the same answer to a stimulus whenever it is asked."""
 
     def chances(item: Item) -> list[float]:
         return [float(answer == answers[item.item]) for answer in space.answers]
 
-    return Observer(name, lambda rng: Respondent(probabilities=chances))
+    return SimulatedObserver(name, lambda rng: Respondent(probabilities=chances))
 
 
-def comparing_model(name: str, features: Mapping[str, FloatArray]) -> Observer:
+def comparing_model(name: str, features: Mapping[str, FloatArray]) -> SimulatedObserver:
     """A model to which those stimuli are alike whose features are near each other (Euclid)."""
 
-    def distance(a: Slot, b: Slot) -> float:
+    def distance(a: PictureSlot, b: PictureSlot) -> float:
         return float(np.linalg.norm(features[a.stimulus] - features[b.stimulus]))
 
-    return Observer(name, lambda rng: Respondent(distance=distance))
+    return SimulatedObserver(name, lambda rng: Respondent(distance=distance))

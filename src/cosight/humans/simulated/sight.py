@@ -12,9 +12,9 @@ from typing import Any
 
 from cosight.errors import InvalidInput
 from cosight.humans.study.design import Study
-from cosight.humans.study.pool import Item, Slot, pool_of
-from cosight.humans.study.sources import Row, sources_of
-from cosight.humans.study.trial_types import Asked
+from cosight.humans.study.image_sources import Row, sources_of
+from cosight.humans.study.pool import Item, PictureSlot, pool_of
+from cosight.humans.study.trial_types import TrialContext
 from cosight.stimuli.images import decode, digest
 from cosight.stimuli.sets import read_set
 
@@ -33,25 +33,25 @@ class Sight:
     rows: Mapping[str, Row]
     facts: Mapping[str, Any]  # what the set's manifest says of the whole set
 
-    def asked(self, seen: Seen) -> Asked:
+    def asked(self, seen: Seen) -> TrialContext:
         """The question that these pictures put. It is made of what is seen alone: checks look like all others."""
         slots = tuple(slot for place, found in seen.items() for slot in self._slots(place, found))
         order = tuple(range(len(slots)))
-        return Asked(Item(slots[0].stimulus, "test", slots), order, self.study.space, self.study.reasons)
+        return TrialContext(Item(slots[0].stimulus, "test", slots), order, self.study.space, self.study.reasons)
 
-    def _slots(self, place: str, found: bytes | Sequence[bytes]) -> list[Slot]:
+    def _slots(self, place: str, found: bytes | Sequence[bytes]) -> list[PictureSlot]:
         if isinstance(found, bytes):
             return [self._slot(place, found)]
         return [self._slot(f"{place.removesuffix('s')}-{n}", data) for n, data in enumerate(found, start=1)]
 
-    def _slot(self, name: str, data: bytes) -> Slot:
+    def _slot(self, name: str, data: bytes) -> PictureSlot:
         stimulus = digest(decode(data, name="a picture of the study"))
         if stimulus not in self.files:
             raise InvalidInput(
                 f"the server must show pictures of {self.study.name}, got one that its sets do not have; "
                 "simulate the study that is served there"
             )
-        return Slot(name, stimulus, self.files[stimulus])
+        return PictureSlot(name, stimulus, self.files[stimulus])
 
 
 def sight_of(study: Study) -> Sight:

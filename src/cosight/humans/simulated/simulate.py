@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cosight.errors import InvalidInput
-from cosight.humans.simulated.respondents import Observer
+from cosight.humans.simulated.respondents import SimulatedObserver
 from cosight.humans.simulated.sight import Sight
 from cosight.humans.study.trial_types import Respondent
 
@@ -48,7 +48,7 @@ def person_rng(seed: int, place: int) -> np.random.Generator:
 def simulate(
     sight: Sight,
     url: str,
-    observer: Observer,
+    observer: SimulatedObserver,
     *,
     participants: int,
     seed: int = 0,
@@ -74,7 +74,7 @@ class _Crowd:
     """Those who sit the study, and how far they are."""
 
     sight: Sight
-    observer: Observer
+    observer: SimulatedObserver
     participants: int
     seed: int
     progress: Progress | None

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cosight.errors import CosightError, InvalidInput
+from cosight.humans.study.image_sources import check_sources, shown_digest, sources_of
 from cosight.humans.study.parts import Design, Example, Participants, Timing, Warmup
 from cosight.humans.study.settings import check_keys, read_toml, tables_of, value_of
-from cosight.humans.study.sources import check_sources, shown_digest, sources_of
 from cosight.humans.study.texts import TEXTS, read_texts
 from cosight.humans.study.trial_types import TrialType, trial_types
 from cosight.trials.choices import KEEP, REJECT

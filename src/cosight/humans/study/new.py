@@ -12,9 +12,9 @@ from typing import Any
 from cosight.errors import CosightError, InvalidInput
 from cosight.files import atomic_write
 from cosight.humans.study.design import STUDY, Study, read_study
+from cosight.humans.study.image_sources import sources_of
 from cosight.humans.study.parts import Design, Timing
 from cosight.humans.study.protocols import Protocol, protocols
-from cosight.humans.study.sources import sources_of
 from cosight.humans.study.texts import TEXTS, new_texts
 from cosight.humans.study.trial_types import TrialType, trial_types
 from cosight.stimuli.sets import read_set

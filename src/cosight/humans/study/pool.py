@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput
-from cosight.humans.study.sources import Row, Sources, is_clear, sources_of
+from cosight.humans.study.image_sources import ImageSources, Row, is_clear, sources_of
 from cosight.stimuli.images import digest, read_image
 from cosight.stimuli.tasks import Task
 from cosight.trials.spaces import ABSTAIN
@@ -19,11 +19,11 @@ from cosight.trials.table import Role
 if TYPE_CHECKING:  # which needs this module
     from cosight.humans.study.design import Study
 
-__all__ = ["Item", "Pool", "Slot", "pool_of", "shown_slots"]
+__all__ = ["Item", "PictureSlot", "Pool", "pool_of", "shown_slots"]
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class PictureSlot:
     """One picture and the place it takes: image; query, left, right; column-1 .., row-1 .."""
 
     name: str
@@ -43,7 +43,7 @@ class Item:
 
     item: str
     role: Role
-    slots: tuple[Slot, ...]
+    slots: tuple[PictureSlot, ...]
     expected: str | None = None
     clear: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def _pooled(items: Iterable[Item]) -> Pool:
     return Pool(found)
 
 
-def _of_images(sources: Sources) -> Iterator[Item]:
+def _of_images(sources: ImageSources) -> Iterator[Item]:
     names = _digests(sources.rows)
     for row in sources.test:
         yield _of_row(row, "test", names)
@@ -111,7 +111,7 @@ def _of_row(
     **facts: Any,
 ) -> Item:
     name = names[row["path"]]
-    return Item(name, role, (Slot("image", name, row["path"]),), expected, clear, {**_facts(row), **facts})
+    return Item(name, role, (PictureSlot("image", name, row["path"]),), expected, clear, {**_facts(row), **facts})
 
 
 def _facts(row: Row) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _facts(row: Row) -> dict[str, Any]:
     return {**own, "source": row["parent"] or f"{row['truth']}/{row['image']}"}
 
 
-def _of_tasks(sources: Sources) -> Iterator[Item]:
+def _of_tasks(sources: ImageSources) -> Iterator[Item]:
     rows = {row["stimulus"]: row for row in sources.test}
     for task in sources.tasks:
         yield _of_task(task, rows)
@@ -148,14 +148,14 @@ def _check_of(task: Task, rows: Mapping[str, Row]) -> Item:
     return replace(whole, role="check", expected=expected, facts={**whole.facts, "source": task.task})
 
 
-def _slots(rows: Mapping[str, Row], **places: str) -> tuple[Slot, ...]:
-    return tuple(Slot(place, stimulus, rows[stimulus]["path"]) for place, stimulus in places.items())
+def _slots(rows: Mapping[str, Row], **places: str) -> tuple[PictureSlot, ...]:
+    return tuple(PictureSlot(place, stimulus, rows[stimulus]["path"]) for place, stimulus in places.items())
 
 
-def shown_slots(item: Item, order: tuple[int, ...]) -> tuple[Slot, ...]:
+def shown_slots(item: Item, order: tuple[int, ...]) -> tuple[PictureSlot, ...]:
     """The slots as one participant sees them: place k shows the picture of slot `order[k]`.
 
-    >>> left, right = Slot("left", "a", Path("a.png")), Slot("right", "b", Path("b.png"))
+    >>> left, right = PictureSlot("left", "a", Path("a.png")), PictureSlot("right", "b", Path("b.png"))
     >>> [(slot.name, slot.stimulus) for slot in shown_slots(Item("t", "test", (left, right)), (1, 0))]
     [('left', 'b'), ('right', 'a')]
     """

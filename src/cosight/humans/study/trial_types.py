@@ -19,12 +19,12 @@ import numpy as np
 
 from cosight.arrays import distributions
 from cosight.errors import InvalidInput
-from cosight.humans.study.pool import Item, Slot, shown_slots
+from cosight.humans.study.pool import Item, PictureSlot, shown_slots
 from cosight.registry import Registry
 from cosight.trials.choices import KEEP, REJECT
 from cosight.trials.spaces import LabelSpace
 
-__all__ = ["PANEL", "TIMES", "Asked", "Given", "Respondent", "TrialType", "as_images", "trial_types"]
+__all__ = ["PANEL", "TIMES", "ParsedAnswer", "Respondent", "TrialContext", "TrialType", "as_images", "trial_types"]
 
 _ALWAYS = ("response", "rt", "input")
 PANEL = "panel"  # what simulated people call themselves; others are models that sit a study
@@ -32,7 +32,7 @@ TIMES = ("asked", "onset", "offset", "exposure", "frame")  # seconds, of what wa
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TrialContext:
     """One question as it was put: the item, the order of its slots, and what may be answered."""
 
     item: Item
@@ -44,13 +44,13 @@ class Asked:
         """Stimuli of the places called NAME or NAME-1, NAME-2 ..., as shown."""
         return [slot.stimulus for slot in self.slots(name)]
 
-    def slots(self, name: str) -> list[Slot]:
+    def slots(self, name: str) -> list[PictureSlot]:
         """The places called NAME or NAME-1, NAME-2 ..., as shown."""
         return [slot for slot in shown_slots(self.item, self.order) if slot.name.split("-")[0] == name]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ParsedAnswer:
     """One row of the trial table that an answer makes; `extra` is what the type adds to the row's extra."""
 
     stimulus: str
@@ -65,11 +65,11 @@ class Respondent:
     """Who answers in people's place: chances of each answer to an item, or distances between two pictures."""
 
     probabilities: Callable[[Item], Sequence[float]] | None = None
-    distance: Callable[[Slot, Slot], float] | None = None
+    distance: Callable[[PictureSlot, PictureSlot], float] | None = None
 
 
-Parse = Callable[[Asked, Any], tuple[Given, ...]]
-Simulate = Callable[[Asked, Respondent, np.random.Generator], Any]
+Parse = Callable[[TrialContext, Any], tuple[ParsedAnswer, ...]]
+Simulate = Callable[[TrialContext, Respondent, np.random.Generator], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +93,11 @@ class TrialType:
 trial_types: Registry[TrialType] = Registry("trial type", listed=False)
 
 
-def as_images(slots: Sequence[Slot], addresses: Sequence[str]) -> dict[str, str | list[str]]:
+def as_images(slots: Sequence[PictureSlot], addresses: Sequence[str]) -> dict[str, str | list[str]]:
     """Addresses by the place of their slots, as the page gets them; places with numbers make lists.
 
     >>> from pathlib import Path
-    >>> as_images([Slot("column-1", "a", Path("a")), Slot("column-2", "b", Path("b"))], ["/1", "/2"])
+    >>> as_images([PictureSlot("column-1", "a", Path("a")), PictureSlot("column-2", "b", Path("b"))], ["/1", "/2"])
     {'columns': ['/1', '/2']}
     """
     images: dict[str, str | list[str]] = {}
@@ -110,28 +110,28 @@ def as_images(slots: Sequence[Slot], addresses: Sequence[str]) -> dict[str, str 
     return images
 
 
-def _space(asked: Asked) -> LabelSpace:
+def _space(asked: TrialContext) -> LabelSpace:
     if asked.space is None:
         raise InvalidInput("classes can be answered only where there is a label space, got none; name its labels")
     return asked.space
 
 
-def _parse_class(asked: Asked, response: Any) -> tuple[Given, ...]:
+def _parse_class(asked: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
     space = _space(asked)
     if not isinstance(response, str) or response not in space.answers:
         raise InvalidInput(f"an answer must be one of {space.in_words}, got {_brief(response)}")
     return (_of_item(asked, response),)
 
 
-def _parse_timed(asked: Asked, response: Any) -> tuple[Given, ...]:
+def _parse_timed(asked: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
     return (_of_item(asked, None),) if response is None else _parse_class(asked, response)
 
 
-def _of_item(asked: Asked, response: str | None, **extra: Any) -> Given:
-    return Given(asked.item.item, response, asked.item.facts.get("truth"), asked.item.expected, extra)
+def _of_item(asked: TrialContext, response: str | None, **extra: Any) -> ParsedAnswer:
+    return ParsedAnswer(asked.item.item, response, asked.item.facts.get("truth"), asked.item.expected, extra)
 
 
-def _parse_side(asked: Asked, response: Any) -> tuple[Given, ...]:
+def _parse_side(asked: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
     if not isinstance(response, str) or response not in ("left", "right"):
         raise InvalidInput(f"an answer must be left or right, got {_brief(response)}")
     options = [*asked.stimuli("left"), *asked.stimuli("right")]
@@ -139,7 +139,7 @@ def _parse_side(asked: Asked, response: Any) -> tuple[Given, ...]:
     return (_of_item(asked, options[response == "right"], options=options, query=query),)
 
 
-def _parse_columns(asked: Asked, response: Any) -> tuple[Given, ...]:
+def _parse_columns(asked: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
     columns, rows = asked.stimuli("column"), asked.stimuli("row")
     numbers = response if isinstance(response, list) else []
     if len(numbers) != len(rows) or not all(type(n) is int and 0 <= n < len(columns) for n in numbers):
@@ -153,19 +153,19 @@ def _parse_columns(asked: Asked, response: Any) -> tuple[Given, ...]:
     )
 
 
-def _targets_as_shown(asked: Asked) -> list[str]:
+def _targets_as_shown(asked: TrialContext) -> list[str]:
     """The target of each row, in the order the rows were shown."""
     first = len(asked.stimuli("column"))
     return [asked.item.facts["targets"][place - first] for place in asked.order[first:]]
 
 
-def _of_row(item: Item, query: str, chosen: str, target: str, columns: list[str]) -> Given:
+def _of_row(item: Item, query: str, chosen: str, target: str, columns: list[str]) -> ParsedAnswer:
     expected = target if item.role == "check" else None
     extra = {"options": columns, "panel": item.item, "query": query}
-    return Given(f"{item.item}/{query}", chosen, target, expected, extra)
+    return ParsedAnswer(f"{item.item}/{query}", chosen, target, expected, extra)
 
 
-def _parse_verdict(asked: Asked, response: Any) -> tuple[Given, ...]:
+def _parse_verdict(asked: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
     verdict = response if isinstance(response, dict) else {}
     if verdict.keys() == {"keep"} and verdict["keep"] is True:
         return (_of_item(asked, KEEP),)
@@ -182,7 +182,7 @@ def _brief(response: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _drawn(asked: Asked, who: Respondent, rng: np.random.Generator, answers: Sequence[str]) -> str:
+def _drawn(asked: TrialContext, who: Respondent, rng: np.random.Generator, answers: Sequence[str]) -> str:
     """An answer drawn with the respondent's chances."""
     if who.probabilities is None:
         raise InvalidInput("a simulated participant of this study needs chances of each answer, got distances only")
@@ -192,16 +192,16 @@ def _drawn(asked: Asked, who: Respondent, rng: np.random.Generator, answers: Seq
     return answers[int(rng.choice(len(answers), p=chances / chances.sum()))]
 
 
-def _simulate_class(asked: Asked, who: Respondent, rng: np.random.Generator) -> str:
+def _simulate_class(asked: TrialContext, who: Respondent, rng: np.random.Generator) -> str:
     return _drawn(asked, who, rng, _space(asked).answers)
 
 
-def _simulate_verdict(asked: Asked, who: Respondent, rng: np.random.Generator) -> dict[str, Any]:
+def _simulate_verdict(asked: TrialContext, who: Respondent, rng: np.random.Generator) -> dict[str, Any]:
     answer = _drawn(asked, who, rng, (KEEP, *asked.reasons))
     return {"keep": True} if answer == KEEP else {"keep": False, "reason": answer}
 
 
-def _nearest(query: Slot, options: Sequence[Slot], who: Respondent, rng: np.random.Generator) -> int:
+def _nearest(query: PictureSlot, options: Sequence[PictureSlot], who: Respondent, rng: np.random.Generator) -> int:
     """The place of the option closest to the query; equals are drawn."""
     if who.distance is None:
         raise InvalidInput("a simulated participant of this study needs distances between pictures, got none")
@@ -209,12 +209,12 @@ def _nearest(query: Slot, options: Sequence[Slot], who: Respondent, rng: np.rand
     return int(rng.choice(np.flatnonzero(distances == distances.min())))
 
 
-def _simulate_side(asked: Asked, who: Respondent, rng: np.random.Generator) -> str:
+def _simulate_side(asked: TrialContext, who: Respondent, rng: np.random.Generator) -> str:
     (query,) = asked.slots("query")
     return ("left", "right")[_nearest(query, [*asked.slots("left"), *asked.slots("right")], who, rng)]
 
 
-def _simulate_columns(asked: Asked, who: Respondent, rng: np.random.Generator) -> list[int]:
+def _simulate_columns(asked: TrialContext, who: Respondent, rng: np.random.Generator) -> list[int]:
     columns = asked.slots("column")
     return [_nearest(row, columns, who, rng) for row in asked.slots("row")]
 

@@ -18,12 +18,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from cosight.errors import InvalidInput
-from cosight.humans.database.answers import study_trials
 from cosight.humans.database.participants import set_paused
 from cosight.humans.database.progress import progress
+from cosight.humans.database.study_trials import study_trials
 from cosight.humans.refusals import Refused
-from cosight.humans.web.desk import Desk
 from cosight.humans.web.requests import bearer, written
+from cosight.humans.web.server_context import ServerContext
 
 __all__ = ["ADMIN_TOKEN", "Live", "admin_token", "routes"]
 
@@ -66,7 +66,7 @@ class _Look:
 class Live:
     """Agreement and flagged participants, computed now and then and beside the requests."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ServerContext) -> None:
         self._desk = desk
         self._last: _Look | None = None
         self._busy = asyncio.Lock()
@@ -92,9 +92,9 @@ class Live:
         return _Look(time.monotonic(), time.monotonic() - begun, agreement, flagged)
 
 
-def _experimenter(request: Request) -> Desk:
+def _experimenter(request: Request) -> ServerContext:
     """The desk, if the request shows the experimenter's token."""
-    desk: Desk = request.app.state.desk
+    desk: ServerContext = request.app.state.desk
     if not hmac.compare_digest(bearer(request).encode(), desk.admin_token.encode()):
         raise Refused(401, "this is not the experimenter's token")
     return desk
@@ -141,7 +141,7 @@ async def _export(request: Request) -> Response:
     return Response(data, media_type="application/vnd.apache.parquet", headers=headers)
 
 
-def _parquet(desk: Desk) -> bytes:
+def _parquet(desk: ServerContext) -> bytes:
     """The trial table as a file, without excluded participants, as `cosight study export` writes it."""
     from cosight.humans.results.quality import assess
     from cosight.trials.parquet import write_table

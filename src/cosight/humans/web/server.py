@@ -19,8 +19,8 @@ from cosight.humans.refusals import Refused
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Pool
 from cosight.humans.web import admin, sessions
-from cosight.humans.web.desk import Desk
 from cosight.humans.web.requests import HANDLERS, Shell
+from cosight.humans.web.server_context import ServerContext
 
 __all__ = ["application", "static_files"]
 
@@ -43,7 +43,7 @@ def application(study: Study, pool: Pool, store: Store, *, admin_token: str, sta
 
     `static` are the files of the built page by their paths (`static_files`).
     """
-    desk = Desk(study, pool, store, admin_token=admin_token, static=static)
+    desk = ServerContext(study, pool, store, admin_token=admin_token, static=static)
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:

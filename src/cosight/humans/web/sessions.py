@@ -15,14 +15,14 @@ from starlette.routing import Route
 
 from cosight.errors import CosightError, InvalidInput
 from cosight.humans.database import participants
-from cosight.humans.database.drawing import Showing, draw, open_showings, update_participant
-from cosight.humans.database.keeping import answer_of, keep
+from cosight.humans.database.assign_trials import Showing, draw, open_showings, update_participant
+from cosight.humans.database.save_answers import answer_of, keep
 from cosight.humans.refusals import Refused
 from cosight.humans.study.pool import Pool, shown_slots
 from cosight.humans.study.texts import label_titles
 from cosight.humans.study.trial_types import as_images
-from cosight.humans.web.desk import Desk, address
 from cosight.humans.web.requests import body_of, written
+from cosight.humans.web.server_context import ServerContext, address
 from cosight.trials.spaces import ABSTAIN
 
 __all__ = ["routes"]
@@ -33,8 +33,8 @@ _PIXELS_PER_CM = (5.0, 500.0)  # from a projector to a telephone
 _PRIVATE = {"Cache-Control": "private, max-age=3600"}  # seconds: as long as a session
 
 
-def _desk(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
+def _desk(request: Request) -> ServerContext:
+    desk: ServerContext = request.app.state.desk
     return desk
 
 
@@ -86,12 +86,12 @@ async def _session(request: Request) -> Response:
     return _json({"study": _study(desk), "session": session})
 
 
-def _completion(desk: Desk, who: participants.Participant) -> dict[str, str]:
+def _completion(desk: ServerContext, who: participants.Participant) -> dict[str, str]:
     """The code and the way back to the platform, which may hold its code: only for those whom it sent."""
     return {"code": who.code, "url": desk.study.participants.completion_url if who.simulated is None else ""}
 
 
-def _study(desk: Desk) -> dict[str, Any]:
+def _study(desk: ServerContext) -> dict[str, Any]:
     """What a page needs to know of the study, and no more."""
     study = desk.study
     return {
@@ -122,7 +122,7 @@ def _keys(classes: Sequence[str]) -> dict[str, str]:
     return own | dict(zip(others, free, strict=False))
 
 
-def _labels(desk: Desk) -> list[dict[str, Any]]:
+def _labels(desk: ServerContext) -> list[dict[str, Any]]:
     space = desk.study.space
     if space is None:
         return []
@@ -166,7 +166,7 @@ async def _calibration(request: Request) -> Response:
     return await _told(desk, number, pixels_per_cm=float(value))
 
 
-async def _told(desk: Desk, number: int, **values: Any) -> Response:
+async def _told(desk: ServerContext, number: int, **values: Any) -> Response:
     work = partial(update_participant, study=desk.study, number=number, seen=desk.store.clock(), **values)
     await written(desk.store.change(work))
     return _json({})
@@ -189,7 +189,7 @@ async def _trials(request: Request) -> Response:
     )
 
 
-def _open_trials(desk: Desk, shown: Sequence[Showing]) -> list[dict[str, Any]]:
+def _open_trials(desk: ServerContext, shown: Sequence[Showing]) -> list[dict[str, Any]]:
     """The trials to come, told so that none can be told from another."""
     pool = desk.pool
     blocks = sorted({one.block for one in shown})
@@ -208,7 +208,7 @@ def _open_trials(desk: Desk, shown: Sequence[Showing]) -> list[dict[str, Any]]:
     ]
 
 
-def _shown_as(desk: Desk, one: Showing) -> dict[str, str | None]:
+def _shown_as(desk: ServerContext, one: Showing) -> dict[str, str | None]:
     """What an image is taken for, which curators must know to judge it; nobody else is told."""
     return {"title": desk.pool.items[one.item].facts["truth"]} if desk.study.type == "curate" else {}
 

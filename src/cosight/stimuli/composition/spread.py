@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from cosight.errors import InvalidInput
 from cosight.stimuli.kinds import stimulus_rng
 
-__all__ = ["Draw", "check_count", "draws"]
+__all__ = ["FactorDraw", "check_count", "draws"]
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class FactorDraw:
     """One combination: the index of each factor's value, and how often all combinations were used up before it."""
 
     values: tuple[int, ...]
     lap: int
 
 
-def draws(combinations: Sequence[tuple[int, ...]], *, name: str, seed: int) -> Iterator[Draw]:
+def draws(combinations: Sequence[tuple[int, ...]], *, name: str, seed: int) -> Iterator[FactorDraw]:
     """The combinations in a random, evenly spread order, without end; each lap has an order of its own.
 
     The k-th draw depends on `name` and `seed` alone, so a longer table begins with the shorter one.
@@ -33,7 +33,7 @@ def draws(combinations: Sequence[tuple[int, ...]], *, name: str, seed: int) -> I
     factors = np.array(combinations, np.int64)
     for lap in count():
         for index in _spread(factors, stimulus_rng(name, "order", str(lap), seed)):
-            yield Draw(combinations[index], lap)
+            yield FactorDraw(combinations[index], lap)
 
 
 def check_count(rows: int) -> None:

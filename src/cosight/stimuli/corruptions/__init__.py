@@ -13,7 +13,7 @@ from cosight.stimuli.corruptions import digital as _digital  # noqa: F401
 
 from cosight.stimuli.corruptions.digital import Region
 from cosight.stimuli.corruptions.frost import FrostTextures, load_textures, procedural_textures
-from cosight.stimuli.corruptions.table import Variant, corruptions, severity_step
+from cosight.stimuli.corruptions.severities import Variant, corruptions, severity_step
 from cosight.stimuli.images import Image
 from cosight.stimuli.kinds import alter
 

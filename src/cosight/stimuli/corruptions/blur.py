@@ -13,7 +13,7 @@ from cosight.stimuli.corruptions.filters import (
     mirrored_filter,
     zoom_places,
 )
-from cosight.stimuli.corruptions.table import IMAGENET_C, VISALIGN, corruptions, named
+from cosight.stimuli.corruptions.severities import IMAGENET_C, VISALIGN, corruptions, named
 from cosight.stimuli.images import Floats
 from cosight.stimuli.kinds import declare, numbered
 

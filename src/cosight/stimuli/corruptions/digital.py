@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cosight.errors import InvalidInput
 from cosight.stimuli.corruptions.draws import uniforms
 from cosight.stimuli.corruptions.filters import blurred, rows_of
-from cosight.stimuli.corruptions.table import IMAGENET_C, VISALIGN, Variant, corruptions, named
+from cosight.stimuli.corruptions.severities import IMAGENET_C, VISALIGN, Variant, corruptions, named
 from cosight.stimuli.images import Bytes, Floats
 from cosight.stimuli.kinds import declare, numbered
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import pdtr
 
 from cosight.stimuli.corruptions.draws import normals, uniforms
-from cosight.stimuli.corruptions.table import IMAGENET_C, VISALIGN, corruptions, named
+from cosight.stimuli.corruptions.severities import IMAGENET_C, VISALIGN, corruptions, named
 from cosight.stimuli.images import Floats
 from cosight.stimuli.kinds import declare, numbered
 

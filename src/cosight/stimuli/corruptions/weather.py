@@ -12,7 +12,7 @@ from numba import njit
 from cosight.stimuli.corruptions.draws import normals, uniforms
 from cosight.stimuli.corruptions.filters import add_zoomed, along_line, blurred, zoom_places
 from cosight.stimuli.corruptions.frost import FrostTextures, procedural_textures
-from cosight.stimuli.corruptions.table import IMAGENET_C, VISALIGN, corruptions, named
+from cosight.stimuli.corruptions.severities import IMAGENET_C, VISALIGN, corruptions, named
 from cosight.stimuli.images import Bytes, Floats, as_floats
 from cosight.stimuli.kinds import declare, numbered
 
