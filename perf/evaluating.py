@@ -100,7 +100,7 @@ def loops(name: str, photos: Path, out: Path) -> dict[str, Callable[[int], Any]]
     from torch.utils.data import DataLoader
     from torchvision.datasets import ImageFolder
 
-    from cosight.models.own import as_model
+    from cosight.models.python_models import as_model
     from cosight.runs.evaluate import evaluate
 
     torch.manual_seed(0)

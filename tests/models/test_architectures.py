@@ -16,7 +16,7 @@ from cosight.models.architectures import (
     build,
     checkpoint_facts,
 )
-from cosight.models.loading import check_line
+from cosight.models.loading import check_model_spec
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -128,7 +128,7 @@ def test_a_checkpoint_is_a_whole_model(name, tmp_path):
     path = tmp_path / "a.safetensors"
     module = written(path, name).eval()
     line = f"cosight:{name},checkpoint={path}"
-    check_line(line)
+    check_model_spec(line)
     model = load_model(line, features=True)
     assert (model.class_names, model.classes) == (("cat", "dog", "owl"), 3)
     assert model.preprocessing == architecture_named(name).preprocessing

@@ -9,7 +9,7 @@ from torch import nn
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models import Preprocessing, as_model, load_model
-from cosight.models.small import CifarResNet
+from cosight.models.cifar_resnet import CifarResNet
 from cosight.torchvision_ops import import_torchvision
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")

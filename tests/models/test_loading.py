@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 from sklearn.datasets import load_sample_images
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models import Model, Preprocessing, load_model, load_torch, read_weights, weights_digest, wrapped
-from cosight.models.small import BLOCKS, CifarResNet
+from cosight.models import Model, Preprocessing, load_model, load_torch, read_weights, weights_digest, wrap_module
+from cosight.models.cifar_resnet import BLOCKS, CifarResNet
 from cosight.trials import label_spaces
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -147,10 +147,10 @@ def test_the_digest_is_of_the_weights_whatever_the_file(resnet, tmp_path):
 
 def test_ones_own_module_as_a_model():
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 36 * 36, 7), torch.nn.Dropout())
-    model = wrapped(module, name="mine", preprocessing=Preprocessing((36, 36)))
+    model = wrap_module(module, name="mine", preprocessing=Preprocessing((36, 36)))
     assert (model.classes, model.name, module.training) == (7, "mine", False)
     with pytest.raises(InvalidInput, match=r"gives \(2, 3, 36, 36\) for 2 images"):
-        wrapped(torch.nn.Identity(), name="none", preprocessing=Preprocessing((36, 36)))
+        wrap_module(torch.nn.Identity(), name="none", preprocessing=Preprocessing((36, 36)))
 
 
 def test_heads_of_other_sizes_are_taken_from_the_weights(tmp_path):

@@ -15,7 +15,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models import Model, TorchModel, load_model, parse, preprocessed
+from cosight.models import Model, TorchModel, load_model, parse, resize_and_crop
 from cosight.models.openclip_models import OPENCLIP_KEYS, openclip_preprocessing, zero_shot
 from cosight.torchvision_ops import import_torchvision
 from cosight.trials import LabelSpace, label_space
@@ -172,7 +172,7 @@ def test_pixels_are_those_of_open_clips_transform(open_clip, photos, mode, inter
     )
     mean, std = (torch.tensor(facts[key]).reshape(3, 1, 1) for key in ("mean", "std"))
     expected = ((transform(Image.fromarray(photo)) * std + mean) * 255).round().byte().permute(1, 2, 0).numpy()
-    assert np.array_equal(preprocessed(photo, openclip_preprocessing(facts)), expected)
+    assert np.array_equal(resize_and_crop(photo, openclip_preprocessing(facts)), expected)
 
 
 def test_every_tags_photos_can_be_prepared(open_clip):

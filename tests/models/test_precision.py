@@ -12,7 +12,7 @@ from torch import nn
 
 from cosight.errors import InvalidInput
 from cosight.models import Preprocessing, TorchModel, as_model, ensemble, load_model
-from cosight.models.small import CifarResNet
+from cosight.models.cifar_resnet import CifarResNet
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -112,7 +112,7 @@ def test_cuda_is_asked_itself(monkeypatch, has):
 @pytest.fixture
 def line(tmp_path, monkeypatch):
     """The name of a model in a user's own file."""
-    code = "from cosight.models.small import CifarResNet\ndef net():\n    return CifarResNet(3, 5)\n"
+    code = "from cosight.models.cifar_resnet import CifarResNet\ndef net():\n    return CifarResNet(3, 5)\n"
     code += "def means():\n    return lambda batch: 8 * batch.mean(axis=(2, 3))\n"
     (tmp_path / "precise_models.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
@@ -139,7 +139,7 @@ def test_other_words_and_other_models_are_refused(line, tiny_onnx):
 
 @pytest.mark.usefixtures("bf16_everywhere")
 def test_of_a_model_in_torch_that_a_function_gives(tmp_path, monkeypatch):
-    code = "from cosight.models import Preprocessing, as_model\nfrom cosight.models.small import CifarResNet\n"
+    code = "from cosight.models import Preprocessing, as_model\nfrom cosight.models.cifar_resnet import CifarResNet\n"
     code += "def model():\n    return as_model(CifarResNet(3), name='x', preprocessing=Preprocessing((32, 32)))\n"
     (tmp_path / "whole_models.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)

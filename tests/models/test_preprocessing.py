@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from cosight.errors import InvalidInput
-from cosight.models import Preprocessing, preprocessed
+from cosight.models import Preprocessing, resize_and_crop
 from cosight.torchvision_ops import import_torchvision
 
 
@@ -30,14 +30,14 @@ def test_pixels_are_those_of_timm(height, width, interpolation, size, crop, mode
     image = photo(height, width)
     expected = (transform(Image.fromarray(image)) * 255).round().byte().permute(1, 2, 0).numpy()
     preprocessing = Preprocessing((size, size), interpolation=interpolation, crop=crop, crop_mode=mode)
-    assert np.array_equal(preprocessed(image, preprocessing), expected)
+    assert np.array_equal(resize_and_crop(image, preprocessing), expected)
 
 
 @pytest.mark.parametrize("shape", [(50, 80), (50, 80, 1), (50, 80, 3), (90, 33, 3)])
 def test_any_size_grey_or_not_and_a_wide_input(shape):
     image = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
     kept = image.copy()
-    out = preprocessed(image, Preprocessing((32, 64), crop=0.9))
+    out = resize_and_crop(image, Preprocessing((32, 64), crop=0.9))
     assert out.shape == (32, 64, 3)
     assert out.dtype == np.uint8
     assert np.array_equal(image, kept)
@@ -45,7 +45,7 @@ def test_any_size_grey_or_not_and_a_wide_input(shape):
 
 def test_an_image_of_the_right_size_is_left_alone():
     image = photo(32, 32)
-    assert np.array_equal(preprocessed(image, Preprocessing((32, 32))), image)
+    assert np.array_equal(resize_and_crop(image, Preprocessing((32, 32))), image)
 
 
 @pytest.mark.parametrize(

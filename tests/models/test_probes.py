@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from cosight.errors import InvalidInput
 from cosight.models import Model, Preprocessing, as_model, load_model
-from cosight.models.probes import Probe, fit_probe, probed, read_probe, write_probe
+from cosight.models.probes import Probe, attach_probe, fit_probe, read_probe, write_probe
 
 PLAIN = Preprocessing((8, 8), mean=(0, 0, 0), std=(1, 1, 1))
 BATCH = np.random.default_rng(1).random((6, 3, 8, 8), dtype=np.float32)
@@ -253,7 +253,7 @@ def means(batch):
 def test_a_model_with_other_classes():
     model = as_model(means, name="means", preprocessing=PLAIN, features=True)
     probe = fit_probe(model.answer(BATCH).features, [0, 1, 0, 1, 2, 2], classes=("x", "y", "z"))
-    both = probed(model, probe, name="means#probe")
+    both = attach_probe(model, probe, name="means#probe")
     assert isinstance(both, Model)
     assert (both.name, both.classes, both.class_names) == ("means#probe", 3, ("x", "y", "z"))
     answers = both.answer(BATCH)
@@ -270,16 +270,16 @@ def test_its_digest_changes_with_the_model_and_with_the_probe():
     model = as_model(means, name="means", preprocessing=PLAIN, features=True)
     probe = fit_probe(*clouds(20, 24, 2), classes=named(2))
     pairs = [(model, probe), (model, replace(probe, bias=probe.bias + 1)), (replace(model, weights_digest="0"), probe)]
-    assert len({probed(*pair, name="m").weights_digest for pair in pairs}) == 3
+    assert len({attach_probe(*pair, name="m").weights_digest for pair in pairs}) == 3
 
 
 def test_a_model_without_the_features_is_refused():
     model = as_model(means, name="means", preprocessing=PLAIN)
     with pytest.raises(InvalidInput, match="a probe reads features, means gives none; load it with features=True"):
-        probed(model, fit_probe(*clouds(20, 24, 2), classes=named(2)), name="m")
+        attach_probe(model, fit_probe(*clouds(20, 24, 2), classes=named(2)), name="m")
     featured = as_model(model, name="means", features=True)
     with pytest.raises(InvalidInput, match="takes features of 3 dimensions, got 24"):
-        probed(featured, fit_probe(*clouds(20, 3, 2), classes=named(2)), name="m")
+        attach_probe(featured, fit_probe(*clouds(20, 3, 2), classes=named(2)), name="m")
 
 
 @pytest.mark.slow
@@ -294,7 +294,7 @@ def test_a_probe_on_a_real_network_is_about_as_good_as_its_own_head(mirror):
     labels = np.array(json.loads((mirror / "cifar10/test_labels.json").read_text())[:1500])
     batch = np.stack([model.prepare(image) for image in images])
     probe = fit_probe(model.answer(batch[:1000]).features, labels[:1000], classes=tuple("0123456789"), penalty=100)
-    both = probed(model, probe, name="probed")
+    both = attach_probe(model, probe, name="probed")
     own, other = ((m.answer(batch[1000:]).logits.argmax(axis=1) == labels[1000:]).mean() for m in (model, both))
     assert own == pytest.approx(0.924, abs=0.004)  # 91.7 % on all 10,000, as its origin says
     assert abs(own - other) < 0.025  # two standard errors of 500 images

@@ -9,7 +9,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models import TorchModel, load_model, preprocessed
+from cosight.models import TorchModel, load_model, resize_and_crop
 from cosight.models.torchvision_models import _preprocessing
 from cosight.torchvision_ops import import_torchvision
 from cosight.trials import label_spaces
@@ -80,7 +80,7 @@ def test_pixels_are_those_of_the_transforms(models, photos, name):
     own = _preprocessing(transforms)
     mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (transforms.mean, transforms.std))
     expected = ((transforms(Image.fromarray(photos[0])) * std + mean) * 255).round().byte().permute(1, 2, 0).numpy()
-    assert np.array_equal(preprocessed(photos[0], own), expected)
+    assert np.array_equal(resize_and_crop(photos[0], own), expected)
 
 
 def test_categories_are_the_usual_classes_in_the_usual_order(models):

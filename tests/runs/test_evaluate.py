@@ -17,7 +17,7 @@ import cosight
 from cosight.benchmarks import benchmarks
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models import ModelOutputs, Preprocessing, as_model, load_model, parse
-from cosight.models.lists import model_lists
+from cosight.models.loading import model_lists
 from cosight.runs.evaluate import evaluate
 from cosight.runs.folder import RunFolder
 from cosight.runs.thumbnails import thumbnail_file
@@ -281,7 +281,7 @@ def test_a_slip_in_a_later_line_is_told_before_the_first_is_asked(images, in_wor
 
 def test_the_papers_list_is_asked_line_by_line(cosight, images, in_workshop, tmp_path, monkeypatch):
     """`--models NAME` stands for its lines; here for two small models, since the real ones are on the hub."""
-    import cosight.models.lists as lists
+    import cosight.models.loading as lists
 
     small = lists.ModelList("small", (TINY, OTHER), "here")
     monkeypatch.setattr(lists, "model_lists", {**model_lists, "small": small})

@@ -186,7 +186,7 @@ def test_real_weights_under_two_paths_give_the_same_pixels(tmp_path):
     from safetensors.torch import save_file
 
     from cosight.models import load_torch
-    from cosight.models.small import CifarResNet
+    from cosight.models.cifar_resnet import CifarResNet
 
     torch.manual_seed(0)
     weights = CifarResNet(3).state_dict()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosight.errors import InvalidInput
-from cosight.models.preprocessing import Preprocessing, prepared
+from cosight.models.preprocessing import Preprocessing, preprocess
 from cosight.torchvision_ops import import_torchvision
 from cosight.training.augment import crop_and_flip, crop_share, draws, order, shrunk, two_views, view
 
@@ -37,8 +37,8 @@ def test_shrinking_and_validation_are_torchvisions(shape):
     np.testing.assert_array_equal(ours, np.array(theirs))
     own = Preprocessing((32, 32), interpolation="bilinear", crop=crop_share(32, 36))
     cut = np.array(CenterCrop(32)(theirs)).transpose(2, 0, 1)
-    np.testing.assert_array_equal(np.rint(prepared(ours, own) * 255), cut)
-    np.testing.assert_array_equal(prepared(ours, own), prepared(image, own))  # as the finished model sees it
+    np.testing.assert_array_equal(np.rint(preprocess(ours, own) * 255), cut)
+    np.testing.assert_array_equal(preprocess(ours, own), preprocess(image, own))  # as the finished model sees it
 
 
 def test_crops_reach_every_place_and_are_mirrored_half_of_the_time():

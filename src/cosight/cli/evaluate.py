@@ -115,7 +115,7 @@ def _functions(abstain: list[str] | None) -> tuple[str, ...]:
 
 def _lines(model: list[str] | None, lists: list[str] | None) -> list[str]:
     """Models named one by one, then those of the lists."""
-    from cosight.models.lists import model_lists
+    from cosight.models.loading import model_lists
 
     named = [line for name in lists or [] for line in model_lists[name].models]
     lines = list(dict.fromkeys([*(model or []), *named]))

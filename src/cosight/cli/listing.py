@@ -71,7 +71,7 @@ def _rows(what: str) -> list[dict[str, str]]:
             {"name": f"{s.name}:NAME", "options": ", ".join(s.keys), "summary": s.summary} for s in sources.values()
         ]
     if what == "model-lists":
-        from cosight.models.lists import model_lists
+        from cosight.models.loading import model_lists
 
         return [
             {"name": entry.name, "models": " ".join(entry.models), "source": entry.source}

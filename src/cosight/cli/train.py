@@ -10,7 +10,7 @@ import typer
 from cosight.cli.options import progress_bar
 
 if TYPE_CHECKING:
-    from cosight.training import Trained
+    from cosight.training import TrainedNetwork
 
 __all__ = ["train"]
 
@@ -40,7 +40,7 @@ def train(
     _say(trained)
 
 
-def _say(trained: list[Trained]) -> None:
+def _say(trained: list[TrainedNetwork]) -> None:
     """A network a row, and the mean over seeds."""
     import os
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cosight.models.abstention import abstentions
-from cosight.models.grammar import ensemble_of
+from cosight.models.model_spec import ensemble_of
 from cosight.processes import worker_pool
 from cosight.runs.evaluate import evaluate
 from cosight.training import Recipe, train

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput
-from cosight.models.grammar import ModelSpec
+from cosight.models.model_spec import ModelSpec, changed, checkpoint_of, class_names_of
 from cosight.models.preprocessing import Preprocessing
-from cosight.models.spec_options import changed, checkpoint_of, class_names_of
 from cosight.models.timm_models import check_timm, timm_preprocessing
-from cosight.models.torch_models import TorchModel, put_weights, read_weights, wrapped
+from cosight.models.torch_models import TorchModel, load_weights, read_weights, wrap_module
 from cosight.registry import Registry
 
 if TYPE_CHECKING:
@@ -86,10 +85,10 @@ def load_trained(spec: ModelSpec) -> TorchModel:
             f"{path} holds a network cosight:{facts['architecture']}, got cosight:{spec.name}; name it so"
         )
     module = build(spec.name, classes=len(facts["classes"]), dropout=facts["recipe"]["dropout"])
-    put_weights(weights, module, model=f"cosight:{spec.name}", path=path)
+    load_weights(weights, module, model=f"cosight:{spec.name}", path=path)
     names = class_names_of(spec) or tuple(facts["classes"])
     own = changed(spec, _preprocessing(facts["preprocessing"]))
-    return wrapped(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
+    return wrap_module(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
 
 
 def checkpoint_facts(path: Path) -> dict[str, Any]:

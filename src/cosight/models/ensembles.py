@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cosight.errors import InvalidInput
-from cosight.models.model import Model, ModelOutputs, as_logits, checked_batch
+from cosight.models.model import Model, ModelOutputs, as_logits, check_batch
 from cosight.stimuli.images import Bytes, Floats
 
 __all__ = ["Ensemble", "SideBySide", "ensemble"]
@@ -65,7 +65,7 @@ class Ensemble:
 
     def answer(self, batch: Floats) -> ModelOutputs:
         """Prepared photos -> logits whose softmax is the mean of the members' probabilities."""
-        checked_batch(batch, name=self.name, size=self.preprocessing.size)
+        check_batch(batch, name=self.name, size=self.preprocessing.size)
         members = np.empty((len(self.members), len(batch), self.classes), dtype=np.float32)
         total = np.zeros((len(batch), self.classes))
         for row, (member, place) in enumerate(zip(self.members, self.preprocessing.places, strict=True)):

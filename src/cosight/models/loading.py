@@ -20,28 +20,48 @@ package outside cosight adds a source through the entry point group `cosight.sou
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import NoReturn
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models.ensembles import Ensemble, ensemble
-from cosight.models.grammar import ModelSpec, parse
 from cosight.models.model import Model
+from cosight.models.model_spec import (
+    KEYS,
+    ModelSpec,
+    changed,
+    checkpoint_of,
+    class_names_of,
+    head_size,
+    parse,
+    precision_of,
+)
 from cosight.models.onnx_models import ONNX_KEYS, check_onnx, load_onnx, onnx_files
 from cosight.models.openclip_models import OPENCLIP_KEYS, load_openclip, zero_shot
-from cosight.models.own import PYTHON_KEYS, as_model, load_python
 from cosight.models.preprocessing import Preprocessing
-from cosight.models.recorded import RECORDED_KEYS, check_recorded
-from cosight.models.spec_options import KEYS, changed, checkpoint_of, class_names_of, head_size, precision_of
+from cosight.models.python_models import PYTHON_KEYS, as_model, load_python
+from cosight.models.recorded_answers import RECORDED_KEYS, check_recorded
 from cosight.models.timm_models import check_timm, load_timm
-from cosight.models.torch_models import Precision, TorchModel, put_weights, read_weights, wrapped
+from cosight.models.torch_models import Precision, TorchModel, load_weights, read_weights, wrap_module
 from cosight.models.torchvision_models import check_torchvision, load_torchvision
 from cosight.registry import Registry
 from cosight.trials.spaces import LabelSpace
 
-__all__ = ["KEYS", "ModelSource", "check_line", "line_files", "load_model", "load_torch", "sources"]
+__all__ = [
+    "KEYS",
+    "ModelList",
+    "ModelSource",
+    "check_model_spec",
+    "load_model",
+    "load_torch",
+    "model_lists",
+    "sources",
+    "spec_files",
+]
 
 _FILE_OPTIONS = ("checkpoint", "classes", "templates")  # options that may name files
 _CIFAR = Preprocessing(size=(32, 32), interpolation="bilinear")
@@ -63,7 +83,7 @@ class ModelSource:
 sources: Registry[ModelSource] = Registry("source", listed=False)
 
 
-def check_line(line: str) -> None:
+def check_model_spec(line: str) -> None:
     """Refuse a line that cannot stand for a model, as far as that can be told without loading it."""
     spec = parse(line)
     source = sources[spec.source]
@@ -74,16 +94,16 @@ def check_line(line: str) -> None:
     if source.check is not None:
         source.check(spec)
     for member in spec.members:
-        check_line(str(member))
+        check_model_spec(str(member))
 
 
-def line_files(spec: ModelSpec) -> list[Path] | None:
+def spec_files(spec: ModelSpec) -> list[Path] | None:
     """The files that decide what a line stands for, besides the line itself; None where only loading it tells."""
     if spec.members:
-        parts = [line_files(member) for member in spec.members]
+        parts = [spec_files(member) for member in spec.members]
         return None if None in parts else [path for part in parts for path in part or ()]
-    files = sources[spec.source].files
-    return None if files is None else list(files(spec))
+    source_files = sources[spec.source].files
+    return None if source_files is None else list(source_files(spec))
 
 
 def _option_files(spec: ModelSpec) -> list[Path]:
@@ -140,7 +160,7 @@ def _at_precision(model: Model, precision: Precision) -> Model:
 
 def _load_cosight(spec: ModelSpec) -> TorchModel:
     from cosight.models.architectures import TIMM, architectures, load_trained
-    from cosight.models.small import BLOCKS, CifarResNet
+    from cosight.models.cifar_resnet import BLOCKS, CifarResNet
 
     if spec.name in architectures or spec.name.startswith(TIMM):
         return load_trained(spec)
@@ -152,10 +172,10 @@ def _load_cosight(spec: ModelSpec) -> TorchModel:
         raise InvalidInput(f"cosight:{spec.name} has no weights of its own, got no checkpoint; add checkpoint=FILE")
     weights = read_weights(path)
     module = CifarResNet(BLOCKS[spec.name], head_size(weights, "linear") or 10)
-    put_weights(weights, module, model=f"cosight:{spec.name}", path=path)
+    load_weights(weights, module, model=f"cosight:{spec.name}", path=path)
     own = changed(spec, _CIFAR)
     names = class_names_of(spec)
-    return wrapped(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
+    return wrap_module(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
 
 
 def _load_ensemble(spec: ModelSpec, space: LabelSpace | None = None) -> Ensemble:
@@ -219,3 +239,30 @@ for _source in (
     ),
 ):
     sources.add(_source.name, _source)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelList:
+    """Models by their lines (`timm:resnet50.a1_in1k`), each once, in the order of their `source`.
+
+    >>> model_lists["laion-c-paper-main"].models[12]
+    'timm:resnet50.a1_in1k'
+    """
+
+    name: str
+    models: tuple[str, ...]
+    source: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "models", tuple(self.models))  # a list, where it comes from a file
+        specs = [parse(line) for line in self.models]
+        if len(set(specs)) < len(specs) or not specs:
+            twice = next((str(spec) for spec in specs if specs.count(spec) > 1), "none")
+            raise InvalidInput(f"a list of models must name one or more, each once, got {twice} in {self.name}")
+
+
+model_lists: Registry[ModelList] = Registry("model-list")
+
+for _file in sorted(files(__package__).joinpath("model_lists").iterdir(), key=lambda file: file.name):
+    _name = _file.name.removesuffix(".json")
+    model_lists.add(_name, ModelList(name=_name, **json.loads(_file.read_text(encoding="utf-8"))))

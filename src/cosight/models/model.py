@@ -23,9 +23,9 @@ __all__ = [
     "ModelPreparation",
     "Outputs",
     "as_logits",
-    "checked_batch",
-    "checked_class_names",
-    "checked_outputs",
+    "check_batch",
+    "check_class_names",
+    "check_outputs",
     "fingerprint",
     "probe_images",
     "trying",
@@ -98,7 +98,7 @@ class Model(Protocol):
         ...
 
 
-def checked_batch(batch: Floats, *, name: str, size: tuple[int, int]) -> Floats:
+def check_batch(batch: Floats, *, name: str, size: tuple[int, int]) -> Floats:
     """The batch, if it is float32 (N, 3, height, width) in [0, 1] of this size."""
     wanted = f"{name} takes float32 images (N, 3, {size[0]}, {size[1]}) in [0, 1]"
     if not isinstance(batch, np.ndarray) or batch.dtype != np.float32:
@@ -117,7 +117,7 @@ def as_logits(values: NDArray[Any], outputs: Outputs) -> Floats:
     return floats if outputs == "logits" else np.log(np.maximum(floats, np.finfo(np.float32).tiny))
 
 
-def checked_outputs(values: Any, outputs: Outputs | None, *, name: str, images: int) -> Outputs:
+def check_outputs(values: Any, outputs: Outputs | None, *, name: str, images: int) -> Outputs:
     """What a model's answers to some images are, if they have the shape of answers.
 
     Softmax twice is a mistake that no score betrays: answers that look like probabilities must be called something.
@@ -143,7 +143,7 @@ def checked_outputs(values: Any, outputs: Outputs | None, *, name: str, images: 
     return outputs or "logits"
 
 
-def checked_class_names(names: tuple[str, ...] | None, classes: int, *, name: str) -> tuple[str, ...] | None:
+def check_class_names(names: tuple[str, ...] | None, classes: int, *, name: str) -> tuple[str, ...] | None:
     """The names, if there is one a class and none twice."""
     if names is None:
         return None

@@ -18,19 +18,18 @@ from typing import Any
 import numpy as np
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models.grammar import ModelSpec
 from cosight.models.model import (
     ModelOutputs,
     Outputs,
     as_logits,
-    checked_batch,
-    checked_class_names,
-    checked_outputs,
+    check_batch,
+    check_class_names,
+    check_outputs,
     probe_images,
     trying,
 )
-from cosight.models.preprocessing import Preprocessing, prepared
-from cosight.models.spec_options import INPUT_KEYS, changed, class_names_of, outputs_of, size_of
+from cosight.models.model_spec import INPUT_KEYS, ModelSpec, changed, class_names_of, outputs_of, size_of
+from cosight.models.preprocessing import Preprocessing, preprocess
 from cosight.stimuli.images import Bytes, Floats
 
 __all__ = ["ONNX_KEYS", "OnnxModel", "check_onnx", "load_onnx", "onnx_files"]
@@ -61,11 +60,11 @@ class OnnxModel:
 
     def prepare(self, image: Bytes) -> Floats:
         """What it would see of this photo: float32 (3, height, width) in [0, 1]."""
-        return prepared(image, self.preprocessing)
+        return preprocess(image, self.preprocessing)
 
     def answer(self, batch: Floats) -> ModelOutputs:
         """Prepared photos (N, 3, height, width) -> logits, and features where a layer is named."""
-        checked_batch(batch, name=self.name, size=self.preprocessing.size)
+        check_batch(batch, name=self.name, size=self.preprocessing.size)
         given = _run(self.session, [self.output, *filter(None, [self.layer])], batch, self.preprocessing)
         features = given[1].reshape(len(batch), -1).astype(np.float32, copy=False) if self.layer else None
         return ModelOutputs(as_logits(given[0], self.outputs), features)
@@ -92,9 +91,9 @@ def load_onnx(spec: ModelSpec) -> OnnxModel:
     probe = probe_images(preprocessing.size)
     with trying(spec.label, preprocessing.size):
         values = _run(session, [output], probe, preprocessing)[0]
-    outputs = checked_outputs(values, outputs_of(spec), name=spec.label, images=len(probe))
+    outputs = check_outputs(values, outputs_of(spec), name=spec.label, images=len(probe))
     names = class_names_of(spec) or (tuple(facts["classes"]) if facts and "classes" in facts else None)
-    checked_class_names(names, values.shape[1], name=spec.label)
+    check_class_names(names, values.shape[1], name=spec.label)
     return OnnxModel(spec.label, session, preprocessing, values.shape[1], _digest(path), output, names, outputs)
 
 

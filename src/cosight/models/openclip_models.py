@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models.grammar import ModelSpec, parse
+from cosight.models.model_spec import KEYS, ModelSpec, changed, checkpoint_of, class_names_of, parse
 from cosight.models.preprocessing import Preprocessing
-from cosight.models.spec_options import KEYS, changed, checkpoint_of, class_names_of
-from cosight.models.torch_models import TorchModel, put_weights, read_weights, weights_digest, wrapped
+from cosight.models.torch_models import TorchModel, load_weights, read_weights, weights_digest, wrap_module
 from cosight.trials.spaces import LabelSpace, label_spaces
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def _classifier(spec: ModelSpec, space: LabelSpace) -> TorchModel:
     digest = _digest(open_clip, weights, clip, [words, templates])
     text = _text(open_clip, weights, clip, words, templates, digest)
     module = _module(clip, text)
-    model = wrapped(module, name=spec.label, preprocessing=own, outputs="logits", class_names=space.classes)
+    model = wrap_module(module, name=spec.label, preprocessing=own, outputs="logits", class_names=space.classes)
     return replace(model, weights_digest=digest)
 
 
@@ -174,7 +173,7 @@ def _clip(open_clip: Any, weights: _Weights) -> Any:
             weights.architecture, pretrained=tag, force_quick_gelu=weights.quick_gelu, pretrained_text=False
         )
     if given and weights.path:
-        put_weights(given, clip, model=weights.line, path=weights.path)
+        load_weights(given, clip, model=weights.line, path=weights.path)
     return clip.eval()
 
 

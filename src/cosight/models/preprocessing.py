@@ -12,7 +12,7 @@ from PIL import Image as Pillow
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import Bytes, Floats, as_bytes, as_floats, checked, in_colour
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "CropMode", "Preprocessing", "prepared", "preprocessed"]
+__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "CropMode", "Preprocessing", "preprocess", "resize_and_crop"]
 
 CropMode = Literal["center", "squash"]
 
@@ -68,12 +68,12 @@ class Preprocessing:
         }
 
 
-def prepared(image: Bytes, preprocessing: Preprocessing) -> Floats:
+def preprocess(image: Bytes, preprocessing: Preprocessing) -> Floats:
     """What the model would see of this photo before normalising: float32 (3, height, width) in [0, 1]."""
-    return np.ascontiguousarray(as_floats(preprocessed(image, preprocessing)).transpose(2, 0, 1))
+    return np.ascontiguousarray(as_floats(resize_and_crop(image, preprocessing)).transpose(2, 0, 1))
 
 
-def preprocessed(image: Bytes, preprocessing: Preprocessing) -> Bytes:
+def resize_and_crop(image: Bytes, preprocessing: Preprocessing) -> Bytes:
     """The uint8 RGB image of the model's size that the model would see of this photo."""
     colour = in_colour(as_bytes(checked(image, smallest=1)))  # digits of 8 x 8, say
     height, width = _shrunk(colour.shape[:2], preprocessing)

@@ -25,7 +25,7 @@ from cosight.files import atomic_write
 from cosight.models.model import Model, ModelOutputs, ModelPreparation, probe_images
 from cosight.stimuli.images import Bytes, Floats
 
-__all__ = ["Probe", "ProbedModel", "fit_probe", "probed", "read_probe", "write_probe"]
+__all__ = ["Probe", "ProbeModel", "attach_probe", "fit_probe", "read_probe", "write_probe"]
 
 _Flat = np.ndarray[tuple[int], np.dtype[np.float64]]
 _ARRAYS = ("mean", "scale", "weights", "bias")
@@ -227,7 +227,7 @@ def _read(path: Path) -> tuple[tuple[str, ...], Mapping[str, NDArray[Any]]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ProbedModel:
+class ProbeModel:
     """A model whose classes are a probe's: its features, the probe's logits."""
 
     name: str
@@ -265,12 +265,12 @@ class ProbedModel:
         return ModelOutputs(self.probe.logits(features), features)
 
 
-def probed(model: Model, probe: Probe, *, name: str) -> ProbedModel:
+def attach_probe(model: Model, probe: Probe, *, name: str) -> ProbeModel:
     """The model with the probe's classes in place of its own; its answers must have features. Tried on two images."""
     features = _features(model, probe_images(model.preprocessing.size))
     probe.logits(features)  # as many dimensions as the probe takes?
     digest = hashlib.sha256(f"{model.weights_digest}\n{probe.digest}".encode()).hexdigest()
-    return ProbedModel(name, model, probe, digest)
+    return ProbeModel(name, model, probe, digest)
 
 
 def _features(model: Model, batch: Floats) -> Floats:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models.grammar import ModelSpec
+from cosight.models.model_spec import ModelSpec, changed, checkpoint_of, class_names_of, head_size, size_of
 from cosight.models.preprocessing import Preprocessing
-from cosight.models.spec_options import changed, checkpoint_of, class_names_of, head_size, size_of
-from cosight.models.torch_models import TorchModel, put_weights, read_weights, wrapped
+from cosight.models.torch_models import TorchModel, load_weights, read_weights, wrap_module
 
 if TYPE_CHECKING:
     from torch import nn
@@ -32,7 +31,7 @@ def load_timm(spec: ModelSpec) -> TorchModel:
         raise InvalidInput(f"a classifier is needed, timm:{spec.name} has no classes; choose a model with a head")
     names = class_names_of(spec) or (_imagenet_names(module) if path is None else None)
     own = changed(spec, timm_preprocessing(module))
-    return wrapped(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
+    return wrap_module(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
 
 
 def check_timm(spec: ModelSpec) -> None:
@@ -94,7 +93,7 @@ def _timm_from_file(timm: Any, spec: ModelSpec, path: Path) -> nn.Module:
     head = timm.models.get_pretrained_cfg_value(spec.name, "classifier")
     outputs = head_size(weights, head[0] if isinstance(head, tuple) else head)
     module: nn.Module = timm.create_model(spec.name, num_classes=outputs, **_timm_size(timm, spec))
-    put_weights(weights, module, model=f"timm:{spec.name}", path=path)
+    load_weights(weights, module, model=f"timm:{spec.name}", path=path)
     return module
 
 

@@ -17,19 +17,19 @@ from cosight.models.features import Tap, named_layer, penultimate
 from cosight.models.model import (
     ModelOutputs,
     Outputs,
-    checked_batch,
-    checked_class_names,
-    checked_outputs,
+    check_batch,
+    check_class_names,
+    check_outputs,
     probe_images,
     trying,
 )
-from cosight.models.preprocessing import Preprocessing, prepared, preprocessed
+from cosight.models.preprocessing import Preprocessing, preprocess, resize_and_crop
 from cosight.stimuli.images import Bytes, Floats
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["Precision", "TorchModel", "put_weights", "read_weights", "weights_digest", "wrapped"]
+__all__ = ["Precision", "TorchModel", "load_weights", "read_weights", "weights_digest", "wrap_module"]
 
 Precision = Literal["float32", "bf16"]
 
@@ -105,7 +105,7 @@ class TorchModel:
         """Prepared photos (N, 3, height, width) -> logits, and features where there is a tap; without gradients."""
         import torch
 
-        checked_batch(batch, name=self.name, size=self.size)
+        check_batch(batch, name=self.name, size=self.size)
         with torch.inference_mode():
             pixels = _pixels(self.module, batch, self.preprocessing, channels_last=self.channels_last)
             with self._at_precision():
@@ -122,11 +122,11 @@ class TorchModel:
 
     def fit(self, image: Bytes) -> Bytes:
         """The uint8 RGB image of the model's own size that it would see of this photo."""
-        return preprocessed(image, self.preprocessing)
+        return resize_and_crop(image, self.preprocessing)
 
     def prepare(self, image: Bytes) -> Floats:
         """What it would see of this photo: float32 (3, height, width) in [0, 1]."""
-        return prepared(image, self.preprocessing)
+        return preprocess(image, self.preprocessing)
 
     def with_features(self, layer: str | None = None) -> TorchModel:
         """The same model, whose answers have features: of the penultimate layer, or of the module at this path."""
@@ -190,7 +190,7 @@ def _pixels(module: nn.Module, batch: Floats, preprocessing: Preprocessing, *, c
     return _normalised(module, images, preprocessing)
 
 
-def wrapped(
+def wrap_module(
     module: nn.Module,
     *,
     name: str,
@@ -210,10 +210,10 @@ def wrapped(
         with trying(name, preprocessing.size):
             given = module(_pixels(module, probe, preprocessing, channels_last=False))
         values = _array(given) if isinstance(given, torch.Tensor) else given
-        sort = checked_outputs(values, outputs, name=name, images=len(probe))
+        sort = check_outputs(values, outputs, name=name, images=len(probe))
         digest = weights_digest(module)
         last = _takes_channels_last(module, probe, preprocessing, given)
-    names = checked_class_names(class_names, values.shape[1], name=name)
+    names = check_class_names(class_names, values.shape[1], name=name)
     return TorchModel(name, module, preprocessing, values.shape[1], digest, names, sort, channels_last=last)
 
 
@@ -279,7 +279,7 @@ def _read(path: Path) -> Any:
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def put_weights(weights: Mapping[str, Tensor], module: nn.Module, *, model: str, path: Path) -> None:
+def load_weights(weights: Mapping[str, Tensor], module: nn.Module, *, model: str, path: Path) -> None:
     """Load the weights into the module; where they do not fit, say which."""
     own = {name: value for name, value in module.state_dict().items() if not name.endswith(_UNUSED)}
     given = {name: value for name, value in weights.items() if not name.endswith(_UNUSED)}

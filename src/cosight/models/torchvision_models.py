@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models.grammar import ModelSpec
+from cosight.models.model_spec import ModelSpec, changed, checkpoint_of, class_names_of
 from cosight.models.preprocessing import Preprocessing
-from cosight.models.spec_options import changed, checkpoint_of, class_names_of
-from cosight.models.torch_models import TorchModel, put_weights, read_weights, wrapped
+from cosight.models.torch_models import TorchModel, load_weights, read_weights, wrap_module
 from cosight.trials import label_spaces
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def load_torchvision(spec: ModelSpec) -> TorchModel:
     module = _fetched(models, spec, name, weights) if path is None else _from_file(models, name, path)
     own = changed(spec, _preprocessing(weights.transforms()))
     names = class_names_of(spec) or (_class_names(weights) if path is None else None)
-    return wrapped(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
+    return wrap_module(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
 
 
 def check_torchvision(spec: ModelSpec) -> None:
@@ -90,7 +89,7 @@ def _from_file(models: Any, name: str, path: Path) -> nn.Module:
         last = list(models.get_model(name, weights=None, **options).state_dict())[-1]
     classes = {"num_classes": int(weights[last].shape[0])} if last in weights and weights[last].ndim else {}
     module: nn.Module = models.get_model(name, weights=None, **options, **classes)
-    put_weights(weights, module, model=f"torchvision:{name}", path=path)
+    load_weights(weights, module, model=f"torchvision:{name}", path=path)
     return module
 
 

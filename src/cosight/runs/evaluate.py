@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cosight.errors import CosightError, InvalidInput
-from cosight.models.grammar import parse
-from cosight.models.loading import check_line
+from cosight.models.loading import check_model_spec
+from cosight.models.model_spec import parse
 from cosight.runs.engines import engines
 from cosight.runs.execution import ExecutionOptions, OnError
 from cosight.runs.folder import RUN, RunFolder
@@ -128,7 +128,7 @@ def _checked_lines(models: Sequence[Any]) -> list[ModelReference]:
         raise InvalidInput("name at least one model, got none; for example timm:resnet50.a1_in1k")
     lines = [model for model in models if isinstance(model, str)]
     for line in lines:
-        check_line(line)
+        check_model_spec(line)
         if lines.count(line) > 1:
             raise InvalidInput(f"each model is asked once, got {line} {lines.count(line)} times; name it once")
     return [ModelReference(model) for model in models]

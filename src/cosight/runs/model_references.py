@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from cosight.files import file_stamp
-from cosight.models.grammar import ModelSpec, ensemble_of, parse
-from cosight.models.loading import line_files, load_model
+from cosight.models.loading import load_model, spec_files
 from cosight.models.model import Model
-from cosight.models.own import as_model
-from cosight.models.probes import probed, read_probe
-from cosight.models.recorded import load_recorded
+from cosight.models.model_spec import ModelSpec, ensemble_of, parse
+from cosight.models.probes import attach_probe, read_probe
+from cosight.models.python_models import as_model
+from cosight.models.recorded_answers import load_recorded
 from cosight.runs.abstaining import watches
 from cosight.runs.observers import Observer, RecordedObserver, model_observer
 from cosight.runs.run_plan import RunPlan
@@ -48,7 +48,7 @@ class ModelReference:
 
     def files(self) -> dict[str, str] | None:
         """Stamps of the files that the line names, which tell whether it is still the same; None where they do not."""
-        paths = None if self.line is None else line_files(parse(self.line))
+        paths = None if self.line is None else spec_files(parse(self.line))
         return None if paths is None else {str(path): file_stamp(path) for path in paths if path.is_file()}
 
     def loaded(self, plan: RunPlan, *, threads: int | None = None) -> Model:
@@ -69,7 +69,7 @@ class ModelReference:
             return [RecordedObserver(recorded, plan.shown, plan.space) for recorded in load_recorded(parse(self.line))]
         model = self.loaded(plan, threads=threads)
         if self.probe is not None:
-            model = probed(model, read_probe(self.probe), name=probed_name(model, self.probe_name))
+            model = attach_probe(model, read_probe(self.probe), name=probed_name(model, self.probe_name))
         watched, reasons = watches(model, plan.abstain)
         return [model_observer(model, plan.space, how=plan.how, watched=watched, unfit=reasons)]
 

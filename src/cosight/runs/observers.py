@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
 from cosight.models.model import Model, ModelOutputs
-from cosight.models.recorded import Recorded
+from cosight.models.recorded_answers import RecordedAnswers
 from cosight.runs.stimulus_sources import StimulusSource, digests
 from cosight.stimuli.images import Bytes, Floats
 from cosight.trials.mapping import How, LabelMap, answers_from, label_map
@@ -183,7 +183,7 @@ def own_space(model: Model, target: LabelSpace) -> tuple[LabelSpace, str | None]
 class RecordedObserver:
     """ModelOutputs of an observer who saw the stimuli elsewhere, looked up for all that is shown."""
 
-    recorded: Recorded
+    recorded: RecordedAnswers
     shown: StimulusSource
     space: LabelSpace  # of the run
 

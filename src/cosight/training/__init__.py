@@ -15,6 +15,6 @@ Importing this imports no torch; training does.
 
 from cosight.training.recipe import Recipe, read_recipe
 from cosight.training.schedule import Epoch
-from cosight.training.trainer import Trained, train
+from cosight.training.trainer import TrainedNetwork, train
 
-__all__ = ["Epoch", "Recipe", "Trained", "read_recipe", "train"]
+__all__ = ["Epoch", "Recipe", "TrainedNetwork", "read_recipe", "train"]

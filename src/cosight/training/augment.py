@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
-from cosight.models.preprocessing import Preprocessing, preprocessed
+from cosight.models.preprocessing import Preprocessing, resize_and_crop
 from cosight.stimuli.images import Bytes, Floats, as_bytes, as_floats
 
 __all__ = ["crop_and_flip", "crop_share", "draws", "order", "shrunk", "two_views", "view"]
@@ -35,7 +35,7 @@ def shrunk(image: Bytes, side: int, interpolation: str) -> Bytes:
     size = (side, int(side * width / height)) if height <= width else (int(side * height / width), side)
     if size == (height, width):
         return image
-    return preprocessed(image, Preprocessing(size=size, interpolation=interpolation, crop_mode="squash"))
+    return resize_and_crop(image, Preprocessing(size=size, interpolation=interpolation, crop_mode="squash"))
 
 
 def crop_share(size: int, resize: int) -> float:

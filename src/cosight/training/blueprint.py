@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput
 from cosight.models.architectures import TIMM, architecture_named, build, checkpoint_facts
-from cosight.models.grammar import parse
 from cosight.models.loading import load_torch
+from cosight.models.model_spec import parse
 from cosight.models.preprocessing import Preprocessing
 from cosight.models.torch_models import TorchModel
 from cosight.training.augment import crop_share

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cosight.errors import InvalidInput
-from cosight.models.preprocessing import prepared
+from cosight.models.preprocessing import preprocess
 from cosight.models.torch_models import weights_digest
 from cosight.stimuli.images import Floats
 from cosight.training.augment import crop_and_flip, draws, order
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
-__all__ = ["Trained", "train"]
+__all__ = ["TrainedNetwork", "train"]
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedNetwork:
     """A finished network; `new` says whether this call trained it. `line` names it as a model."""
 
     name: str
@@ -64,7 +64,7 @@ class Trained:
 
 def train(
     recipe: Recipe | str | Path, *, out: str | Path, device: str = "cpu", progress: Progress | None = None
-) -> list[Trained]:
+) -> list[TrainedNetwork]:
     """Train a recipe's networks, one a seed, into `out`; those that are there already are left as they are."""
     wanted = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     with processes() as group, ThreadPoolExecutor(os.cpu_count()) as pool, _deterministic():
@@ -74,7 +74,7 @@ def train(
         return [_trained(session, Path(out), seed) for seed in wanted.seeds]
 
 
-def _trained(session: Session, out: Path, seed: int) -> Trained:
+def _trained(session: Session, out: Path, seed: int) -> TrainedNetwork:
     name = f"{session.recipe.name or session.plan.architecture.replace(':', '-')}@{seed}"
     place = Place(out, name, _identity(session, seed))
     facts = place.finished()
@@ -89,7 +89,7 @@ def _trained(session: Session, out: Path, seed: int) -> Trained:
         raise InvalidInput(f"{place.path} was removed as soon as it was there; run it again")
     history = tuple(Epoch(**epoch) for epoch in done["history"])
     line = f"cosight:{session.plan.architecture},checkpoint={place.path}"
-    return Trained(name, seed, place.path, line, done["best_epoch"], done["validation_accuracy"], history, new)
+    return TrainedNetwork(name, seed, place.path, line, done["best_epoch"], done["validation_accuracy"], history, new)
 
 
 def _identity(session: Session, seed: int) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def _validated(session: Session, module: nn.Module) -> tuple[float, float]:
     with torch.no_grad():
         for batch in batches(session.group.share(np.arange(len(examples))), session.recipe.batch):
             photos = session.photos(examples, batch)
-            logits = module(session.normalised([prepared(photo, session.plan.preprocessing) for photo in photos]))
+            logits = module(session.normalised([preprocess(photo, session.plan.preprocessing) for photo in photos]))
             loss += float(losses(logits, session.targets(examples, batch)).sum())
             right += int((logits.argmax(dim=1).cpu().numpy() == examples.labels[batch]).sum())
     loss, right = session.group.total(loss, right)

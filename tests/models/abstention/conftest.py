@@ -47,7 +47,7 @@ def dropping(one_torch_thread):
     import torch
 
     from cosight.models.preprocessing import Preprocessing
-    from cosight.models.torch_models import wrapped
+    from cosight.models.torch_models import wrap_module
 
     torch.manual_seed(0)
     module = torch.nn.Sequential(
@@ -60,7 +60,7 @@ def dropping(one_torch_thread):
         torch.nn.Linear(288, 3),
     )
     way = Preprocessing((8, 8), mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.5))
-    return wrapped(module, name="python:tiny", preprocessing=way)
+    return wrap_module(module, name="python:tiny", preprocessing=way)
 
 
 @pytest.fixture

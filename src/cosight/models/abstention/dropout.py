@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from cosight.arrays import FloatArray
 from cosight.errors import InvalidInput
 from cosight.models.abstention.softmax import member_entropy
-from cosight.models.model import checked_batch
+from cosight.models.model import check_batch
 from cosight.models.torch_models import TorchModel
 from cosight.stimuli.images import Floats
 
@@ -63,7 +63,7 @@ def dropout_logits(model: TorchModel, batch: Floats, *, passes: int, seed: int) 
     import torch
 
     _check_passes(passes)
-    checked_batch(batch, name=model.name, size=model.size)
+    check_batch(batch, name=model.name, size=model.size)
     found = np.empty((passes, len(batch), model.classes), dtype=np.float32)
     with _switched_on(model), torch.random.fork_rng(), torch.inference_mode():
         for index, image in enumerate(batch):

@@ -13,7 +13,7 @@ from cosight.errors import InvalidInput
 from cosight.measures.distance import entropy
 from cosight.models.abstention.inputs import checked_logits
 from cosight.models.abstention.softmax import softmax
-from cosight.models.model import checked_batch
+from cosight.models.model import check_batch
 from cosight.models.torch_models import TorchModel
 from cosight.stimuli.images import Floats
 
@@ -53,7 +53,7 @@ class AdjustedSoftmax:
         """Logits (n, classes) of a batch, prepared as the model does it, after the step."""
         import torch
 
-        checked_batch(batch, name=model.name, size=model.size)
+        check_batch(batch, name=model.name, size=model.size)
         precise = _in_float64(model)
         images = torch.tensor(batch, dtype=torch.float64)
         with torch.no_grad():

@@ -12,8 +12,8 @@ from torch import nn
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models import ArrayModel, Model, ModelOutputs, Preprocessing, TorchModel, as_model, load_model, parse
-from cosight.models.small import CifarResNet
-from cosight.models.spec_options import class_names_of
+from cosight.models.cifar_resnet import CifarResNet
+from cosight.models.model_spec import class_names_of
 from cosight.trials import label_spaces
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -226,7 +226,7 @@ def test_an_array_that_may_not_be_written_to_and_an_empty_one():
 CODE = """
 import numpy as np
 from cosight.models import ModelOutputs, Preprocessing, as_model
-from cosight.models.small import CifarResNet
+from cosight.models.cifar_resnet import CifarResNet
 
 def network(): return CifarResNet(3)
 ready = CifarResNet(3, 4)

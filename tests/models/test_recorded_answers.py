@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.measures.answers import NOT_SHOWN
-from cosight.models import Recorded, load_recorded, parse
+from cosight.models import RecordedAnswers, load_recorded, parse
 from cosight.stimuli.sets import read_set
 from cosight.trials import SCHEMA, align, concat, label_spaces, make, write
 
@@ -309,6 +309,6 @@ def test_files_observers_and_stimuli_that_are_wrong(recorded, tmp_path):
 
 def test_it_says_who_it_is_without_its_trials(recorded):
     (one,) = recorded(trial())
-    assert isinstance(one, Recorded)
+    assert isinstance(one, RecordedAnswers)
     assert "shape" not in repr(one)
     assert "name='model:x', kind='model'" in repr(one)

@@ -18,23 +18,22 @@ import numpy as np
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models.ensembles import Ensemble
-from cosight.models.grammar import ModelSpec
 from cosight.models.model import (
     Model,
     ModelOutputs,
     Outputs,
     as_logits,
-    checked_batch,
-    checked_class_names,
-    checked_outputs,
+    check_batch,
+    check_class_names,
+    check_outputs,
     fingerprint,
     probe_images,
     trying,
 )
+from cosight.models.model_spec import INPUT_KEYS, ModelSpec, changed, class_names_of, outputs_of, size_of
 from cosight.models.onnx_models import OnnxModel
-from cosight.models.preprocessing import Preprocessing, prepared
-from cosight.models.spec_options import INPUT_KEYS, changed, class_names_of, outputs_of, size_of
-from cosight.models.torch_models import TorchModel, wrapped
+from cosight.models.preprocessing import Preprocessing, preprocess
+from cosight.models.torch_models import TorchModel, wrap_module
 from cosight.stimuli.images import Bytes, Floats
 
 if TYPE_CHECKING:
@@ -68,11 +67,11 @@ class ArrayModel:
 
     def prepare(self, image: Bytes) -> Floats:
         """What it would see of this photo: float32 (3, height, width) in [0, 1]."""
-        return prepared(image, self.preprocessing)
+        return preprocess(image, self.preprocessing)
 
     def answer(self, batch: Floats) -> ModelOutputs:
         """Prepared photos (N, 3, height, width) -> logits, and features where they are asked for."""
-        checked_batch(batch, name=self.name, size=self.preprocessing.size)
+        check_batch(batch, name=self.name, size=self.preprocessing.size)
         values, features = _called(self.function, batch, self.preprocessing, self.name)
         if values.shape != (len(batch), self.classes):
             raise InvalidInput(f"{self.name} must give ({len(batch)}, {self.classes}) answers, it gave {values.shape}")
@@ -119,7 +118,7 @@ def _adopted(
         return thing
     if _is_module(thing):
         own = preprocessing or _known(thing, name)
-        return _told_apart(wrapped(thing, name=name, preprocessing=own, outputs=outputs, class_names=class_names))
+        return _told_apart(wrap_module(thing, name=name, preprocessing=own, outputs=outputs, class_names=class_names))
     if not callable(thing) or isinstance(thing, type):
         kind = f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__
         raise InvalidInput(f"a model is an nn.Module, a function of arrays or has {_members()}, {name} is {kind}")
@@ -171,8 +170,8 @@ def _array_model(
     probe = probe_images(preprocessing.size)
     with trying(name, preprocessing.size):
         values = asked(probe)
-    sort = checked_outputs(values, outputs, name=name, images=len(probe))
-    names = checked_class_names(class_names, values.shape[1], name=name)
+    sort = check_outputs(values, outputs, name=name, images=len(probe))
+    names = check_class_names(class_names, values.shape[1], name=name)
     digest = fingerprint(asked, preprocessing.size, preprocessing.facts)
     return ArrayModel(name, function, preprocessing, values.shape[1], digest, names, sort)
 

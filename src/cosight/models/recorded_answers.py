@@ -15,13 +15,13 @@ from typing import Any
 import polars as pl
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models.grammar import ModelSpec
+from cosight.models.model_spec import ModelSpec
 from cosight.trials import LabelSpace, Trials, read
 from cosight.trials.join import ABOUT, matches
 from cosight.trials.samples import trial_path
 from cosight.trials.table import of_roles, select_roles
 
-__all__ = ["RECORDED_KEYS", "Recorded", "check_recorded", "load_recorded"]
+__all__ = ["RECORDED_KEYS", "RecordedAnswers", "check_recorded", "load_recorded"]
 
 RECORDED_KEYS = ("observer",)
 
@@ -29,7 +29,7 @@ _ANSWER = ("response", "probabilities", "abstention", "rt", "session", "trial", 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recorded:
+class RecordedAnswers:
     """An observer whose answers are known already; `space` is the label space of its file, where that is known."""
 
     name: str  # as the file has it
@@ -86,7 +86,7 @@ def check_recorded(spec: ModelSpec) -> None:
         raise InvalidInput(f"recorded answers are a file or folder of trials, got {path}, which is not there")
 
 
-def load_recorded(spec: ModelSpec) -> tuple[Recorded, ...]:
+def load_recorded(spec: ModelSpec) -> tuple[RecordedAnswers, ...]:
     """The observers in the trial file or folder of `trials:FILE`, in order of appearance, or the one named."""
     spec.allow(RECORDED_KEYS)
     trials = read(Path(spec.name).expanduser())
@@ -102,14 +102,14 @@ def load_recorded(spec: ModelSpec) -> tuple[Recorded, ...]:
     return (_recorded(trials, wanted),)
 
 
-def _recorded(trials: Trials, name: str) -> Recorded:
+def _recorded(trials: Trials, name: str) -> RecordedAnswers:
     every = trials.frame.filter(pl.col("observer") == name)
     mine = every.filter(of_roles(("test",)))
     kinds = every["kind"].unique().sort().to_list()
     if len(kinds) > 1:
         raise InvalidInput(f"an observer is of one kind, got {' and '.join(kinds)} for {name}; name the two apart")
     left_out = every.height - mine.height
-    return Recorded(name, kinds[0], trials.space, _digest(mine), mine.select(*ABOUT, *_ANSWER), left_out)
+    return RecordedAnswers(name, kinds[0], trials.space, _digest(mine), mine.select(*ABOUT, *_ANSWER), left_out)
 
 
 def _digest(trials: pl.DataFrame) -> str:
