@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "cosight"
 FLOORS = [
-    {"errors", "registry", "arrays", "files", "processes", "torchvision_ops", "data", "samples"},
+    {"errors", "registry", "arrays", "files", "processes", "toml_settings", "torchvision_ops", "data", "samples"},
     {"measures"},
     {"trials"},
     {"statistics"},
@@ -26,7 +26,17 @@ FLOORS = [
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 # the ground floor has an order of its own
-GROUND_ORDER = ["errors", "registry", "arrays", "files", "processes", "torchvision_ops", "data", "samples"]
+GROUND_ORDER = [
+    "errors",
+    "registry",
+    "arrays",
+    "files",
+    "processes",
+    "toml_settings",
+    "torchvision_ops",
+    "data",
+    "samples",
+]
 
 
 def room_of(path: Path) -> str:

@@ -39,7 +39,7 @@ def test_paths_are_relative_to_the_file_and_lines_are_not_paths(tmp_path):
     ("text", "error", "told"),
     [
         ('data = "a"\narchitecture = "vit-small"\npatiense = 3', UnknownName, "did you mean patience"),
-        ('architecture = "vit-small"', InvalidInput, "names its data"),
+        ('architecture = "vit-small"', InvalidInput, "a.toml: data is missing"),
         ('data = "a"', InvalidInput, "got neither"),
         ('data = "a"\narchitecture = "x"\npretrained = "y"', InvalidInput, "got both"),
         ('data = "a"\npretrained = "y"\nssl = "byol"', InvalidInput, "leave one out"),
@@ -58,7 +58,8 @@ def test_paths_are_relative_to_the_file_and_lines_are_not_paths(tmp_path):
         ('data = "a"\narchitecture = "x"\nflip = 1', InvalidInput, "true or false"),
         ('data = "a"\narchitecture = "x"\nname = "a/b"', InvalidInput, "name must be"),
         ('data = "a"\narchitecture = "x"\npadding = -1', InvalidInput, "0 or more"),
-        ("data = ", InvalidInput, "is not"),
+        ("data = ", InvalidInput, "is not a valid TOML file"),
+        ('data = ""\narchitecture = "x"', InvalidInput, "data must not be empty"),
     ],
 )
 def test_bad_recipes(text, error, told, tmp_path):
@@ -70,9 +71,10 @@ def test_bad_recipes(text, error, told, tmp_path):
 
 
 def test_no_recipe(tmp_path):
-    for path in (tmp_path / "none.toml", tmp_path):
-        with pytest.raises(InvalidInput, match="a recipe is a TOML file"):
-            read_recipe(path)
+    with pytest.raises(InvalidInput, match=r"none\.toml does not exist; check the path"):
+        read_recipe(tmp_path / "none.toml")
+    with pytest.raises(InvalidInput, match=r"cannot read .*; name a TOML file"):
+        read_recipe(tmp_path)
 
 
 def test_importing_the_room_imports_no_torch():

@@ -8,13 +8,12 @@ rate = 2e-3
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from cosight.errors import InvalidInput, UnknownName
+from cosight.errors import InvalidInput
+from cosight.toml_settings import parse_table, read_toml
 
 __all__ = ["Recipe", "Ssl", "Targets", "read_recipe"]
 
@@ -58,9 +57,7 @@ class Recipe:
     ssl_epochs: int = 100  # the released code's figure
 
     def __post_init__(self) -> None:
-        if isinstance(self.seeds, list):  # where they come from a file
-            object.__setattr__(self, "seeds", tuple(self.seeds))
-        _check_types(self)
+        object.__setattr__(self, "seeds", tuple(self.seeds))
         _check_ranges(self)
         _check_seeds(self.seeds)
         _check_mode(self)
@@ -75,14 +72,7 @@ class Recipe:
 def read_recipe(path: str | Path, *, seeds: tuple[int, ...] | None = None) -> Recipe:
     """Read a recipe; paths in it are relative to its folder. `seeds` take the place of its own."""
     file = Path(path)
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InvalidInput(f"a recipe is a TOML file, got {file}, which is not there; check the path") from error
-    except (ValueError, IsADirectoryError) as error:  # not TOML, not UTF-8
-        raise InvalidInput(f"a recipe is a TOML file, {file} is not: {error}") from error
-    _check_keys(content, file)
-    found = Recipe(**content)
+    found = parse_table(Recipe, read_toml(file), context=str(file))
     return replace(found, seeds=seeds or found.seeds, **_placed(found, file.parent))
 
 
@@ -96,43 +86,15 @@ def _placed(recipe: Recipe, folder: Path) -> dict[str, Any]:
     }
 
 
-def _check_keys(content: dict[str, Any], file: Path) -> None:
-    known = [field.name for field in fields(Recipe)]
-    for key in content:
-        if key not in known:
-            near = get_close_matches(key, known, n=1)
-            guess = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-            raise UnknownName(f"no setting of a recipe is called {key!r} (in {file}); {guess}")
-    if "data" not in content:
-        raise InvalidInput(f"a recipe names its data, {file} does not; add data = FOLDER")
-
-
-_WORDS: dict[str, tuple[str, ...]] = {"targets": get_args(Targets), "ssl": get_args(Ssl)}
-_TEXTS = ("data", "architecture", "pretrained", "name", "labels", "targets", "ssl")
+_TEXTS = ("data", "architecture", "pretrained", "name", "labels")
 _COUNTS = ("epochs", "batch", "patience", "stop", "ssl_epochs")
 _POSITIVE = ("rate", "least_rate", "clip")
 
 
-def _check_types(recipe: Recipe) -> None:
-    """TOML tells numbers from text; so do we."""
-    for name in _TEXTS:
-        value = getattr(recipe, name)
-        if value is not None and (not isinstance(value, str) or not value):
-            raise InvalidInput(f"{name} must be text, got {value!r}")
-    for name in (*_COUNTS, "validation_seed", "padding"):
-        if type(getattr(recipe, name)) is not int:
-            raise InvalidInput(f"{name} must be a whole number, got {getattr(recipe, name)!r}")
-    for name in (*_POSITIVE, "weight_decay", "factor", "dropout", "validation"):
-        if type(getattr(recipe, name)) not in (int, float):
-            raise InvalidInput(f"{name} must be a number, got {getattr(recipe, name)!r}")
-    if not isinstance(recipe.flip, bool):
-        raise InvalidInput(f"flip must be true or false, got {recipe.flip!r}")
-
-
 def _check_ranges(recipe: Recipe) -> None:
-    for name, words in _WORDS.items():
-        if (value := getattr(recipe, name)) is not None and value not in words:
-            raise InvalidInput(f"{name} must be {' or '.join(words)}, got {value!r}")
+    for name in _TEXTS:
+        if getattr(recipe, name) == "":
+            raise InvalidInput(f"{name} must not be empty; give a value or leave the line out")
     for name in _COUNTS:
         if getattr(recipe, name) < 1:
             raise InvalidInput(f"{name} must be 1 or more, got {getattr(recipe, name)}")
@@ -146,16 +108,15 @@ def _check_ranges(recipe: Recipe) -> None:
         raise InvalidInput("padding, weight_decay and validation_seed must be 0 or more, got less")
     if recipe.least_rate > recipe.rate:
         raise InvalidInput(f"least_rate must not exceed rate ({recipe.rate:g}), got {recipe.least_rate:g}; lower it")
-    if recipe.resize is not None and (type(recipe.resize) is not int or recipe.resize < 1):
-        raise InvalidInput(f"resize must be a whole number of pixels, got {recipe.resize!r}")
+    if recipe.resize is not None and recipe.resize < 1:
+        raise InvalidInput(f"resize must be 1 pixel or more, got {recipe.resize}")
     if recipe.name is not None and Path(recipe.name).name != recipe.name:
         raise InvalidInput(f"name must be part of a file's name, without folders, got {recipe.name!r}")
 
 
-def _check_seeds(seeds: Any) -> None:
-    whole = isinstance(seeds, tuple) and seeds and all(type(seed) is int and seed >= 0 for seed in seeds)
-    if not whole or len(set(seeds)) < len(seeds):
-        raise InvalidInput(f"seeds must be a list of different whole numbers from 0 up, got {seeds!r}")
+def _check_seeds(seeds: tuple[int, ...]) -> None:
+    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise InvalidInput(f"seeds must be different whole numbers from 0 up, at least one, got {list(seeds)}")
 
 
 def _check_mode(recipe: Recipe) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 from cosight.errors import CosightError, InvalidInput
 from cosight.humans.study.image_sources import check_sources, shown_digest, sources_of
 from cosight.humans.study.parts import Design, Example, Participants, Timing, Warmup
-from cosight.humans.study.settings import check_keys, read_toml, tables_of, value_of
 from cosight.humans.study.texts import TEXTS, read_texts
 from cosight.humans.study.trial_types import TrialType, trial_types
+from cosight.toml_settings import check_keys, parse_table, parse_tables, read_toml
 from cosight.trials.choices import KEEP, REJECT
 from cosight.trials.spaces import LabelSpace, label_space
 
@@ -82,47 +82,49 @@ _TABLES = ("show", "design", "warmup", "timing", "examples", "participants", "cu
 def read_study(folder: Path) -> Study:
     """Read the design in `folder` and check it against its sets; every mistake is one line."""
     file = Path(folder) / STUDY
-    content = read_toml(file)
-    try:
-        study = _study(Path(folder), content)
-    except CosightError as error:
-        raise type(error)(f"{file}: {error}") from error
+    study = _parse_study(file, read_toml(file, hint="`cosight study new` writes one"))
     study = replace(study, texts=read_texts(study.root / TEXTS, study))
     try:
-        return _fitted(study)
+        sources = sources_of(study)
+        check_sources(study, sources)
     except CosightError as error:
         raise type(error)(f"{file}: {error}") from error
-
-
-def _fitted(study: Study) -> Study:
-    """The study with its digest, if its sets hold what it asks for."""
-    sources = sources_of(study)
-    check_sources(study, sources)
     return replace(study, digest=shown_digest(study, sources))
 
 
-def _study(root: Path, content: Mapping[str, Any]) -> Study:
-    check_keys(content, [*(f.name for f in fields(_Head)), *_TABLES], where=STUDY)
-    head = value_of(_Head, {k: v for k, v in content.items() if k not in _TABLES}, where=STUDY)
-    kind = _checked_head(head)
-    study = Study(
-        root=root,
-        name=head.name,
-        type=head.type,
-        set=root / head.set,
-        design=value_of(Design, content.get("design", {}), where="[design]"),
-        space=_space(kind, head.labels),
-        seed=head.seed,
-        distractors=_distractors(root, content),
-        show=_show(content.get("show", {})),
-        warmup=tables_of(Warmup, content.get("warmup", []), where="warmup"),
-        timing=value_of(Timing, content.get("timing", {}), where="[timing]") if "timing" in kind.options else None,
-        examples=tables_of(Example, content.get("examples", []), where="examples"),
-        participants=value_of(Participants, content.get("participants", {}), where="[participants]"),
-        reasons=value_of(_Curate, content.get("curate", {}), where="[curate]").reasons,
-    )
-    _check_options(kind, content)
-    _check_study(study)
+def _parse_study(file: Path, content: Mapping[str, Any]) -> Study:
+    root = file.parent
+    check_keys(content, [*(f.name for f in fields(_Head)), *_TABLES], context=str(file))
+    head = parse_table(_Head, {k: v for k, v in content.items() if k not in _TABLES}, context=str(file))
+    design = parse_table(Design, content.get("design", {}), context=f"{file}: [design]")
+    sets = parse_table(_Sets, content.get("sets", {}), context=f"{file}: [sets]")
+    warmup = parse_tables(Warmup, content.get("warmup", []), context=f"{file}: [[warmup]]")
+    timing = parse_table(Timing, content.get("timing", {}), context=f"{file}: [timing]")
+    examples = parse_tables(Example, content.get("examples", []), context=f"{file}: [[examples]]")
+    participants = parse_table(Participants, content.get("participants", {}), context=f"{file}: [participants]")
+    curate = parse_table(_Curate, content.get("curate", {}), context=f"{file}: [curate]")
+    try:
+        kind = _checked_head(head)
+        study = Study(
+            root=root,
+            name=head.name,
+            type=head.type,
+            set=root / head.set,
+            design=design,
+            space=_space(kind, head.labels),
+            seed=head.seed,
+            distractors=None if sets.distractors is None else root / sets.distractors,
+            show=_show(content.get("show", {})),
+            warmup=warmup,
+            timing=timing if "timing" in kind.options else None,
+            examples=examples,
+            participants=participants,
+            reasons=curate.reasons,
+        )
+        _check_options(kind, content)
+        _check_study(study)
+    except CosightError as error:
+        raise type(error)(f"{file}: {error}") from error
     return study
 
 
@@ -140,11 +142,6 @@ def _space(kind: TrialType, labels: str | None) -> LabelSpace | None:
     if labels is None:
         raise InvalidInput(f"{kind.name} asks for classes, got no labels; add labels = SPACE, or classes and commas")
     return label_space(labels)
-
-
-def _distractors(root: Path, content: Mapping[str, Any]) -> Path | None:
-    folder = value_of(_Sets, content.get("sets", {}), where="[sets]").distractors
-    return None if folder is None else root / folder
 
 
 def _show(table: Any) -> dict[str, tuple[str, ...]]:

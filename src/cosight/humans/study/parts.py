@@ -64,7 +64,7 @@ class Warmup:
     images: int
 
     def __post_init__(self) -> None:
-        _at_least(1, "images in [[warmup]]", self.images)
+        _at_least(1, "images", self.images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,10 @@ class Timing:
     def __post_init__(self) -> None:
         for name in ("exposure", "response", "degrees", "distance"):
             if not 0 < getattr(self, name) < float("inf"):
-                raise InvalidInput(f"{name} in [timing] must be above 0, got {getattr(self, name):g}")
+                raise InvalidInput(f"{name} must be above 0, got {getattr(self, name):g}")
         for name, high in (("fixation", 60.0), ("bonus", 1e6), ("background", 1.0), ("bonus_above", 1.0)):
             if not 0 <= getattr(self, name) <= high:
-                raise InvalidInput(f"{name} in [timing] must be 0 to {high:g}, got {getattr(self, name):g}")
+                raise InvalidInput(f"{name} must be 0 to {high:g}, got {getattr(self, name):g}")
         if not 0 <= self.prompt <= self.response:
             raise InvalidInput(
                 f"prompt must be 0 to response ({self.response:g} s) before the end, got {self.prompt:g}"

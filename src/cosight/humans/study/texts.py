@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cosight.errors import InvalidInput
-from cosight.humans.study.settings import check_keys, read_toml
 from cosight.humans.study.trial_types import trial_types
+from cosight.toml_settings import check_keys, read_toml
 from cosight.trials.spaces import ABSTAIN
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def new_texts(kind: str, *, abstain: bool) -> str:
 
 def read_texts(file: Path, study: Study) -> dict[str, str]:
     """The study's sentences; one that lacks, means nothing or has other words in braces than English is refused."""
-    texts, needed = read_toml(file), english(study.type)
+    texts, needed = read_toml(file, hint="`cosight study new` writes one"), english(study.type)
     demanded = [*needed, *(f"demographics_{name}" for name in study.participants.demographics)]
-    check_keys({key: 0 for key in texts if not key.startswith(_FREE)}, list(needed), where=str(file))
+    check_keys([key for key in texts if not key.startswith(_FREE)], needed, context=str(file))
     for key in demanded:
         if not isinstance(texts.get(key), str) or not texts[key].strip():
             raise InvalidInput(f"{file} must have a sentence {key}, got {texts.get(key)!r}; write it as TEXT in quotes")
