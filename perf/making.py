@@ -13,8 +13,7 @@ from sklearn.datasets import load_sample_images
 
 from cosight.stimuli.alterations import Alterations, alteration
 from cosight.stimuli.generate import generate_set
-from cosight.stimuli.images import encode
-from cosight.stimuli.prepare import preparation
+from cosight.stimuli.images import encode, preparation
 from cosight.stimuli.sets import read_set
 from perf.lines import Line
 

@@ -6,8 +6,7 @@ import pytest
 
 from cosight.benchmarks.visalign.categories import check_categories
 from cosight.errors import InvalidInput
-from cosight.stimuli.sets import StimulusSet
-from cosight.stimuli.splits import check_splits
+from cosight.stimuli.sets import StimulusSet, check_splits
 from cosight.trials.manifest import manifest_frame
 
 

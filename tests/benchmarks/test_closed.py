@@ -10,8 +10,7 @@ import pytest
 
 from cosight.benchmarks import build, building
 from cosight.errors import InvalidInput
-from cosight.stimuli.sets import read_set, verify
-from cosight.stimuli.splits import check_splits
+from cosight.stimuli.sets import check_splits, read_set, verify
 from cosight.trials import read, write
 from cosight.trials.manifest import MANIFEST_SCHEMA, read_manifest
 from cosight.trials.spaces import label_spaces

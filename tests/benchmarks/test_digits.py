@@ -31,8 +31,7 @@ from cosight.benchmarks.visalign.category_sheet import category_rows, write_cate
 from cosight.errors import InvalidInput
 from cosight.humans.simulated.panel import Panel, simulated_trials
 from cosight.stimuli.images import read_image
-from cosight.stimuli.sets import read_set, verify
-from cosight.stimuli.splits import check_splits
+from cosight.stimuli.sets import check_splits, read_set, verify
 
 FEW = counts_of("1=10,2=12,3=10,4=9,5=10,6=18,7=15,8=40,train=200,distractors=12")
 

@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 from cosight.cli.build import app
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import read_image
-from cosight.stimuli.manifest_gold import put_gold
-from cosight.stimuli.sets import read_set
+from cosight.stimuli.sets import read_set, write_gold_labels
 from cosight.trials import write
 from cosight.trials.spaces import label_spaces
 from cosight.trials.table import make
@@ -42,7 +41,7 @@ def answers(stimulus, given, kind="human"):
 def test_people_take_the_panels_place(built):
     before = read_set(built).frame
     image = before.filter(group="uncertain")["stimulus"][3]
-    assert put_gold(built, answers(image, ["3", "3", "abstain", "8"])) == 1
+    assert write_gold_labels(built, answers(image, ["3", "3", "abstain", "8"])) == 1
     after = read_set(built).frame
     row = after.filter(stimulus=image).row(0, named=True)
     assert row["gold_counts"] == [0, 0, 0, 2, 0, 0, 0, 0, 1, 0, 1]
@@ -73,7 +72,7 @@ def test_a_missed_first_showing_is_not_replaced_by_the_second(built):
     given = answers(image, [None, "8", "3"]).frame.with_columns(
         observer=pl.Series(["human:a", "human:a", "human:b"]), session=pl.Series(["2", "10", "1"])
     )
-    put_gold(built, make(given, space=label_spaces["digits-11"]))
+    write_gold_labels(built, make(given, space=label_spaces["digits-11"]))
     assert read_set(built).frame.filter(stimulus=image)["gold_counts"][0].sum() == 1
 
 
@@ -82,7 +81,7 @@ def test_only_people_on_uncertain_images_count(built):
     doubtful, clean = frame.filter(group="uncertain")["stimulus"][0], frame.filter(category=1)["stimulus"][0]
     for trials in (answers(doubtful, ["3"], kind="simulated"), answers(clean, ["3"]), answers(doubtful, [None])):
         with pytest.raises(InvalidInput, match="got none in the trials"):
-            put_gold(built, trials)
+            write_gold_labels(built, trials)
 
 
 def test_humans_and_sheet_from_the_command_line(built, tmp_path):

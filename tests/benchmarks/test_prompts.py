@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cosight.benchmarks.visalign.balanced_draws import draws
 from cosight.benchmarks.visalign.prompts import PROMPT_SCHEMA, prompt_facts, prompt_table
 from cosight.errors import InvalidInput
-from cosight.stimuli.composition.spread import draws
 from cosight.trials.spaces import label_spaces
 
 CLASSES = label_spaces["visalign-11"].classes

@@ -45,7 +45,7 @@ _MODULE = '''
             return {"verb": "build", "benchmark": "stripes", "labels": "digits", "images": self.images}
 
         def units(self):
-            from cosight.stimuli.set_recipe import StimulusJob, Unit
+            from cosight.stimuli.generate import StimulusJob, Unit
 
             facts = {"experiment": "stripes", "split": "test", "condition": "stripes"}
             return [
@@ -56,7 +56,7 @@ _MODULE = '''
         def make(self, unit, jobs):
             import numpy as np
 
-            from cosight.stimuli.set_recipe import Outcome
+            from cosight.stimuli.generate import Outcome
 
             truth, number = jobs[0].file.split("/")
             rows = (np.arange(32) // 4 % 2 * (255 if self.bright else 200) - int(number)).clip(0, 255)

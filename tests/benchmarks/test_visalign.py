@@ -13,8 +13,7 @@ from cosight.benchmarks.visalign.builder import VisAlign, build_visalign
 from cosight.benchmarks.visalign.categories import counts_of
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import encode
-from cosight.stimuli.sets import read_set, verify
-from cosight.stimuli.splits import check_splits
+from cosight.stimuli.sets import check_splits, read_set, verify
 from cosight.trials.spaces import label_spaces
 
 CLASSES = label_spaces["visalign-11"].classes

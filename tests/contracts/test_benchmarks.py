@@ -9,8 +9,8 @@ import pytest
 from cosight.benchmarks import Benchmark, benchmarks, build
 from cosight.errors import InvalidInput, UnknownName
 from cosight.measures import measures
-from cosight.stimuli.alterations import every_alteration
-from cosight.stimuli.prepare import preparation
+from cosight.stimuli.alterations import all_alterations
+from cosight.stimuli.images import preparation
 from cosight.trials import label_spaces
 
 every_benchmark = pytest.mark.parametrize("name", list(benchmarks))
@@ -35,7 +35,7 @@ def test_an_entry_is_made_in_one_way(name):
     assert ("build" in entry.supports) == (entry.build is not None)
     assert ("evaluate" in entry.supports) == (entry.altered is not None)
     if entry.altered is not None:
-        assert every_alteration(entry.altered.verb, **entry.altered.options)
+        assert all_alterations(entry.altered.verb, **entry.altered.options)
         assert preparation(entry.altered.prepare) is not None
 
 

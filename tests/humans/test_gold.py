@@ -10,8 +10,7 @@ from statsmodels.stats.proportion import proportion_confint
 from cosight.errors import InvalidInput
 from cosight.humans.results.export import attach_gold
 from cosight.humans.results.gold_table import gold_table
-from cosight.stimuli.manifest_gold import put_gold
-from cosight.stimuli.sets import read_set
+from cosight.stimuli.sets import read_set, write_gold_labels
 from cosight.trials.manifest import manifest_frame, write_manifest
 from cosight.trials.spaces import label_space
 from tests.humans.answered import DIGITS, row, sheet, trials_of
@@ -137,8 +136,8 @@ def test_a_set_needs_a_manifest_and_answers_a_label_space(plain, tmp_path_factor
 
     (folder / "a.png").write_bytes(encode(np.zeros((32, 32, 3), np.uint8), "png"))
     with pytest.raises(InvalidInput, match=r"has no stimuli\.parquet"):
-        put_gold(folder, pets(["cat"]))
+        write_gold_labels(folder, pets(["cat"]))
     with pytest.raises(InvalidInput, match="label space"):
-        put_gold(plain, trials_of([row("a", "i1", "cat")], space=None))
+        write_gold_labels(plain, trials_of([row("a", "i1", "cat")], space=None))
     with pytest.raises(InvalidInput, match="got none in the trials"):
-        put_gold(plain, trials_of([row("a", "elsewhere", "cat")], space=PETS))
+        write_gold_labels(plain, trials_of([row("a", "elsewhere", "cat")], space=PETS))

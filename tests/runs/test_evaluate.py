@@ -21,11 +21,10 @@ from cosight.models.loading import model_lists
 from cosight.runs.evaluate import evaluate
 from cosight.runs.folder import RunFolder
 from cosight.runs.thumbnails import thumbnail_file
-from cosight.stimuli.alterations import Alterations, every_alteration, with_resource
+from cosight.stimuli.alterations import Alterations, all_alterations, with_resource
 from cosight.stimuli.generate import generate_set
-from cosight.stimuli.images import digest, encode, read_image
-from cosight.stimuli.prepare import preparation
-from cosight.stimuli.resources import tiles_beside
+from cosight.stimuli.images import digest, encode, preparation, read_image
+from cosight.stimuli.resources import tiles_for_set
 from cosight.stimuli.sets import read_set
 from cosight.trials import label_map, read
 from cosight.trials.manifest import manifest_frame, write_manifest
@@ -229,8 +228,8 @@ class TestOnTheWay:
         for name in ("dog", "cat", "bird"):  # three of the photos, the fewest that tiles can be made of
             shutil.copytree(photos / name, tmp_path / "photos" / name)
         photos = tmp_path / "photos"
-        tiles = tiles_beside(tmp_path / "stored", photos)
-        hows = with_resource(every_alteration(laion.altered.verb), "tiles", lambda: tiles)
+        tiles = tiles_for_set(tmp_path / "stored", photos)
+        hows = with_resource(all_alterations(laion.altered.verb), "tiles", lambda: tiles)
         recipe = Alterations(read_set(photos), tuple(hows), laion.experiment, 3, preparation(laion.altered.prepare))
         generate_set(recipe, tmp_path / "stored", format=format_)
         line = "python:tiny:thousand,size=16,mean=0,std=1"

@@ -18,10 +18,8 @@ from cosight.runs.planning import plan_for
 from cosight.runs.run_plan import RunPlan
 from cosight.runs.stimulus_sources import GeneratedStimuli, generated_stimuli, stored_stimuli
 from cosight.stimuli.alterations import Alterations, alteration
-from cosight.stimuli.generate import generate_set
-from cosight.stimuli.images import digest, read_image
-from cosight.stimuli.prepare import preparation
-from cosight.stimuli.set_recipe import StimulusJob, Unit
+from cosight.stimuli.generate import StimulusJob, Unit, generate_set
+from cosight.stimuli.images import digest, preparation, read_image
 from cosight.stimuli.sets import read_set
 from cosight.trials.spaces import label_spaces
 

@@ -9,10 +9,9 @@ from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.stimuli import Alterations, Altered, alter_batch, alteration, corrupt, digest, generate_set, read_set
-from cosight.stimuli.images import encode
+from cosight.stimuli.images import encode, preparation
 from cosight.stimuli.kinds import stimulus_seed
 from cosight.stimuli.manipulations import mean_spectrum
-from cosight.stimuli.prepare import preparation
 from cosight.stimuli.tiles import build_tiles
 
 

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.attacking import Attacked
-from cosight.stimuli.fooling import answers
+from cosight.stimuli.attack_recipe import AttackRecipe, predict_classes
 from cosight.stimuli.generate import generate_set
-from cosight.stimuli.images import digest, encode, read_image
+from cosight.stimuli.images import digest, encode, preparation, read_image
 from cosight.stimuli.kinds import stimulus_seed
-from cosight.stimuli.prepare import preparation
 from cosight.stimuli.sets import read_set, verify
 
 torch = pytest.importorskip("torch")
@@ -53,7 +51,7 @@ def sources(tmp_path):
 
 
 def test_only_what_fools_is_kept(sources, tmp_path):
-    recipe = Attacked(sources, ("m",), load, eps=(0.004, 0.04, 0.08), classes=CLASSES)
+    recipe = AttackRecipe(sources, ("m",), load, eps=(0.004, 0.04, 0.08), classes=CLASSES)
     made = generate_set(recipe, tmp_path / "out", workers=1)
     # eps .04 of a std of .25 is .01 of the range, 2.55 levels: enough to cross from 129 and from 126, not from 220
     assert made.stimuli.frame["file"].to_list() == [
@@ -70,10 +68,10 @@ def test_only_what_fools_is_kept(sources, tmp_path):
 
 def test_stored_pixels_fool_the_model_and_the_manifest_tells_how(sources, tmp_path):
     facts = {"category": 3, "group": "must-act"}
-    recipe = Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES, facts=facts)
+    recipe = AttackRecipe(sources, ("m",), load, eps=(0.04,), classes=CLASSES, facts=facts)
     made = generate_set(recipe, tmp_path / "out", workers=1)
     for row in made.stimuli.frame.iter_rows(named=True):
-        assert CLASSES[answers(Brightness(), [read_image(tmp_path / "out" / row["file"])])[0]] != row["truth"]
+        assert CLASSES[predict_classes(Brightness(), [read_image(tmp_path / "out" / row["file"])])[0]] != row["truth"]
         parameters = json.loads(row["parameters"])
         assert parameters == {
             "attack": "fgsm",
@@ -87,20 +85,20 @@ def test_stored_pixels_fool_the_model_and_the_manifest_tells_how(sources, tmp_pa
 
 
 def test_keeping_all_keeps_every_eps_that_fools(sources, tmp_path):
-    recipe = Attacked(sources, ("m",), load, eps=(0.04, 0.08), classes=CLASSES, choose="all")
+    recipe = AttackRecipe(sources, ("m",), load, eps=(0.04, 0.08), classes=CLASSES, choose="all")
     frame = generate_set(recipe, tmp_path / "out", workers=1).stimuli.frame
     assert frame["level"].to_list() == [1, 1, 2, 2]
 
 
 def test_a_second_run_does_nothing(sources, tmp_path):
-    recipe = Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES)
+    recipe = AttackRecipe(sources, ("m",), load, eps=(0.04,), classes=CLASSES)
     generate_set(recipe, tmp_path / "out", workers=1)
     made = generate_set(recipe, tmp_path / "out", workers=1)
     assert (made.new, made.present, len(made.dropped)) == (0, 2, 2)
 
 
 def test_without_classes_the_models_own_answer_is_what_must_change(sources, tmp_path):
-    made = generate_set(Attacked(sources, ("m",), load, eps=(0.04, 0.5)), tmp_path / "out", workers=1)
+    made = generate_set(AttackRecipe(sources, ("m",), load, eps=(0.04, 0.5)), tmp_path / "out", workers=1)
     assert [file.split("/", 4)[-1] for file in made.stimuli.frame["file"]] == [
         "dark/near.png",
         "light/near.png",
@@ -112,31 +110,33 @@ def test_a_truth_that_is_a_number_is_an_output(tmp_path):
     path = tmp_path / "source/1/a.png"
     path.parent.mkdir(parents=True)
     path.write_bytes(encode(np.full((32, 32), 126, np.uint8), "png"))  # grey, and the model says 0
-    made = generate_set(Attacked(read_set(tmp_path / "source"), ("m",), load), tmp_path / "out", workers=1)
+    made = generate_set(AttackRecipe(read_set(tmp_path / "source"), ("m",), load), tmp_path / "out", workers=1)
     assert set(made.dropped.values()) == {"clean-wrong"}
 
 
 def test_a_truth_outside_the_classes_is_named(sources, tmp_path):
     with pytest.raises(InvalidInput, match=r"dark/near.png: a truth must be among the labels' classes, got 'dark'"):
-        generate_set(Attacked(sources, ("m",), load, classes=("light", "x")), tmp_path / "out", workers=1)
+        generate_set(AttackRecipe(sources, ("m",), load, classes=("light", "x")), tmp_path / "out", workers=1)
 
 
 def test_labels_must_be_as_many_as_the_models_outputs(sources, tmp_path):
     """Also under on_error="skip": it is no fault of the sources."""
-    recipe = Attacked(sources, ("m",), load, classes=("dark", "light", "grey"))
+    recipe = AttackRecipe(sources, ("m",), load, classes=("dark", "light", "grey"))
     with pytest.raises(InvalidInput, match="must be the 2 outputs of test:brightness in order, got 3 classes"):
         generate_set(recipe, tmp_path / "out", workers=1, on_error="skip")
 
 
 def test_other_classes_are_another_set(sources, tmp_path):
     """With the names turned round, every truth would be the other output."""
-    generate_set(Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES), tmp_path / "out", workers=1)
+    generate_set(AttackRecipe(sources, ("m",), load, eps=(0.04,), classes=CLASSES), tmp_path / "out", workers=1)
     with pytest.raises(InvalidInput, match=r"was made with classes \['dark', 'light'\], got \['light', 'dark'\]"):
-        generate_set(Attacked(sources, ("m",), load, eps=(0.04,), classes=CLASSES[::-1]), tmp_path / "out", workers=1)
+        generate_set(
+            AttackRecipe(sources, ("m",), load, eps=(0.04,), classes=CLASSES[::-1]), tmp_path / "out", workers=1
+        )
 
 
 def test_the_manifest_tells_how_pgd_walked(sources, tmp_path):
-    recipe = Attacked(sources, ("m",), load, attack="pgd-linf", eps=(0.04,), classes=CLASSES)
+    recipe = AttackRecipe(sources, ("m",), load, attack="pgd-linf", eps=(0.04,), classes=CLASSES)
     frame = generate_set(recipe, tmp_path / "out", workers=1).stimuli.frame
     told = json.loads(frame["parameters"][0])
     assert (told["steps"], told["random_start"]) == (20, True)
@@ -164,7 +164,7 @@ def rough(name):
 
 
 def start(sources, out, model):
-    recipe = Attacked(sources, (model,), rough, attack="pgd-linf", eps=(0.1,), space="pixels", choose="all")
+    recipe = AttackRecipe(sources, (model,), rough, attack="pgd-linf", eps=(0.1,), space="pixels", choose="all")
     frame = generate_set(recipe, out, workers=1).stimuli.frame
     assert frame.height
     return frame
@@ -198,7 +198,7 @@ def test_real_weights_under_two_paths_give_the_same_pixels(tmp_path):
         path = tmp_path / f"{place}.safetensors"
         path.parent.mkdir(parents=True, exist_ok=True)
         save_file(weights, path)
-        recipe = Attacked(
+        recipe = AttackRecipe(
             read_set(tmp_path / "source"),
             (f"cosight:resnet20,checkpoint={path}",),
             load_torch,
@@ -213,14 +213,14 @@ def test_real_weights_under_two_paths_give_the_same_pixels(tmp_path):
 
 
 def test_two_models_that_are_one_are_refused(sources, tmp_path):
-    recipe = Attacked(sources, ("/here/a.pt@1234", "/there/a.pt@1234"), rough, space="pixels")
+    recipe = AttackRecipe(sources, ("/here/a.pt@1234", "/there/a.pt@1234"), rough, space="pixels")
     with pytest.raises(InvalidInput, match=r"must differ in name or weights, got a.pt twice"):
         generate_set(recipe, tmp_path / "out", workers=1)
 
 
 def test_eps_that_nearly_agree_do_not_share_a_file(sources, tmp_path):
     near = 0.04 + 1e-9  # the same to six digits
-    recipe = Attacked(sources, ("m",), load, eps=(0.04, near, 1), choose="all", classes=CLASSES)
+    recipe = AttackRecipe(sources, ("m",), load, eps=(0.04, near, 1), choose="all", classes=CLASSES)
     made = generate_set(recipe, tmp_path / "out", workers=1)
     names = {job.split("/")[2] for job in (*made.dropped, *(file[7:] for file in made.stimuli.frame["file"]))}
     assert names == {"0.04", repr(near), "1"}
@@ -245,7 +245,7 @@ def test_what_is_wrong_with_a_source_is_told_with_its_name(tmp_path, shape, prep
     path = tmp_path / "source" / "light" / "odd.png"
     path.parent.mkdir(parents=True)
     path.write_bytes(encode(np.zeros(shape, np.uint8), "png"))
-    recipe = Attacked(
+    recipe = AttackRecipe(
         read_set(tmp_path / "source"), ("m",), lambda name: Small(), classes=CLASSES, prepare=preparation(prepare)
     )
     with pytest.raises(InvalidInput, match=rf"light/odd.png.*{message}"):
@@ -253,7 +253,7 @@ def test_what_is_wrong_with_a_source_is_told_with_its_name(tmp_path, shape, prep
 
 
 def test_the_versions_of_what_gives_gradients_are_recorded(sources, tmp_path):
-    assert {"torch", "timm"} <= set(Attacked(sources, ("m",), load).packages)
+    assert {"torch", "timm"} <= set(AttackRecipe(sources, ("m",), load).packages)
 
 
 @pytest.mark.slow

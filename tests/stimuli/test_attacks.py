@@ -280,7 +280,7 @@ def test_the_registry_knows_them_and_guesses():
 def test_without_torch_only_the_use_fails():
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "from cosight.stimuli import attacks, fooling\n"
+        "from cosight.stimuli import attack_recipe, attacks\n"
         "try: attacks.fgsm(print, [], [], eps=0)\n"
         "except ValueError as error: print(error)"
     )

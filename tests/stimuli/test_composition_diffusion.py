@@ -13,9 +13,7 @@ import pytest
 
 from cosight.benchmarks.visalign.prompts import prompt_table
 from cosight.errors import InvalidInput
-from cosight.stimuli.composition.diffusion import generate
-from cosight.stimuli.composition.magicmix import mix
-from cosight.stimuli.composition.pipelines import load_pipeline, pipeline_identity, seeded, text_to_image
+from cosight.stimuli.composition.diffusion import generate, load_pipeline, mix, pipeline_identity, seeded, text_to_image
 from cosight.stimuli.sets import read_set
 from cosight.torchvision_ops import import_torchvision
 

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from cosight.benchmarks.visalign.plans import COMPOSITE_SCHEMA, make_composite, plan_composites
 from cosight.errors import InvalidInput
-from cosight.stimuli.composition.backgrounds import GROUNDS, covering, plain_ground
-from cosight.stimuli.composition.compositing import paste
-from cosight.stimuli.composition.hybrids import SPLITS, hybrid
-from cosight.stimuli.composition.masks import checked_mask, foreground_mask, mask_beside
-from cosight.stimuli.composition.seams import joined, seam
+from cosight.stimuli.composition.compositing import PLAIN_BACKGROUNDS, crop_to_cover, paste, plain_background
+from cosight.stimuli.composition.hybrids import SPLITS, hybrid, join_pictures, minimum_error_cut
+from cosight.stimuli.composition.masks import check_mask, foreground_mask, read_mask
 from cosight.stimuli.images import encode
 
 
@@ -104,7 +102,7 @@ def test_camouflage_is_doubtful(colour, noise, lost):
 
 @pytest.mark.parametrize("mask", [np.ones((4, 5), bool), np.full((4, 5), 200, np.uint8), np.full((4, 5), 0.9)])
 def test_masks_of_each_type_are_taken(mask):
-    assert checked_mask(mask, (4, 5, 3)).all()
+    assert check_mask(mask, (4, 5, 3)).all()
 
 
 @pytest.mark.parametrize(
@@ -117,42 +115,42 @@ def test_masks_of_each_type_are_taken(mask):
 )
 def test_bad_masks_are_named(mask, message):
     with pytest.raises(InvalidInput, match=re.escape(message)):
-        checked_mask(mask, (4, 5, 3))
+        check_mask(mask, (4, 5, 3))
 
 
 def test_a_mask_lies_beside_its_photo(tmp_path):
     _, truth = disc()
-    assert mask_beside(tmp_path / "a.jpg") is None
+    assert read_mask(tmp_path / "a.jpg") is None
     (tmp_path / "a.mask.png").write_bytes(encode(truth.astype(np.uint8) * 255, "png"))
-    np.testing.assert_array_equal(checked_mask(mask_beside(tmp_path / "a.jpg"), truth.shape), truth)
+    np.testing.assert_array_equal(check_mask(read_mask(tmp_path / "a.jpg"), truth.shape), truth)
 
 
 # --- grounds
 
 
-@pytest.mark.parametrize("name", GROUNDS)
+@pytest.mark.parametrize("name", PLAIN_BACKGROUNDS)
 def test_grounds_have_their_size(name):
-    ground = plain_ground(name, height=50, width=70, rng=rng())
+    ground = plain_background(name, height=50, width=70, rng=rng())
     assert ground.shape == (50, 70, 3)
     assert ground.dtype == np.uint8
 
 
 def test_grounds_look_like_their_names():
-    made = {name: plain_ground(name, height=210, width=64, rng=rng()) for name in GROUNDS}
+    made = {name: plain_background(name, height=210, width=64, rng=rng()) for name in PLAIN_BACKGROUNDS}
     assert made["purple"][5, 5].tolist() == [128, 0, 128]  # CSS purple
     assert made["static"].std() == pytest.approx(255 / 12**0.5, rel=0.05)  # uniform noise
     top, bottom = made["rainbow"][0, 0], made["rainbow"][-1, 0]
     assert np.argmax(top) == 0
     assert np.argmax(bottom) == 2
     with pytest.raises(InvalidInput, match=r"a ground is one of purple, .*got 'plaid'"):
-        plain_ground("plaid", height=50, width=50, rng=rng())
+        plain_background("plaid", height=50, width=50, rng=rng())
 
 
 def test_fitting_cuts_the_middle():
     image = np.zeros((40, 100, 3), np.uint8)
     image[:, 30:70] = 200
-    assert (covering(image, height=80, width=80) == 200).all()
-    assert covering(image[:, :, 0], height=33, width=90).shape == (33, 90, 3)
+    assert (crop_to_cover(image, height=80, width=80) == 200).all()
+    assert crop_to_cover(image[:, :, 0], height=33, width=90).shape == (33, 90, 3)
 
 
 # --- pasting
@@ -232,7 +230,7 @@ def test_the_seam_costs_least_of_all_connected_paths(seed):
     cost = rng(seed).random((5, 6)).astype(np.float32)
     paths = [p for p in product(range(1, 5), repeat=5) if max(abs(np.diff(p))) <= 1]
     best = min(sum(cost[row, column] for row, column in enumerate(path)) for path in paths)
-    path = seam(cost, low=1, high=5)
+    path = minimum_error_cut(cost, low=1, high=5)
     assert np.abs(np.diff(path)).max() <= 1
     assert path.min() >= 1
     assert path.max() < 5
@@ -243,7 +241,7 @@ def test_joining_one_picture_to_itself_changes_nothing(squares):
     side = np.zeros((224, 224), bool)
     side[:, :100] = True
     for blend in ("feather", "poisson"):
-        same = joined(squares[0], squares[0], side, blend=blend)
+        same = join_pictures(squares[0], squares[0], side, blend=blend)
         assert np.abs(same.astype(int) - squares[0]).max() <= 1
 
 
@@ -252,7 +250,7 @@ def test_poisson_closes_the_step_that_feathering_leaves():
     side = np.zeros((100, 120), bool)
     side[:, :60] = True
     feather, poisson = (
-        joined(dark, light, side, blend=blend)[50, :, 0].astype(int) for blend in ("feather", "poisson")
+        join_pictures(dark, light, side, blend=blend)[50, :, 0].astype(int) for blend in ("feather", "poisson")
     )
     assert np.abs(np.diff(poisson)).max() < 0.5 * np.abs(np.diff(feather)).max()
     assert abs(poisson[55] - poisson[64]) < 30 < abs(feather[55] - feather[64])
@@ -333,7 +331,7 @@ def test_plans_are_balanced_and_begin_alike(category):
 
 def test_no_pair_comes_twice_before_all():
     zebras = plan_composites(2, SOURCES, count=36, seed=1).filter(original="zebra")
-    assert zebras.select("source", "background").n_unique() == 2 * len(GROUNDS)
+    assert zebras.select("source", "background").n_unique() == 2 * len(PLAIN_BACKGROUNDS)
     pairs = plan_composites(5, SOURCES, count=36, seed=1, others={"eagle": ["e1"]})
     assert pairs.filter(original="tiger").head(9).select("source", "other").n_unique() == 9
     assert not pairs.filter(original=pairs["other"]).height

@@ -5,7 +5,7 @@ import pytest
 
 from cosight.errors import InvalidInput
 from cosight.stimuli import Alterations, alteration, generate_set, read_set
-from cosight.stimuli.contact_sheet import SheetRow, contact_sheet, sheet_of, write_sheet
+from cosight.stimuli.contact_sheet import SheetRow, contact_sheet, sheet_rows, write_sheet
 from cosight.stimuli.images import encode, read_image
 
 
@@ -42,7 +42,7 @@ def stimuli(tmp_path, squares):
 
 
 def test_a_set_shows_one_source_at_every_step_in_order(stimuli):
-    rows = sheet_of(stimuli)
+    rows = sheet_rows(stimuli)
     assert [(row.name, [words for words, _ in row.pictures]) for row in rows] == [
         ("contrast", ["1", "2", "10"]),
         ("fog", ["1", "2", "10"]),
@@ -56,7 +56,7 @@ def test_a_source_that_is_there_twice_is_shown_once(tmp_path, squares):
         (tmp_path / "in" / f"{name}.png").write_bytes(encode(squares[0], "png"))
     hows = tuple(alteration("contrast", severity=s) for s in range(1, 11))
     made = generate_set(Alterations(read_set(tmp_path / "in"), hows, experiment="x"), tmp_path / "out", workers=1)
-    [row] = sheet_of(made.stimuli)
+    [row] = sheet_rows(made.stimuli)
     assert [words for words, _ in row.pictures] == [str(s) for s in range(1, 11)]
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from cosight.errors import InvalidInput, UnknownName
+from cosight.stimuli.attack_recipe import VISALIGN_EPS, attack_images, predict_classes
 from cosight.stimuli.attacks import fgsm, pgd
-from cosight.stimuli.fooling import VISALIGN_EPS, answers, fooling
 from cosight.stimuli.images import digest
 from cosight.stimuli.kinds import stimulus_seed
 
@@ -39,7 +39,7 @@ def verdicts(found, **only):
 def test_eight_bits_swallow_visaligns_smallest_eps():
     """.005 * .229 * 255 = .29 of a step rounds to 0; .01 to .025 (.58 to 1.46) to 1; .03 (1.75) to 2."""
     assert VISALIGN_EPS == (0.005, 0.01, 0.015, 0.02, 0.025, 0.03)
-    found = fooling([plain(100)], [0], {"m": Brightness(101.5)})
+    found = attack_images([plain(100)], [0], {"m": Brightness(101.5)})
     expected = ["unchanged", "not-fooled", "repeated", "repeated", "repeated", "kept"]
     assert verdicts(found) == list(zip(VISALIGN_EPS, expected, strict=True))
     kept = found[-1]
@@ -50,16 +50,16 @@ def test_eight_bits_swallow_visaligns_smallest_eps():
 
 def test_the_smallest_eps_that_fools_or_all_of_them():
     models, eps = {"m": Brightness(101.5)}, (3 / 255, 1 / 255, 2 / 255, 2.2 / 255)
-    smallest = fooling([plain(100)], [0], models, eps=eps, space="pixels")
+    smallest = attack_images([plain(100)], [0], models, eps=eps, space="pixels")
     assert [a.verdict for a in smallest] == ["not-fooled", "kept", "larger", "larger"]
     assert [a.eps for a in smallest] == sorted(eps)
-    every = fooling([plain(100)], [0], models, eps=eps, space="pixels", choose="all")
+    every = attack_images([plain(100)], [0], models, eps=eps, space="pixels", choose="all")
     assert [a.verdict for a in every] == ["not-fooled", "kept", "repeated", "kept"]
     assert [int(a.pixels.max()) for a in every if a.kept] == [102, 103]
 
 
 def test_what_is_wrong_already_cannot_be_fooled():
-    found = fooling([plain(100), plain(200)], [1, 1], {"m": Brightness(150)}, eps=(0.9,), space="pixels")
+    found = attack_images([plain(100), plain(200)], [1, 1], {"m": Brightness(150)}, eps=(0.9,), space="pixels")
     assert [(a.image, a.verdict, a.before, a.after) for a in found] == [(0, "clean-wrong", 0, None), (1, "kept", 1, 0)]
 
 
@@ -74,7 +74,7 @@ def test_what_is_wrong_already_cannot_be_fooled():
 def test_who_must_be_fooled(judges, kept):
     models = {"easy": Brightness(101.5), "hard": Brightness(104.5)}
     eps = [step / 255 for step in range(1, 8)]
-    found = fooling([plain(100)], [0], models, eps=eps, space="pixels", judges=judges)
+    found = attack_images([plain(100)], [0], models, eps=eps, space="pixels", judges=judges)
     assert [(a.model, round(a.eps * 255)) for a in found if a.kept] == kept
 
 
@@ -82,7 +82,7 @@ def test_judges_who_are_wrong_on_the_clean_image():
     """One of two is right: enough for `any`, too little for `all`; who was wrong before is not counted as fooled."""
     models = {"right": Brightness(101.5), "wrong": Brightness(90)}
     for judges, expected in (("any", "kept"), ("all", "clean-wrong")):
-        found = fooling([plain(100)], [0], models, eps=(2 / 255,), space="pixels", judges=judges)
+        found = attack_images([plain(100)], [0], models, eps=(2 / 255,), space="pixels", judges=judges)
         assert [a.verdict for a in found] == [expected] * 2
         assert {a.fooled for a in found} == ({("right",)} if judges == "any" else {()})
 
@@ -91,16 +91,16 @@ def test_every_image_model_and_eps_in_order():
     images = [plain(value) for value in (90, 100, 110)]
     models = {"a": Brightness(150), "b": Brightness(160)}
     for batch in (1, 2, 5):
-        found = fooling(images, [0, 0, 0], models, eps=(0.02, 0.01), batch=batch)
+        found = attack_images(images, [0, 0, 0], models, eps=(0.02, 0.01), batch=batch)
         order = [(a.image, a.model, a.eps) for a in found]
         assert order == [(i, m, e) for i in range(3) for m in "ab" for e in (0.01, 0.02)]
-    assert fooling([], np.zeros(0, int), models) == []
+    assert attack_images([], np.zeros(0, int), models) == []
 
 
 def test_kept_pixels_are_those_of_the_attack_rounded(squares):
     clean = torch.from_numpy(squares[0] / np.float32(255)).permute(2, 0, 1)[None]
     model = Brightness(float(squares[0].mean()) + 0.5)
-    (found,) = fooling([squares[0]], [0], {"m": model}, eps=(0.03,))
+    (found,) = attack_images([squares[0]], [0], {"m": model}, eps=(0.03,))
     attacked = fgsm(model, clean, [0], eps=0.03, space="normalised")
     assert np.array_equal(found.pixels, (attacked[0].permute(1, 2, 0) * 255).round().byte().numpy())
     assert found.pixels.shape == squares[0].shape
@@ -109,11 +109,11 @@ def test_kept_pixels_are_those_of_the_attack_rounded(squares):
 def test_a_random_start_is_drawn_from_what_the_stimulus_is_made_of():
     images, model = [plain(100), plain(101)], Brightness(101.1)
     settings = {"eps": (3 / 255,), "space": "pixels", "attack": "pgd-linf", "options": {"steps": 1, "step_size": 1e-3}}
-    both = fooling(images, [0, 0], {"m": model}, **settings, choose="all", judges="any")
-    (alone,) = fooling(images[1:], [0], {"m": model}, **settings, choose="all", judges="any")
+    both = attack_images(images, [0, 0], {"m": model}, **settings, choose="all", judges="any")
+    (alone,) = attack_images(images[1:], [0], {"m": model}, **settings, choose="all", judges="any")
     assert alone.seed == both[1].seed == stimulus_seed(digest(images[1]), "pgd-linf", f"m@{3 / 255!r}", 0)
     assert alone.seed != both[0].seed
-    assert alone.seed != fooling(images[1:], [0], {"m": model}, **settings, seed=1)[0].seed
+    assert alone.seed != attack_images(images[1:], [0], {"m": model}, **settings, seed=1)[0].seed
     clean = torch.from_numpy(images[1] / np.float32(255)).permute(2, 0, 1)[None]
     rng = np.random.default_rng(alone.seed)
     again = pgd(model, clean, [0], eps=3 / 255, steps=1, step_size=1e-3, rng=[rng])
@@ -121,15 +121,15 @@ def test_a_random_start_is_drawn_from_what_the_stimulus_is_made_of():
 
 
 def test_answers_are_those_of_the_model_to_grey_and_to_colour():
-    assert answers(Brightness(100), [plain(90), plain(120, (32, 32))]) == [0, 1]
+    assert predict_classes(Brightness(100), [plain(90), plain(120, (32, 32))]) == [0, 1]
     with pytest.raises(InvalidInput, match="labels must be 0 to 1"):
-        answers(Brightness(100), [plain(90)], np.array([2]))
+        predict_classes(Brightness(100), [plain(90)], np.array([2]))
     with pytest.raises(InvalidInput, match="logits of shape"):
-        answers(lambda images: images, [plain(90)])
+        predict_classes(lambda images: images, [plain(90)])
 
 
 def test_grey_images_become_colour():
-    (found,) = fooling([plain(100, (32, 40))], [0], {"m": Brightness(100.5)}, eps=(0.02,))
+    (found,) = attack_images([plain(100, (32, 40))], [0], {"m": Brightness(100.5)}, eps=(0.02,))
     assert found.kept
     assert found.pixels.shape == (32, 40, 3)
 
@@ -161,9 +161,9 @@ def test_grey_images_become_colour():
 def test_bad_input_is_named(images, change, message):
     asked = {"labels": [0], "models": {"m": Brightness(50)}} | change
     with pytest.raises(InvalidInput, match=message):
-        fooling(images, **asked)
+        attack_images(images, **asked)
 
 
 def test_an_unknown_attack_is_named():
     with pytest.raises(UnknownName, match="did you mean fgsm"):
-        fooling([plain(0)], [0], {"m": Brightness(9)}, attack="fgms")
+        attack_images([plain(0)], [0], {"m": Brightness(9)}, attack="fgms")

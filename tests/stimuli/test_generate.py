@@ -10,9 +10,8 @@ import pytest
 
 from cosight.errors import InvalidInput
 from cosight.files import lock_folder
-from cosight.stimuli.generate import generate_set
+from cosight.stimuli.generate import Outcome, StimulusJob, Unit, generate_set
 from cosight.stimuli.images import digest, read_image
-from cosight.stimuli.set_recipe import Outcome, StimulusJob, Unit
 from cosight.stimuli.sets import read_set, verify
 from cosight.trials.manifest import manifest_frame, write_manifest
 

@@ -17,15 +17,15 @@ from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import (
-    SMALLEST,
+    MIN_SIDE,
     as_bytes,
     as_floats,
-    checked,
+    check_image,
     decode,
     digest,
     encode,
     read_image,
-    restored,
+    restore_dtype,
 )
 
 
@@ -302,14 +302,14 @@ def test_what_cannot_be_encoded():
 )
 def test_arrays_that_are_no_image(image, rule):
     with pytest.raises(InvalidInput, match=rule):
-        checked(image)
+        check_image(image)
 
 
-@pytest.mark.parametrize("shape", [(SMALLEST, SMALLEST), (33, 97, 3), (97, 33, 1)])
+@pytest.mark.parametrize("shape", [(MIN_SIDE, MIN_SIDE), (33, 97, 3), (97, 33, 1)])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64])
 def test_arrays_that_are_images(shape, dtype):
     image = np.ones(shape, dtype)
-    assert checked(image) is image
+    assert check_image(image) is image
 
 
 IMAGES = arrays.arrays(
@@ -325,15 +325,15 @@ def test_bytes_survive_floats(image, dtype):
     assert 0 <= floats.min() <= floats.max() <= 1
     assert np.array_equal(as_bytes(floats), flat)
     assert np.array_equal(as_bytes((image / 255).astype(dtype)), flat)
-    assert np.array_equal(restored(floats, image), image)
-    assert np.array_equal(restored(flat, image), image)
+    assert np.array_equal(restore_dtype(floats, image), image)
+    assert np.array_equal(restore_dtype(flat, image), image)
 
 
 @given(IMAGES, st.sampled_from([np.float16, np.float32, np.float64]))
 def test_restored_takes_dtype_and_axes_of_the_input(image, dtype):
     like = (image / 255).astype(dtype)
     for result in (as_floats(image), as_bytes(image)):
-        back = restored(result, like)
+        back = restore_dtype(result, like)
         assert back.shape == like.shape
         assert back.dtype == dtype
         assert np.abs(back.astype(float) - image / 255).max() < 1e-3
@@ -352,8 +352,8 @@ def test_values_are_rounded_to_the_nearest_byte_in_every_channel():
 
 def test_results_beyond_the_range_are_clipped():
     wild = np.array([[-0.5, 0.25, 1.5]], np.float32)
-    assert restored(wild, np.zeros((1, 3), np.uint8)).tolist() == [[0, 64, 255]]
-    assert restored(wild, np.zeros((1, 3))).tolist() == [[0, 0.25, 1]]
+    assert restore_dtype(wild, np.zeros((1, 3), np.uint8)).tolist() == [[0, 64, 255]]
+    assert restore_dtype(wild, np.zeros((1, 3))).tolist() == [[0, 0.25, 1]]
 
 
 @pytest.mark.parametrize("convert", [as_floats, as_bytes])

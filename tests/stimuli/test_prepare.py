@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.prepare import Preparation, preparation
+from cosight.stimuli.images import Preparation, preparation
 
 
 @pytest.fixture(scope="module")

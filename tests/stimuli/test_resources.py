@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.images import encode
+from cosight.stimuli.images import encode, preparation
 from cosight.stimuli.manipulations import mean_spectrum, read_spectrum
-from cosight.stimuli.prepare import preparation
-from cosight.stimuli.resources import spectrum_beside, tiles_beside
+from cosight.stimuli.resources import spectrum_for_set, tiles_for_set
 from cosight.stimuli.sets import read_set
 from cosight.stimuli.tiles import build_tiles
 
@@ -42,7 +41,7 @@ def out(tmp_path):
 
 
 def tiles(out, sources, **options):
-    return tiles_beside(out, sources, workers=1, **options)
+    return tiles_for_set(out, sources, workers=1, **options)
 
 
 def begin(out):
@@ -122,7 +121,7 @@ def test_one_image_is_too_few(sources, out, tmp_path):
 
 def test_zero_processes_are_refused(sources, out):
     with pytest.raises(InvalidInput, match="workers must be at least 1, got 0"):
-        tiles_beside(out, sources, workers=0)
+        tiles_for_set(out, sources, workers=0)
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -142,31 +141,31 @@ def test_images_that_are_no_tiles_are_told(kept, sources, out):
 
 
 def test_the_sources_spectrum_is_made_once_and_kept(sources, others, out):
-    made = spectrum_beside(out, read_set(sources))
+    made = spectrum_for_set(out, read_set(sources))
     assert made.digest == mean_spectrum(images(0)).digest
     assert read_spectrum(out / "spectrum.npy").digest == made.digest
-    assert spectrum_beside(out, read_set(sources)).digest == made.digest
+    assert spectrum_for_set(out, read_set(sources)).digest == made.digest
     with pytest.raises(InvalidInput, match=r"spectrum that is not of .*others; give it with --spectrum"):
-        spectrum_beside(out, read_set(others))
+        spectrum_for_set(out, read_set(others))
     begin(out)
-    assert spectrum_beside(out, read_set(others)).digest == made.digest
+    assert spectrum_for_set(out, read_set(others)).digest == made.digest
 
 
 def test_the_sources_are_prepared_first(sources, out):
-    made = spectrum_beside(out, read_set(sources), prepare=preparation("36x32"))
+    made = spectrum_for_set(out, read_set(sources), prepare=preparation("36x32"))
     assert made.amplitudes.shape == (32, 36)
 
 
 def test_a_given_spectrum_is_used_or_refused(sources, others, out, tmp_path):
     given, set_ = tmp_path / "given.npy", read_set(sources)
     mean_spectrum(images(1)).save(given)
-    assert spectrum_beside(out, set_, given=given).digest == read_spectrum(given).digest
+    assert spectrum_for_set(out, set_, given=given).digest == read_spectrum(given).digest
     assert not out.exists()
-    spectrum_beside(out, set_)
+    spectrum_for_set(out, set_)
     with pytest.raises(InvalidInput, match=r"out holds another spectrum than .*given\.npy; leave --spectrum out"):
-        spectrum_beside(out, set_, given=given)
+        spectrum_for_set(out, set_, given=given)
     mean_spectrum(images(0)).save(given)
-    assert spectrum_beside(out, set_, given=given).digest == read_spectrum(out / "spectrum.npy").digest
+    assert spectrum_for_set(out, set_, given=given).digest == read_spectrum(out / "spectrum.npy").digest
 
 
 @pytest.mark.parametrize(
@@ -180,10 +179,10 @@ def test_a_given_spectrum_is_used_or_refused(sources, others, out, tmp_path):
 def test_a_source_that_cannot_be_used_is_told_and_left_out(name, data, said, sources, out):
     (sources / name).write_bytes(data)
     with pytest.raises(InvalidInput, match=said):
-        spectrum_beside(out, read_set(sources))
+        spectrum_for_set(out, read_set(sources))
     assert not (out / "spectrum.npy").exists()
     told = []
-    assert spectrum_beside(out, read_set(sources), on_skip=told.append).digest == mean_spectrum(images(0)).digest
+    assert spectrum_for_set(out, read_set(sources), on_skip=told.append).digest == mean_spectrum(images(0)).digest
     assert len(told) == 1
     assert name in told[0]
 
@@ -192,7 +191,7 @@ def test_a_source_that_is_gone_is_told(sources, out):
     found = read_set(sources)
     (sources / "1.png").unlink()
     told = []
-    spectrum_beside(out, found, on_skip=told.append)
+    spectrum_for_set(out, found, on_skip=told.append)
     assert len(told) == 1
     assert "1.png" in told[0]
     assert told[0].count("1.png") == 1
@@ -201,7 +200,7 @@ def test_a_source_that_is_gone_is_told(sources, out):
 def test_a_source_that_cannot_be_prepared_is_told(sources, out):
     (sources / "long.png").write_bytes(encode(np.zeros((32, 2200, 3), np.uint8), "png"))
     told = []
-    spectrum_beside(out, read_set(sources), prepare=preparation("36/32"), on_skip=told.append)
+    spectrum_for_set(out, read_set(sources), prepare=preparation("36/32"), on_skip=told.append)
     assert len(told) == 1
     assert "long.png: an image scaled by its short side" in told[0]
 
@@ -210,5 +209,5 @@ def test_no_source_is_no_spectrum(tmp_path, out):
     (tmp_path / "all").mkdir()
     (tmp_path / "all/a.png").write_bytes(b"nothing")
     with pytest.raises(InvalidInput, match="needs at least one image"):
-        spectrum_beside(out, read_set(tmp_path / "all"), on_skip=lambda reason: None)
+        spectrum_for_set(out, read_set(tmp_path / "all"), on_skip=lambda reason: None)
     assert not out.exists()

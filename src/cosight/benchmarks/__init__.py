@@ -112,11 +112,11 @@ def _read_people(humans: str | Path) -> Trials:
 
 def _put_answers(people: Trials, out: Path, closed: Path | None) -> tuple[str, ...]:
     """Make people's answers the gold labels of the set, and of the closed test set where they answered some of it."""
-    from cosight.stimuli.manifest_gold import put_gold
+    from cosight.stimuli.sets import write_gold_labels
     from cosight.trials.manifest import read_manifest
 
-    images = put_gold(out, people)
+    images = write_gold_labels(out, people)
     which = "Uncertain images" if read_manifest(out)[0]["group"].is_not_null().any() else "images"
     if closed is not None and people.frame["stimulus"].is_in(read_manifest(closed)[0]["stimulus"].to_list()).any():
-        images += put_gold(closed, people)
+        images += write_gold_labels(closed, people)
     return (*people.notices, f"gold labels of {images} {which} are people's")

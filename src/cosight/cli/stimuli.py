@@ -18,7 +18,7 @@ from cosight.errors import InvalidInput
 if TYPE_CHECKING:
     from cosight.models import TorchModel
     from cosight.stimuli.alterations import Alteration, Family
-    from cosight.stimuli.set_recipe import SetRecipe
+    from cosight.stimuli.generate import SetRecipe
     from cosight.stimuli.sets import StimulusSet
 
 __all__ = ["app"]
@@ -102,13 +102,13 @@ def distort(
 ) -> None:
     """Distort images as LAION-C does; `cosight list distortions` has the kinds."""
     from cosight.stimuli.alterations import FAMILIES, with_resource
-    from cosight.stimuli.resources import tiles_beside
+    from cosight.stimuli.resources import tiles_for_set
 
     _check(out, source, format_, on_error, sheet)
     chosen = _alterations(FAMILIES["distort"], kind, level, {"geometry": geometry})
     with _skipping(on_error, "not a tile") as on_skip:
         chosen = with_resource(
-            chosen, "tiles", lambda: tiles_beside(out, source, given=tiles, workers=workers, on_skip=on_skip)
+            chosen, "tiles", lambda: tiles_for_set(out, source, given=tiles, workers=workers, on_skip=on_skip)
         )
     recipe = _recipe(source, chosen, "laion-c", prepare, seed, limit)
     _make(recipe, out, workers=workers, format_=format_, on_error=on_error, sheet=sheet)
@@ -133,15 +133,15 @@ def manipulate(
 ) -> None:
     """Manipulate images as model-vs-human's experiments do; `cosight list manipulations` has kinds and conditions."""
     from cosight.stimuli.alterations import FAMILIES, with_resource
-    from cosight.stimuli.prepare import preparation
-    from cosight.stimuli.resources import spectrum_beside
+    from cosight.stimuli.images import preparation
+    from cosight.stimuli.resources import spectrum_for_set
     from cosight.stimuli.sets import read_set
 
     _check(out, source, format_, on_error, sheet)
     ready = preparation(prepare)
     chosen = _alterations(FAMILIES["manipulate"], kind, condition, {})
     with _skipping(on_error, "not in the spectrum") as on_skip:
-        mean = partial(spectrum_beside, out, read_set(source), prepare=ready, given=spectrum, on_skip=on_skip)
+        mean = partial(spectrum_for_set, out, read_set(source), prepare=ready, given=spectrum, on_skip=on_skip)
         chosen = with_resource(chosen, "spectrum", mean)
     recipe = _recipe(source, chosen, None, prepare, seed, limit)
     _make(recipe, out, workers=workers, format_=format_, on_error=on_error, sheet=sheet)
@@ -176,13 +176,12 @@ def attack(
     output's index; for any other the model's own answer to the clean image is what must change.
     """
     from cosight.benchmarks.visalign.categories import ATTACKED
-    from cosight.stimuli.attacking import Attacked
-    from cosight.stimuli.fooling import VISALIGN_EPS
-    from cosight.stimuli.prepare import preparation
+    from cosight.stimuli.attack_recipe import VISALIGN_EPS, AttackRecipe
+    from cosight.stimuli.images import preparation
     from cosight.trials.spaces import label_space
 
     _check(out, source, format_, on_error, sheet)
-    recipe = Attacked(
+    recipe = AttackRecipe(
         sources=_sources(source, seed, limit),
         models=tuple(model),
         load=_loaded,
@@ -428,7 +427,7 @@ def _recipe(
     source: Path, chosen: list[Alteration], experiment: str | None, prepare: str, seed: int, limit: int | None
 ) -> SetRecipe:
     from cosight.stimuli.alterations import Alterations
-    from cosight.stimuli.prepare import preparation
+    from cosight.stimuli.images import preparation
 
     return Alterations(
         sources=_sources(source, seed, limit),

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.images import Bytes, Floats, as_bytes, as_floats, checked, in_colour
+from cosight.stimuli.images import Bytes, Floats, as_bytes, as_floats, check_image, to_rgb
 
 __all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "CropMode", "Preprocessing", "preprocess", "resize_and_crop"]
 
@@ -75,7 +75,7 @@ def preprocess(image: Bytes, preprocessing: Preprocessing) -> Floats:
 
 def resize_and_crop(image: Bytes, preprocessing: Preprocessing) -> Bytes:
     """The uint8 RGB image of the model's size that the model would see of this photo."""
-    colour = in_colour(as_bytes(checked(image, smallest=1)))  # digits of 8 x 8, say
+    colour = to_rgb(as_bytes(check_image(image, smallest=1)))  # digits of 8 x 8, say
     height, width = _shrunk(colour.shape[:2], preprocessing)
     photo = Pillow.fromarray(colour)
     if (height, width) != colour.shape[:2]:

@@ -18,12 +18,10 @@ from cosight.runs.abstaining import check_abstain
 from cosight.runs.execution import OnError
 from cosight.runs.run_plan import LEARNT_FROM, RunPlan
 from cosight.runs.stimulus_sources import StimulusSource, digests, generated_stimuli, stored_stimuli
-from cosight.stimuli.alterations import Alteration, Alterations, every_alteration, with_resource
-from cosight.stimuli.images import FileFormat
-from cosight.stimuli.prepare import preparation
-from cosight.stimuli.resources import tiles_beside
-from cosight.stimuli.sets import StimulusSet, read_set, sample
-from cosight.stimuli.splits import check_splits
+from cosight.stimuli.alterations import Alteration, Alterations, all_alterations, with_resource
+from cosight.stimuli.images import FileFormat, preparation
+from cosight.stimuli.resources import tiles_for_set
+from cosight.stimuli.sets import StimulusSet, check_splits, read_set, sample
 from cosight.trials.mapping import How
 from cosight.trials.spaces import LabelSpace, label_space, label_spaces, space_of
 
@@ -152,10 +150,10 @@ def _benchmark(on: str | Path, source: str | Path | None) -> Benchmark | None:
 def _alterations(
     altered: AlteredPhotos, out: Path, source: Path, tiles: str | Path | None, on_skip: Callable[[str], None] | None
 ) -> Sequence[Alteration]:
-    chosen = every_alteration(altered.verb, **altered.options)
+    chosen = all_alterations(altered.verb, **altered.options)
     given = None if tiles is None else Path(tiles)
     # one process: more would start the caller's script anew in each
-    return with_resource(chosen, "tiles", lambda: tiles_beside(out, source, given=given, workers=1, on_skip=on_skip))
+    return with_resource(chosen, "tiles", lambda: tiles_for_set(out, source, given=given, workers=1, on_skip=on_skip))
 
 
 def _limited(found: StimulusSet, limit: int | None, seed: int) -> StimulusSet:

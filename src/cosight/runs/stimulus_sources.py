@@ -19,8 +19,8 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
 from cosight.stimuli.alterations import Alterations
+from cosight.stimuli.generate import StimulusJob, Unit
 from cosight.stimuli.images import Bytes, FileFormat, decode, digest, encode
-from cosight.stimuli.set_recipe import StimulusJob, Unit
 from cosight.stimuli.sets import StimulusSet
 from cosight.trials.manifest import manifest_frame
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from PIL import Image as Pillow
 
 from cosight.files import atomic_write
-from cosight.stimuli.images import Bytes, in_colour
+from cosight.stimuli.images import Bytes, to_rgb
 
 __all__ = ["keep_thumbnail", "thumbnail_file"]
 
@@ -24,7 +24,7 @@ def keep_thumbnail(folder: Path, stimulus: str, pixels: Bytes) -> None:
     path = thumbnail_file(folder, stimulus)
     if path.exists():
         return
-    picture = Pillow.fromarray(in_colour(pixels))
+    picture = Pillow.fromarray(to_rgb(pixels))
     picture.thumbnail((_SIDE, _SIDE), Pillow.Resampling.BILINEAR)
     with atomic_write(path) as draft:
         picture.save(draft, format="JPEG", quality=85)

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from cosight.stimuli.corruptions import corrupt
     from cosight.stimuli.distortions import distort
     from cosight.stimuli.generate import generate_set
-    from cosight.stimuli.images import decode, digest, encode, read_image
+    from cosight.stimuli.images import decode, digest, encode, preparation, read_image
     from cosight.stimuli.manipulations import manipulate
-    from cosight.stimuli.prepare import preparation
     from cosight.stimuli.sets import StimulusSet, read_set, verify
     from cosight.stimuli.tasks import make_tasks, read_tasks
     from cosight.stimuli.tiles import build_tiles, open_tiles
@@ -26,10 +25,9 @@ _PLACES = {
     "alterations": ("Alteration", "Alterations", "Altered", "alter_batch", "alteration"),
     "corruptions": ("corrupt",),
     "distortions": ("distort",),
-    "images": ("decode", "digest", "encode", "read_image"),
+    "images": ("decode", "digest", "encode", "preparation", "read_image"),
     "generate": ("generate_set",),
     "manipulations": ("manipulate",),
-    "prepare": ("preparation",),
     "sets": ("StimulusSet", "read_set", "verify"),
     "tasks": ("make_tasks", "read_tasks"),
     "tiles": ("build_tiles", "open_tiles"),

@@ -16,12 +16,22 @@ from cosight.files import file_stamp
 from cosight.registry import Registry
 from cosight.stimuli.corruptions import Region, Variant, corrupt, corruptions, severity_step
 from cosight.stimuli.distortions import Geometry, distort, distortions
-from cosight.stimuli.images import Bytes, FileFormat, Image, as_bytes, checked, decode, digest, encode
+from cosight.stimuli.generate import Outcome, StimulusJob, Unit
+from cosight.stimuli.images import (
+    Bytes,
+    FileFormat,
+    Image,
+    Preparation,
+    as_bytes,
+    check_image,
+    decode,
+    digest,
+    encode,
+    preparation,
+)
 from cosight.stimuli.kinds import Kind, stimulus_seed
 from cosight.stimuli.manipulations import condition_step, manipulate, manipulations
-from cosight.stimuli.prepare import Preparation, preparation
-from cosight.stimuli.set_recipe import Outcome, StimulusJob, Unit
-from cosight.stimuli.sets import SourceImage, StimulusSet, source_image
+from cosight.stimuli.sets import SourceImage, StimulusSet, read_source
 
 __all__ = [
     "FAMILIES",
@@ -29,9 +39,9 @@ __all__ = [
     "Alterations",
     "Altered",
     "Family",
+    "all_alterations",
     "alter_batch",
     "alteration",
-    "every_alteration",
     "with_resource",
 ]
 
@@ -120,7 +130,7 @@ class Alteration:
 
     def seeded(self, image: Image, seed: int) -> Image:
         """The image, altered as in a stimulus set with this seed: the draw follows from the image itself."""
-        source = digest(as_bytes(checked(image)))
+        source = digest(as_bytes(check_image(image)))
         return self(image, np.random.default_rng(self.seed_of(source, seed)), own=source)
 
     def seed_of(self, source: str, seed: int) -> int:
@@ -160,7 +170,7 @@ def alteration(
     return Alteration(verb, entry.name, entry.steps[family.step(entry, step, options)], options)
 
 
-def every_alteration(verb: str, **options: Any) -> list[Alteration]:
+def all_alterations(verb: str, **options: Any) -> list[Alteration]:
     """Every kind of a family at every step that it has with these options."""
     family = FAMILIES[verb]
     steps = [(name, step) for name, kind in family.kinds.items() for step in kind.steps]
@@ -231,8 +241,8 @@ class Altered(Sequence[Any]):
         return self._altered(item)
 
     def _altered(self, image: Any) -> Bytes:
-        source = as_bytes(checked(image))
-        ready = checked(self.prepare(source) if self.prepare else source)
+        source = as_bytes(check_image(image))
+        ready = check_image(self.prepare(source) if self.prepare else source)
         pixels = _drawn(ready, self.how, digest(source), self.seed)
         return pixels if self.format == "png" else decode(encode(pixels, self.format))
 
@@ -297,7 +307,7 @@ class Alterations:
     def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
         """Read the source once and alter it as often as asked; one kind's refusal leaves the others alone."""
         file, expected = unit.payload
-        source = source_image(self.sources, file, self.prepare, expected=expected)
+        source = read_source(self.sources, file, self.prepare, expected=expected)
         wanted = {job.file for job in jobs}
         for job, how in zip(unit.jobs, self.alterations, strict=True):
             if job.file in wanted:

@@ -16,7 +16,7 @@ from cosight.files import atomic_write
 from cosight.stimuli.images import Bytes
 from cosight.stimuli.sets import StimulusSet
 
-__all__ = ["SheetRow", "contact_sheet", "sheet_format", "sheet_of", "write_sheet"]
+__all__ = ["SheetRow", "contact_sheet", "sheet_format", "sheet_rows", "write_sheet"]
 
 _GAP = 4
 _TEXT = 14
@@ -66,7 +66,7 @@ def _cut(words: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: 
     return words
 
 
-def sheet_of(stimuli: StimulusSet, *, pictures: int = 10) -> list[SheetRow]:
+def sheet_rows(stimuli: StimulusSet, *, pictures: int = 10) -> list[SheetRow]:
     """Rows for a set: its first source at every step of every kind; without levels, the first stimuli of every kind."""
     frame = stimuli.frame
     if not frame["level"].null_count():
@@ -95,6 +95,6 @@ def sheet_format(path: Path) -> str:
 
 def write_sheet(stimuli: StimulusSet, path: Path) -> None:
     """Write a set's contact sheet, whole or not at all."""
-    picture = Pillow.fromarray(contact_sheet(sheet_of(stimuli)))
+    picture = Pillow.fromarray(contact_sheet(sheet_rows(stimuli)))
     with atomic_write(path) as draft:
         picture.save(draft, sheet_format(path))

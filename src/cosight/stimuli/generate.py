@@ -1,32 +1,100 @@
-"""Making a stimulus set: jobs spread over processes, every image written whole, a journal to go on from.
-
-A recipe (`recipes`) says what there is to make, `workers` do it, `record` remembers it. In the output folder:
-
-* `images/`            the stimuli
-* `stimuli.parquet`    the manifest, written when everything is done
-* `jobs.parquet`       what became of each job, the digest of the file it was made from, which versions made it
-* `journal.jsonl`      while a run is going, or after one was killed: the jobs done so far
-
-To resume is to run again: jobs found in `jobs.parquet` or the journal are not done twice.
-"""
+"""Generate a stimulus set."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
-from cosight.errors import InvalidInput
-from cosight.files import lock_folder, package_versions
-from cosight.stimuli.images import FileFormat
-from cosight.stimuli.journal import JOBS, Journal, SetRecord, begun, journal_of, settings_begun
-from cosight.stimuli.set_recipe import SetRecipe, Unit
+import cv2
+
+from cosight.errors import CosightError, InvalidInput
+from cosight.files import atomic_write, lock_folder, package_versions
+from cosight.processes import run_in_workers
+from cosight.stimuli.images import Bytes, FileFormat, decode, digest, encode
+from cosight.stimuli.journal import JOBS, Journal, SetRecord, is_started, open_journal, stored_settings
 from cosight.stimuli.sets import PIXEL_PACKAGES, StimulusSet, read_set
-from cosight.stimuli.workers import JobRunner, OnError, results
 from cosight.trials.manifest import MANIFEST
 
-__all__ = ["GeneratedSet", "check_output", "generate_set"]
+__all__ = [
+    "GeneratedSet",
+    "JobRunner",
+    "OnError",
+    "Outcome",
+    "SetRecipe",
+    "StimulusJob",
+    "Unit",
+    "check_output",
+    "generate_set",
+    "results",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StimulusJob:
+    """One stimulus to make; `file` is its name below `images/` without the ending, `facts` go into the manifest."""
+
+    file: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Jobs done together because they share a source. `stamp` is a digest of the file(s) they are made from.
+
+    A job that came to nothing is tried again when the stamp has changed, or `retry`: what it also depended on.
+    """
+
+    name: str
+    stamp: str
+    jobs: tuple[StimulusJob, ...]
+    payload: Any = None
+    retry: str = ""
+
+    @property
+    def failure_stamp(self) -> str:
+        """What is noted with a job that came to nothing."""
+        return f"{self.stamp} {self.retry}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a recipe made of a job: pixels and further facts, or the reason why nothing is kept, or what went wrong."""
+
+    job: StimulusJob
+    pixels: Bytes | None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    reason: str | None = None
+    error: CosightError | None = None
+
+
+class SetRecipe(Protocol):
+    """What there is to make. It is sent to the worker processes, so it can be pickled."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What all stimuli of a set have in common, as JSON; another value in the same folder is refused."""
+        ...
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Packages besides the usual ones whose versions may change a pixel."""
+        ...
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Folders that are read; the output must lie outside them."""
+        ...
+
+    def units(self) -> Sequence[Unit]:
+        """All the work, in any order."""
+        ...
+
+    def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterable[Outcome]:
+        """Do these jobs of the unit, one outcome each; an error raised here is that of all jobs not yet told."""
+        ...
+
 
 Progress = Callable[[int, int, str], None]
 _BESIDE = ("tiles", "spectrum.npy", "resources.json")  # what a recipe may have put there before the first image is made
@@ -68,7 +136,7 @@ def generate_set(
     check_output(out, outside=recipe.folders)
     _check_settings(out, settings)
     units = recipe.units()
-    with lock_folder(out), journal_of(out, root) as journal:
+    with lock_folder(out), open_journal(out, root) as journal:
         record = SetRecord.read(out, root)
         record.check_same(units)
         record.made_with = package_versions((*PIXEL_PACKAGES, *recipe.packages))
@@ -120,13 +188,74 @@ def check_output(out: Path, *, outside: Iterable[Path] = ()) -> None:
     if (out / MANIFEST).exists():
         if "settings" not in read_set(out).facts or not (out / JOBS).exists():
             raise InvalidInput(f"cannot resume {out}: {JOBS} belongs to another set; choose another output folder")
-    elif not begun(out) and any(p.name not in _BESIDE and p.name[0] != "." for p in out.iterdir()):
+    elif not is_started(out) and any(p.name not in _BESIDE and p.name[0] != "." for p in out.iterdir()):
         raise InvalidInput(f"the output folder must be new, empty or an unfinished set, got {out}; choose another")
 
 
 def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:
-    for name, value in (settings_begun(out) or {}).items():
+    for name, value in (stored_settings(out) or {}).items():
         if settings.get(name) != value:
             raise InvalidInput(
                 f"{out} was made with {name} {value!r}, got {settings.get(name)!r}; use the same or name another folder"
             )
+
+
+OnError = Literal["stop", "skip"]
+Pending = Sequence[tuple[Unit, tuple[StimulusJob, ...]]]
+_PORTION = 20  # jobs of a unit that are done and noted together; its source is read again for the next
+
+
+def results(task: JobRunner, pending: Pending, *, workers: int) -> Iterator[list[dict[str, Any]]]:
+    """Journal lines of the pending work, a portion of a unit at a time, in the order they finish."""
+    portions = [
+        (unit, jobs[start : start + _PORTION]) for unit, jobs in pending for start in range(0, len(jobs), _PORTION)
+    ]
+    count = min(workers, max(len(portions), 1))
+    return run_in_workers(task, portions, workers=count, initializer=_one_opencv_thread)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRunner:
+    """What a worker does with a unit: make, encode, write, and say so in journal lines."""
+
+    recipe: SetRecipe
+    out: Path
+    format: FileFormat
+    on_error: OnError
+
+    def __call__(self, portion: tuple[Unit, Sequence[StimulusJob]]) -> list[dict[str, Any]]:
+        """Do these jobs of the unit; one journal line each."""
+        unit, jobs = portion
+        lines: list[dict[str, Any]] = []
+        try:
+            for outcome in self.recipe.make(unit, jobs):
+                if outcome.error is not None and self.on_error == "stop":
+                    raise outcome.error
+                lines.append(self._kept(outcome, unit))
+        except CosightError as error:
+            if self.on_error == "stop":
+                raise
+            told = {line["job"] for line in lines}
+            lines += [self._lost(job, unit, "skipped", str(error)) for job in jobs if job.file not in told]
+        return lines
+
+    def _lost(self, job: StimulusJob, unit: Unit, outcome: str, reason: str) -> dict[str, Any]:
+        return {"job": job.file, "stamp": unit.failure_stamp, "row": None, "outcome": outcome, "reason": reason}
+
+    def _kept(self, outcome: Outcome, unit: Unit) -> dict[str, Any]:
+        job = outcome.job
+        if outcome.error is not None:
+            return self._lost(job, unit, "skipped", str(outcome.error))
+        if outcome.pixels is None:
+            return self._lost(job, unit, "dropped", outcome.reason or "")
+        data = encode(outcome.pixels, self.format)
+        shown = outcome.pixels if self.format == "png" else decode(data)
+        file = f"images/{job.file}.{self.format}"
+        with atomic_write(self.out / file) as draft:
+            draft.write_bytes(data)
+        row = {**job.facts, **outcome.facts, "stimulus": digest(shown), "file": file}
+        return {"job": job.file, "stamp": unit.stamp, "row": row, "size": len(data)}
+
+
+def _one_opencv_thread() -> None:
+    cv2.setNumThreads(1)  # the processes share the cores among themselves

@@ -1,13 +1,12 @@
-"""Images as arrays: what is taken in, how files are read and written, and what makes an image itself.
-
-An image is (height, width, 3) RGB or (height, width) grey; uint8 in [0, 255] or floating point in [0, 1].
-"""
+"""Images as arrays."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import re
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,23 +18,25 @@ from PIL import ImageOps, UnidentifiedImageError
 from cosight.errors import InvalidInput
 
 __all__ = [
-    "ENDINGS",
+    "IMAGE_SUFFIXES",
     "JPEG_QUALITY",
-    "SMALLEST",
+    "MIN_SIDE",
     "Bytes",
     "FileFormat",
     "Floats",
     "Image",
+    "Preparation",
     "as_bytes",
     "as_floats",
-    "checked",
+    "check_image",
     "decode",
     "digest",
     "encode",
     "from_pillow",
-    "in_colour",
+    "preparation",
     "read_image",
-    "restored",
+    "restore_dtype",
+    "to_rgb",
 ]
 
 Image = NDArray[Any]  # uint8 or floating point, as the module's text says
@@ -43,16 +44,16 @@ Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 FileFormat = Literal["png", "jpeg"]
 
-SMALLEST = 32  # pixels a side; below, blurs and textures have no room
+MIN_SIDE = 32  # pixels a side; below, blurs and textures have no room
 JPEG_QUALITY = 100
-ENDINGS = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _DECODERS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")  # no others: EPS, for one, would run a program
 _GREY_MODES = ("1", "L", "LA", "La")
 _COLOUR_MODES = ("RGB", "P", "RGBA", "RGBa", "PA")
 _NOT_RGB = ("CMYK", "YCbCr", "LAB", "HSV")
 
 
-def checked(image: Image | Pillow.Image, *, smallest: int = SMALLEST) -> Image:
+def check_image(image: Image | Pillow.Image, *, smallest: int = MIN_SIDE) -> Image:
     """The same array, if it is an image as we mean it; a last axis of one counts as grey. Pillow images are decoded."""
     array = from_pillow(image) if isinstance(image, Pillow.Image) else np.asarray(image)
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3)):
@@ -87,7 +88,7 @@ def as_bytes(image: Image) -> Bytes:
     return _rounded(np.ascontiguousarray(flat, dtype=np.float32))
 
 
-def restored(result: Floats | Bytes, like: Image) -> Image:
+def restore_dtype(result: Floats | Bytes, like: Image) -> Image:
     """`result` with the dtype and the axes of `like`; floats are clipped to [0, 1] first."""
     if result.dtype == like.dtype and like.dtype == np.uint8:
         out: Image = result
@@ -162,10 +163,10 @@ def from_pillow(picture: Pillow.Image, *, name: str = "image") -> Bytes:
     return _pixels(picture, name)
 
 
-def in_colour(image: Image) -> Image:
+def to_rgb(image: Image) -> Image:
     """The image as RGB: a grey one gets three equal channels.
 
-    >>> in_colour(np.zeros((32, 40), np.uint8)).shape
+    >>> to_rgb(np.zeros((32, 40), np.uint8)).shape
     (32, 40, 3)
     """
     flat = _without_single_channel(image)
@@ -225,3 +226,81 @@ def encode(image: Bytes, format: FileFormat) -> bytes:  # noqa: A002 (the option
     if not done:
         raise InvalidInput(f"OpenCV could not write {image.shape} pixels as {format}")
     return data.tobytes()
+
+
+_LARGEST = 8192  # pixels a side: more is a slip of the keyboard
+_NARROWEST = 64  # long side over short side that may still be scaled by the short one: beyond, memory is the limit
+_FORM = re.compile(r"(?P<first>[0-9]+)(?P<sign>[x/])(?P<second>[0-9]+)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Preparation:
+    """Stretch to `size`, or scale the short side to `short` and cut out the centre square `crop`, or neither."""
+
+    size: tuple[int, int] | None = None  # width, height
+    short: int | None = None
+    crop: int | None = None
+
+    def __str__(self) -> str:
+        """The text that `preparation` makes it from."""
+        if self.size is not None:
+            return f"{self.size[0]}x{self.size[1]}"
+        return f"{self.short}/{self.crop}" if self.short is not None else "none"
+
+    def __repr__(self) -> str:
+        """The call that makes it."""
+        return f"preparation({str(self)!r})"
+
+    def __call__(self, image: Bytes) -> Bytes:
+        """The prepared image, contiguous; grey stays grey."""
+        if image.dtype != np.uint8 or (image.ndim != 2 and not (image.ndim == 3 and image.shape[2] == 3)):
+            raise InvalidInput(f"a source is 8-bit RGB or grey, got {image.dtype} of shape {image.shape}; decode it so")
+        if self.size is not None:
+            return _scaled(image, *self.size)
+        if self.short is not None and self.crop is not None:
+            return _centre(_scaled(image, *_sides(image, self.short)), self.crop)
+        return np.ascontiguousarray(image)
+
+
+def preparation(text: str) -> Preparation:
+    """The preparation that `text` describes; the module's text gives the three forms.
+
+    >>> preparation("256/224")(np.zeros((500, 375, 3), np.uint8)).shape
+    (224, 224, 3)
+    """
+    if text == "none":
+        return Preparation()
+    form = _FORM.fullmatch(text)
+    if form is None:
+        raise InvalidInput(f"a preparation is none, WIDTHxHEIGHT (256x256) or SHORT/CROP (256/224), got {text!r}")
+    first, second = int(form["first"]), int(form["second"])
+    if min(first, second) < MIN_SIDE or max(first, second) > _LARGEST:
+        raise InvalidInput(f"a preparation's sides are {MIN_SIDE} to {_LARGEST} pixels, got {text!r}; try 256/224")
+    if form["sign"] == "x":
+        return Preparation(size=(first, second))
+    if second > first:
+        raise InvalidInput(f"a crop fits into the short side, got {text!r}; try {second}/{first}")
+    return Preparation(short=first, crop=second)
+
+
+def _scaled(image: Bytes, width: int, height: int) -> Bytes:
+    if image.shape[:2] == (height, width):
+        return np.ascontiguousarray(image)
+    return np.array(Pillow.fromarray(image).resize((width, height), Pillow.Resampling.BILINEAR))
+
+
+def _sides(image: Bytes, short: int) -> tuple[int, int]:
+    """Width and height with the short side at `short`; the long side is cut to a whole number, as torchvision does."""
+    height, width = image.shape[:2]
+    if max(height, width) > _NARROWEST * min(height, width):
+        rule = f"an image scaled by its short side is at most {_NARROWEST} times as long"
+        raise InvalidInput(f"{rule}, got {width} x {height}; cut it first")
+    if width <= height:
+        return short, int(short * height / width)
+    return int(short * width / height), short
+
+
+def _centre(image: Bytes, side: int) -> Bytes:
+    """The square in the middle; halves are rounded to even, as torchvision does."""
+    top, left = (round((length - side) / 2) for length in image.shape[:2])
+    return np.ascontiguousarray(image[top : top + side, left : left + side])

@@ -7,29 +7,31 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write, remove_drafts
-from cosight.stimuli.set_recipe import StimulusJob, Unit
 from cosight.stimuli.sets import read_set
 from cosight.trials.manifest import MANIFEST, manifest_frame, write_manifest
 
-__all__ = ["JOBS", "Journal", "SetRecord", "begun", "journal_of", "settings_begun"]
+if TYPE_CHECKING:
+    from cosight.stimuli.generate import StimulusJob, Unit
+
+__all__ = ["JOBS", "Journal", "SetRecord", "is_started", "open_journal", "stored_settings"]
 
 JOBS = "jobs.parquet"
 _JOURNAL = "journal.jsonl"
 _JOB_SCHEMA = {"job": pl.String, "stamp": pl.String, "outcome": pl.String, "reason": pl.String, "versions": pl.String}
 
 
-def begun(out: Path) -> bool:
+def is_started(out: Path) -> bool:
     """Whether the folder has anything that an interrupted run left."""
     return (out / MANIFEST).exists() or (out / _JOURNAL).exists()
 
 
-def settings_begun(out: Path) -> Mapping[str, Any] | None:
+def stored_settings(out: Path) -> Mapping[str, Any] | None:
     """The settings of the set in the folder, finished or not; None where nothing has been begun."""
     if (out / MANIFEST).exists():
         return dict(read_set(out).facts["settings"])
@@ -108,7 +110,7 @@ class SetRecord:
             if job.file in self.rows:
                 return bool((root / self.rows[job.file]["file"]).exists())
             outcome, _ = self.lost.get(job.file, ("", ""))
-            same = self.stamps.get(job.file) == unit.stamp_when_lost
+            same = self.stamps.get(job.file) == unit.failure_stamp
             return outcome != "" and same and not (outcome == "skipped" and retry)
 
         return tuple(job for job in unit.jobs if not known(job))
@@ -171,7 +173,7 @@ class Journal:
 
 
 @contextmanager
-def journal_of(out: Path, root: Path) -> Iterator[Journal]:
+def open_journal(out: Path, root: Path) -> Iterator[Journal]:
     """The journal of an output folder, which the caller has locked; images are below `root`."""
     path = out / _JOURNAL
     with path.open("a", encoding="utf-8") as file:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cosight.errors import InvalidInput
 from cosight.registry import Registry
-from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, as_floats, checked, restored
+from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, as_floats, check_image, restore_dtype
 
 __all__ = ["Kind", "alter", "declare", "numbered", "stimulus_rng", "stimulus_seed"]
 
@@ -70,7 +70,7 @@ def declare(registry: Registry[Kind], name: str, **facts: Any) -> Callable[[Appl
 
 def alter(kind: Kind, image: Image, step: int, rng: np.random.Generator | None, options: Mapping[str, Any]) -> Image:
     """Apply `kind` at the step with this index; the result has the input's shape and dtype, the input is left alone."""
-    array = checked(image)
+    array = check_image(image)
     drawn = kind.random and not any(options.get(name) == value for name, value in kind.steady.items())
     if drawn and rng is None:
         raise InvalidInput(f"{kind.name} is random and needs rng, got None; give numpy.random.default_rng(SEED)")
@@ -78,7 +78,7 @@ def alter(kind: Kind, image: Image, step: int, rng: np.random.Generator | None, 
         raise InvalidInput(f"rng must be a numpy.random.Generator, got {type(rng).__name__}; see default_rng")
     known = {name: value for name, value in options.items() if name in kind.options}
     work = as_bytes(array) if kind.eight_bit else as_floats(array)
-    return restored(kind.apply(work, step, rng, **known), array)
+    return restore_dtype(kind.apply(work, step, rng, **known), array)
 
 
 def stimulus_seed(source: str, kind: str, step: str, seed: int) -> int:

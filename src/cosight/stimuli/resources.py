@@ -12,20 +12,19 @@ from pathlib import Path
 
 from cosight.errors import InvalidInput
 from cosight.files import DRAFT_SUFFIX, atomic_write, file_stamp
-from cosight.stimuli.images import Bytes, checked
-from cosight.stimuli.journal import begun
+from cosight.stimuli.images import Bytes, Preparation, check_image
+from cosight.stimuli.journal import is_started
 from cosight.stimuli.manipulations import Spectrum, mean_spectrum, read_spectrum
-from cosight.stimuli.prepare import Preparation
 from cosight.stimuli.sets import StimulusSet, read_set
 from cosight.stimuli.tiles import TileIndex, build_tiles, open_tiles, verify_tiles
 
-__all__ = ["spectrum_beside", "tiles_beside"]
+__all__ = ["spectrum_for_set", "tiles_for_set"]
 
 Skipped = Callable[[str], None]
 _NOTE = "resources.json"  # of which files the resources kept in a folder are made
 
 
-def tiles_beside(
+def tiles_for_set(
     out: Path, sources: Path, *, given: Path | None = None, workers: int | None = None, on_skip: Skipped | None = None
 ) -> TileIndex:
     """The tile index for a set in `out`: of what is `given` (an index, or a folder of images), else of all `sources`.
@@ -77,7 +76,7 @@ def _built(images: Path, folder: Path, workers: int | None, on_skip: Skipped | N
     return build_tiles(paths, folder, workers=count, on_skip=on_skip)
 
 
-def spectrum_beside(
+def spectrum_for_set(
     out: Path,
     sources: StimulusSet,
     *,
@@ -131,7 +130,7 @@ def _noted(out: Path, resource: str, sources: StimulusSet) -> Iterator[None]:
 
 def _check_ours(out: Path, resource: str, sources: StimulusSet) -> None:
     """A set that was begun names its resources itself; before that, what is there must be of these sources."""
-    if begun(out):
+    if is_started(out):
         return
     path = out / _NOTE
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -150,8 +149,8 @@ def _identity(sources: StimulusSet) -> str:
 def _prepared(sources: StimulusSet, prepare: Preparation | None, on_skip: Skipped | None) -> Iterator[Bytes]:
     for file in sources.frame["file"]:
         try:
-            pixels = checked(sources.pixels(file))
-            ready = checked(prepare(pixels) if prepare else pixels)
+            pixels = check_image(sources.pixels(file))
+            ready = check_image(prepare(pixels) if prepare else pixels)
         except (InvalidInput, OSError) as error:
             path = str(sources.path(file))
             reason = str(error) if path in str(error) else f"{path}: {error}"

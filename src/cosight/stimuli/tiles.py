@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from cosight.errors import InvalidInput
 from cosight.files import atomic_folder, package_versions
 from cosight.processes import run_in_workers
-from cosight.stimuli.images import Bytes, Floats, as_bytes, checked, digest, read_image
+from cosight.stimuli.images import Bytes, Floats, as_bytes, check_image, digest, read_image
 from cosight.stimuli.sets import PIXEL_PACKAGES, image_files
 
 __all__ = [
@@ -81,7 +81,7 @@ class TileIndex:
 
 def tile_of(image: Bytes) -> Tile:
     """The tile of one image: the whole of it squashed to a square, whatever its aspect ratio."""
-    pixels = as_bytes(checked(image))
+    pixels = as_bytes(check_image(image))
     colour = pixels if pixels.ndim == 3 else cv2.cvtColor(pixels, cv2.COLOR_GRAY2RGB)
     shrunk = tuple(cv2.resize(colour, (side, side), interpolation=cv2.INTER_AREA) for side in TILE_SIDES)
     return Tile(digest(pixels), np.array(cv2.mean(colour)[:3], np.float32), shrunk)  # type: ignore[arg-type]

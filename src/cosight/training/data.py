@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
-from cosight.stimuli.images import Bytes, Floats, as_bytes, in_colour
-from cosight.stimuli.sets import StimulusSet, read_set, source_image
+from cosight.stimuli.images import Bytes, Floats, as_bytes, to_rgb
+from cosight.stimuli.sets import StimulusSet, read_set, read_source
 from cosight.training.augment import shrunk
 from cosight.training.recipe import Recipe, Targets
 from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, space_of
@@ -181,5 +181,5 @@ class TrainingImages:
         return [self._kept[file] if file in self._kept else new[file] for file in files]
 
     def _read(self, file: str) -> Bytes:
-        image = source_image(self.stimuli, file, expected=self._digests[file])
-        return shrunk(in_colour(as_bytes(image.pixels)), self.side, self.interpolation)
+        image = read_source(self.stimuli, file, expected=self._digests[file])
+        return shrunk(to_rgb(as_bytes(image.pixels)), self.side, self.interpolation)

@@ -22,12 +22,10 @@ from cosight.benchmarks.building.datasheet import Category, Origin, datasheet, w
 from cosight.benchmarks.building.split_sources import shuffled
 from cosight.benchmarks.entry import Built, Progress
 from cosight.errors import InvalidInput
-from cosight.stimuli.generate import check_output, generate_set
+from cosight.stimuli.generate import Outcome, StimulusJob, Unit, check_output, generate_set
 from cosight.stimuli.images import Bytes
-from cosight.stimuli.journal import SetRecord, settings_begun
-from cosight.stimuli.set_recipe import Outcome, StimulusJob, Unit
-from cosight.stimuli.sets import StimulusSet, read_set
-from cosight.stimuli.splits import check_splits
+from cosight.stimuli.journal import SetRecord, stored_settings
+from cosight.stimuli.sets import StimulusSet, check_splits, read_set
 from cosight.trials.manifest import DISTRACTORS, MANIFEST, read_manifest, write_manifest
 
 __all__ = ["CLOSED", "Builder", "Building", "ClosableBuilder", "Drawn", "SetSlot", "Unfit", "built"]
@@ -208,7 +206,7 @@ def built(
     secret = None
     if closed is not None:
         # Neither the order nor the images may follow from the seed that the open set states.
-        seed = (settings_begun(closed) or {}).get(_CLOSED_SEED) or 1 + secrets.randbits(62)
+        seed = (stored_settings(closed) or {}).get(_CLOSED_SEED) or 1 + secrets.randbits(62)
         secret = generate_set(
             Building(builder.closed(seed), seed), closed, images=out, workers=workers, progress=progress
         )  # fmt: skip
@@ -233,7 +231,7 @@ def _check_closed(closed: Path, out: Path) -> None:
     if here.is_relative_to(there) or there.is_relative_to(here):
         raise InvalidInput(f"--closed must lie outside {out}, which is given away, got {closed}; name another folder")
     check_output(closed)
-    settings = settings_begun(closed)
+    settings = stored_settings(closed)
     if settings is not None and _CLOSED_SEED not in settings:
         raise InvalidInput(f"--closed is a new folder or one that --closed made, got the set {closed}; name another")
     labelled = {row["stimulus"] for row in SetRecord.read(closed, out).rows.values()}

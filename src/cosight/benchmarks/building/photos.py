@@ -15,8 +15,8 @@ import polars as pl
 from cosight.benchmarks.building.curated_lists import Curated, read_curated
 from cosight.benchmarks.building.split_sources import Pool
 from cosight.errors import InvalidInput
-from cosight.stimuli.prepare import Preparation
-from cosight.stimuli.sets import SourceImage, StimulusSet, read_set, source_image
+from cosight.stimuli.images import Preparation
+from cosight.stimuli.sets import SourceImage, StimulusSet, read_set, read_source
 from cosight.trials.spaces import LabelSpace
 
 __all__ = ["Photos", "curated_photos", "left_out_of", "photos_in"]
@@ -63,7 +63,7 @@ class Photos:
     def read(self, file: str, prepare: Preparation | None) -> SourceImage:
         """One of them, prepared; checked against the manifest where there is one."""
         row = self.stimuli.frame.row(by_predicate=pl.col("file") == file, named=True)
-        return source_image(self.stimuli, file, prepare, expected=row["stimulus"])
+        return read_source(self.stimuli, file, prepare, expected=row["stimulus"])
 
 
 def photos_in(folder: str | Path, *, curated: Curated | None = None) -> Photos:

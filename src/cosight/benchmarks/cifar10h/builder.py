@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
+from cosight.stimuli.generate import Outcome, StimulusJob, Unit
 from cosight.stimuli.images import Bytes, read_image
-from cosight.stimuli.set_recipe import Outcome, StimulusJob, Unit
 from cosight.trials.spaces import label_spaces
 
 __all__ = ["Cifar10H"]

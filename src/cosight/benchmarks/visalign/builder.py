@@ -29,13 +29,12 @@ from cosight.benchmarks.visalign.shots import (
 )
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
+from cosight.stimuli.attack_recipe import attack_images, predict_classes
 from cosight.stimuli.attacks import Classifier
-from cosight.stimuli.composition import mask_beside
+from cosight.stimuli.composition import read_mask
 from cosight.stimuli.corruptions import corrupt
-from cosight.stimuli.fooling import answers, fooling
-from cosight.stimuli.images import SMALLEST, Bytes, as_bytes, in_colour
+from cosight.stimuli.images import MIN_SIDE, Bytes, Preparation, as_bytes, to_rgb
 from cosight.stimuli.kinds import stimulus_seed
-from cosight.stimuli.prepare import Preparation
 from cosight.trials.spaces import ABSTAIN, label_spaces
 
 if TYPE_CHECKING:
@@ -82,8 +81,8 @@ class VisAlign:
             if SOURCES[category] not in self.folders_by_use:
                 way = f"give one, or count {category}=0"
                 raise InvalidInput(f"category {category} needs a folder of {SOURCES[category]}, got none; {way}")
-        if self.side < SMALLEST:
-            raise InvalidInput(f"--size must be {SMALLEST} or more, got {self.side}")
+        if self.side < MIN_SIDE:
+            raise InvalidInput(f"--size must be {MIN_SIDE} or more, got {self.side}")
         if 3 in self.counts.asked and not self.attackers:
             raise InvalidInput("category 3 needs models to attack, got none; name attackers, or count 3=0")
 
@@ -179,15 +178,15 @@ class VisAlign:
             return self._composed(shot.plan), told
         if category == 8:
             return corrupted(ready, shot, rng), {}
-        return in_colour(ready), {}
+        return to_rgb(ready), {}
 
     def _fooling(self, image: Bytes, number: int) -> tuple[Bytes, dict[str, Any]]:
         """The photo that the first attacker in turn mistakes, at the smallest eps that does it."""
         turn = number % len(self.attackers)
         for name in (*self.attackers[turn:], *self.attackers[:turn]):
             model = self._attacker(name)
-            own = np.array(answers(model, [image]))
-            for attempt in fooling([image], own, {name: model}, seed=self.drawing_seed):
+            own = np.array(predict_classes(model, [image]))
+            for attempt in attack_images([image], own, {name: model}, seed=self.drawing_seed):
                 if attempt.pixels is not None:
                     return attempt.pixels, {"attack": attempt.attack, "eps": attempt.eps, **self._identity(name)}
         raise Unfit("no attacker is fooled")
@@ -202,7 +201,7 @@ class VisAlign:
             return photos.read(name, None).ready
 
         try:
-            return make_composite(plan, load, mask=lambda name: mask_beside(photos.path(name)), size=self.side)
+            return make_composite(plan, load, mask=lambda name: read_mask(photos.path(name)), size=self.side)
         except DoubtfulMask as error:
             raise Unfit("doubtful mask") from error
 
@@ -303,7 +302,7 @@ def load_attacker(name: str) -> TorchModel:
 def corrupted(ready: Bytes, shot: Shot, rng: np.random.Generator) -> Bytes:
     """The prepared photo, corrupted or cropped in a region drawn at random, RGB."""
     severity = shot.severity or 1
-    return as_bytes(corrupt(in_colour(ready), shot.kind, severity=severity, rng=rng, region="random"))
+    return as_bytes(corrupt(to_rgb(ready), shot.kind, severity=severity, rng=rng, region="random"))
 
 
 def stamped(photos: Photos, row: Sequence[Shot], stamps: dict[Path, str]) -> str:

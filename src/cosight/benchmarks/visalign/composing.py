@@ -13,12 +13,12 @@ from cosight.benchmarks.visalign.plans import DoubtfulMask, make_composite, plan
 from cosight.benchmarks.visalign.prompts import prompt_table
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
-from cosight.stimuli.composition import generate, mask_beside, pipeline_identity
-from cosight.stimuli.composition.backgrounds import GROUNDS
+from cosight.stimuli.composition import generate, pipeline_identity, read_mask
+from cosight.stimuli.composition.compositing import PLAIN_BACKGROUNDS
+from cosight.stimuli.composition.diffusion import Pipeline
 from cosight.stimuli.composition.masks import mask_path
-from cosight.stimuli.composition.pipelines import Pipeline
-from cosight.stimuli.images import Bytes, as_bytes, checked, digest, read_image
-from cosight.stimuli.set_recipe import Outcome, StimulusJob, Unit
+from cosight.stimuli.generate import Outcome, StimulusJob, Unit
+from cosight.stimuli.images import Bytes, as_bytes, check_image, digest, read_image
 from cosight.stimuli.sets import StimulusSet
 
 __all__ = ["Composites", "Generated"]
@@ -72,7 +72,7 @@ class Composites:
             {truth: tuple(files) for truth, files in photos.items()},
             count=self.count,
             seed=self.seed,
-            backgrounds=tuple(grounds) or GROUNDS,
+            backgrounds=tuple(grounds) or PLAIN_BACKGROUNDS,
             others={truth: tuple(files) for truth, files in others.items()},
         )
         places = {
@@ -86,7 +86,7 @@ class Composites:
         """Cut out, paste or join."""
         row, places = unit.payload
         load = {name: _read(path) for name, path in places.items()}
-        mask = {name: mask_beside(path) for name, path in places.items() if name in map(row.get, _CUT_OUT)}
+        mask = {name: read_mask(path) for name, path in places.items() if name in map(row.get, _CUT_OUT)}
         try:
             pixels = make_composite(row, load.__getitem__, mask=mask.get, size=self.size, doubtful=self.doubtful)
         except DoubtfulMask:
@@ -98,7 +98,7 @@ class Composites:
 def _read(path: Path) -> Bytes:
     """A photo; whatever is wrong with it is told with its name."""
     try:
-        return as_bytes(checked(read_image(path)))
+        return as_bytes(check_image(read_image(path)))
     except FileNotFoundError as error:
         raise InvalidInput(f"{path} is listed but not there; verify the set, or make it again") from error
     except InvalidInput as error:

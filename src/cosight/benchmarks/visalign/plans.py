@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from cosight.benchmarks.visalign.balanced_draws import check_count, draws
 from cosight.errors import InvalidInput
-from cosight.stimuli.composition.backgrounds import GROUNDS, covering, plain_ground
-from cosight.stimuli.composition.compositing import paste
+from cosight.stimuli.composition.compositing import PLAIN_BACKGROUNDS, crop_to_cover, paste, plain_background
 from cosight.stimuli.composition.hybrids import SPLITS, hybrid
-from cosight.stimuli.composition.masks import checked_mask, foreground_mask
-from cosight.stimuli.composition.spread import check_count, draws
+from cosight.stimuli.composition.masks import check_mask, foreground_mask
 from cosight.stimuli.images import Bytes, Image
 from cosight.stimuli.kinds import stimulus_rng, stimulus_seed
 from cosight.trials.spaces import ABSTAIN
@@ -47,7 +46,7 @@ def plan_composites(
     *,
     count: int,
     seed: int,
-    backgrounds: Sequence[str] = GROUNDS,
+    backgrounds: Sequence[str] = PLAIN_BACKGROUNDS,
     others: Sources | None = None,
 ) -> pl.DataFrame:
     """`count` composites of category 2 or 5 from `sources` (class name to photo files), a row an image.
@@ -55,8 +54,8 @@ def plan_composites(
     Each round of rows holds every class once. In category 2 no photo meets the same ground twice before all pairs of
     its class have come; in category 5 no photo meets the same kind of animal twice before it met all (the other classes
     and `others`, animals outside them), while the partner's photo, the ground and the split take turns. Grounds are
-    names of `GROUNDS` or files. The first k rows of a longer table are the table of k rows; `seed` of a row follows
-    from what it is made of and the table's seed.
+    names of `PLAIN_BACKGROUNDS` or files. The first k rows of a longer table are the table of k rows; `seed` of a row
+    follows from what it is made of and the table's seed.
     """
     check_count(count)
     _check_sources(category, sources, others or {}, backgrounds)
@@ -76,7 +75,9 @@ def _check_sources(category: int, sources: Sources, others: Sources, backgrounds
     if category == 5 and len(sources) + len(others) < 2:
         raise InvalidInput(f"a hybrid needs two kinds of animals, got {', '.join(sources)}; add a class or others")
     if not backgrounds:
-        raise InvalidInput(f"there must be a background, got none; choose from {', '.join(GROUNDS)} or give photos")
+        raise InvalidInput(
+            f"there must be a background, got none; choose from {', '.join(PLAIN_BACKGROUNDS)} or give photos"
+        )
 
 
 def _scenes(sources: Sources, backgrounds: Sequence[str], seed: int) -> Iterator[dict[str, Any]]:
@@ -145,9 +146,9 @@ def make_composite(
 
 
 def _ground(name: str, load: Callable[[str], Image], size: int, rng: np.random.Generator) -> Bytes:
-    if name in GROUNDS:
-        return plain_ground(name, height=size, width=size, rng=rng)
-    return covering(load(name), height=size, width=size)
+    if name in PLAIN_BACKGROUNDS:
+        return plain_background(name, height=size, width=size, rng=rng)
+    return crop_to_cover(load(name), height=size, width=size)
 
 
 def _mask(file: str, photo: Image, given: Callable[[str], Image | None], doubtful: bool) -> Image:
@@ -155,7 +156,7 @@ def _mask(file: str, photo: Image, given: Callable[[str], Image | None], doubtfu
     mask = given(file)
     try:
         if mask is not None:
-            return checked_mask(mask, photo.shape)
+            return check_mask(mask, photo.shape)
         found = foreground_mask(photo)
     except InvalidInput as error:
         raise InvalidInput(f"{file}: {error}") from error

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import polars as pl
 
+from cosight.benchmarks.visalign.balanced_draws import check_count, draws
 from cosight.errors import InvalidInput
-from cosight.stimuli.composition.spread import check_count, draws
 from cosight.stimuli.kinds import stimulus_rng, stimulus_seed
 from cosight.trials.spaces import ABSTAIN
 

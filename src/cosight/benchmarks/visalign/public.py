@@ -29,9 +29,8 @@ from cosight.benchmarks.entry import Progress
 from cosight.benchmarks.visalign.categories import CATEGORIES, facts_of
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
-from cosight.stimuli.generate import GeneratedSet, generate_set
-from cosight.stimuli.images import Bytes, checked, decode, in_colour
-from cosight.stimuli.set_recipe import Outcome, StimulusJob, Unit
+from cosight.stimuli.generate import GeneratedSet, Outcome, StimulusJob, Unit, generate_set
+from cosight.stimuli.images import Bytes, check_image, decode, to_rgb
 from cosight.trials.spaces import ABSTAIN, label_spaces
 
 __all__ = ["CORRUPTION_LABELS", "PublicSet", "import_public"]
@@ -244,4 +243,4 @@ def _pixels(image: _Image) -> Bytes:
             pl.scan_parquet(image.path, glob=False).select("image").slice(image.row, 1).collect()
         )  # that row's group alone
         data = table["image"][0]["bytes"]
-    return in_colour(checked(decode(data, name=image.name)))
+    return to_rgb(check_image(decode(data, name=image.name)))

@@ -10,7 +10,7 @@ from cosight.benchmarks.building.photos import Photos
 from cosight.benchmarks.building.split_sources import TESTED, Pool, dealt, divided, in_turn, shuffled
 from cosight.benchmarks.visalign.categories import Counts
 from cosight.benchmarks.visalign.plans import plan_composites
-from cosight.stimuli.composition import GROUNDS
+from cosight.stimuli.composition import PLAIN_BACKGROUNDS
 from cosight.stimuli.kinds import stimulus_seed
 from cosight.trials.manifest import DISTRACTORS
 from cosight.trials.spaces import LabelSpace
@@ -92,7 +92,7 @@ def _corrupted(*, rows: Sequence[Sequence[tuple[str, str]]], salt: str, seed: in
 
 def _composites(category: int, pool: Pool, count: int, *, seed: int, grounds: Sequence[str]) -> list[tuple[Shot, ...]]:
     filled = {label: files for label, files in pool.items() if files}
-    backgrounds = tuple(BACKGROUNDS + name for name in grounds) or GROUNDS
+    backgrounds = tuple(BACKGROUNDS + name for name in grounds) or PLAIN_BACKGROUNDS
     plan = plan_composites(category, filled, count=_SPARE * count, seed=seed, backgrounds=backgrounds)
     every = [
         Shot(row["original"], tuple(row[name] for name in ("source", "second") if row[name]), row["route"], plan=row)

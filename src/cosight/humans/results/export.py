@@ -14,7 +14,7 @@ from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.humans.results.curator_votes import curated_list
 from cosight.humans.results.gold_table import gold_table
-from cosight.stimuli.manifest_gold import put_gold
+from cosight.stimuli.sets import write_gold_labels
 from cosight.trials.reading import write
 from cosight.trials.table import Trials
 
@@ -79,7 +79,7 @@ def attach_gold(trials: Trials, root: Path) -> tuple[int, str]:
     """
     kind: Literal["human", "simulated"] = "human" if (trials.frame["kind"] == "human").any() else "simulated"
     whose = "people's" if kind == "human" else "simulated people's"
-    return put_gold(root, trials, kind=kind), whose
+    return write_gold_labels(root, trials, kind=kind), whose
 
 
 def write_curated(trials: Trials, out: Path, *, files: Mapping[str, str]) -> Path:

@@ -150,9 +150,9 @@ class _Pictures:
 def _small(file: Path) -> FloatArray:
     import cv2
 
-    from cosight.stimuli.images import as_floats, in_colour, read_image
+    from cosight.stimuli.images import as_floats, read_image, to_rgb
 
-    grey = cv2.cvtColor(as_floats(in_colour(read_image(file))), cv2.COLOR_RGB2GRAY)
+    grey = cv2.cvtColor(as_floats(to_rgb(read_image(file))), cv2.COLOR_RGB2GRAY)
     return np.asarray(cv2.resize(grey, (_SIDE, _SIDE), interpolation=cv2.INTER_AREA), np.float64)
 
 

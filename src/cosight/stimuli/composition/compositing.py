@@ -1,4 +1,4 @@
-"""An object of one photo on the ground of another (Lee et al. 2023, section 3.2), without a diffusion model."""
+"""Backgrounds and pasted objects."""
 
 from __future__ import annotations
 
@@ -8,11 +8,56 @@ import cv2
 import numpy as np
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.composition.backgrounds import covering
-from cosight.stimuli.composition.masks import Mask, checked_mask
-from cosight.stimuli.images import Bytes, Floats, Image, checked
+from cosight.stimuli.composition.masks import Mask, check_mask
+from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, check_image, to_rgb
 
-__all__ = ["paste"]
+__all__ = ["PLAIN_BACKGROUNDS", "crop_to_cover", "paste", "plain_background"]
+
+# sRGB of the CSS colours purple, pink, red and darkorange; the paper gives words only
+_COLOURS = {"purple": (128, 0, 128), "pink": (255, 192, 203), "red": (255, 0, 0), "bright orange": (255, 140, 0)}
+PLAIN_BACKGROUNDS = (*_COLOURS, "rainbow", "static")
+"""Names of the grounds made here (Lee et al. 2023, D.2.1: "with a purple background" and so on)."""
+
+
+def plain_background(name: str, *, height: int, width: int, rng: np.random.Generator) -> Bytes:
+    """Return one of `PLAIN_BACKGROUNDS`: a colour, seven bands of the rainbow, or television static.
+
+    >>> plain_background("red", height=32, width=40, rng=np.random.default_rng(0))[0, 0].tolist()
+    [255, 0, 0]
+    """
+    if name in _COLOURS:
+        return np.full((height, width, 3), _COLOURS[name], np.uint8)
+    if name == "rainbow":
+        return _rainbow(height, width)
+    if name == "static":
+        return _static(height, width, rng)
+    raise InvalidInput(f"a ground is one of {', '.join(PLAIN_BACKGROUNDS)}, or a photo; got {name!r}")
+
+
+def _rainbow(height: int, width: int) -> Bytes:
+    """Hues from red at the top to violet at the bottom."""
+    hues = np.linspace(0, 140, height).round().astype(np.uint8)  # OpenCV's degrees are halved: 140 is violet
+    bands = np.stack([hues, np.full_like(hues, 220), np.full_like(hues, 245)], axis=1)
+    return np.repeat(cv2.cvtColor(bands[:, None], cv2.COLOR_HSV2RGB), width, axis=1)
+
+
+def _static(height: int, width: int, rng: np.random.Generator) -> Bytes:
+    """Grey noise in grains of about a 200th of the height, as a television without a signal shows."""
+    grain = max(1, height // 200)
+    noise = rng.integers(0, 256, (-(-height // grain), -(-width // grain)), np.uint8)
+    grains = np.repeat(np.repeat(noise, grain, axis=0), grain, axis=1)[:height, :width]
+    return to_rgb(grains)
+
+
+def crop_to_cover(image: Image, *, height: int, width: int) -> Bytes:
+    """A photo that covers these sides: its middle of their ratio, resized to them; grey becomes RGB."""
+    pixels = to_rgb(as_bytes(check_image(image)))
+    scale = min(pixels.shape[0] / height, pixels.shape[1] / width)
+    high, wide = max(1, round(height * scale)), max(1, round(width * scale))
+    top, left = (pixels.shape[0] - high) // 2, (pixels.shape[1] - wide) // 2
+    cut = pixels[top : top + high, left : left + wide]
+    return cv2.resize(cut, (width, height), interpolation=cv2.INTER_AREA if scale > 1 else cv2.INTER_CUBIC)  # type: ignore[return-value]
+
 
 _MARGIN = 0.03  # of the ground's sides, kept free around an object that does not leave its photo
 
@@ -44,9 +89,9 @@ def paste(
     lightness and its mean tint towards the ground's. No shadow is drawn and no light turned: a careful eye sees it.
     """
     _check(share=share, feather=feather, match=match)
-    pixels = covering(checked(object_image), height=object_image.shape[0], width=object_image.shape[1])
-    ground = covering(checked(background), height=background.shape[0], width=background.shape[1])
-    cutout = _cutout(pixels, checked_mask(mask, pixels.shape[:2]))
+    pixels = crop_to_cover(check_image(object_image), height=object_image.shape[0], width=object_image.shape[1])
+    ground = crop_to_cover(check_image(background), height=background.shape[0], width=background.shape[1])
+    cutout = _cutout(pixels, check_mask(mask, pixels.shape[:2]))
     cutout = _scaled(cutout, ground.shape[:2], rng.uniform(*share))
     cutout = _softened(cutout, feather * min(ground.shape[:2]) / 256)
     top, left = _place(cutout, ground.shape[:2], rng)

@@ -1,4 +1,4 @@
-"""Two animals in one body (Lee et al. 2023, section 3.2), without a diffusion model."""
+"""Hybrids."""
 
 from __future__ import annotations
 
@@ -8,15 +8,76 @@ from typing import Literal, get_args
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import dctn, idctn
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.composition.backgrounds import covering
-from cosight.stimuli.composition.compositing import paste
-from cosight.stimuli.composition.masks import Mask, checked_mask, largest_piece
-from cosight.stimuli.composition.seams import Blend, check_blend, joined, seam
-from cosight.stimuli.images import Bytes, Image, checked
+from cosight.stimuli.composition.compositing import crop_to_cover, paste
+from cosight.stimuli.composition.masks import Mask, check_mask, largest_piece
+from cosight.stimuli.images import Bytes, Floats, Image, check_image
 
-__all__ = ["SPLITS", "Split", "hybrid"]
+__all__ = ["SPLITS", "Blend", "Split", "check_blend", "hybrid", "join_pictures", "minimum_error_cut"]
+
+Blend = Literal["feather", "poisson"]
+_HOLD = 0.1  # share of the picture's side over which colours may drift when gradients are joined
+
+
+def minimum_error_cut(cost: Floats, *, low: int, high: int) -> NDArray[np.int64]:
+    """For each row the column, low <= column < high, of the connected path of least total cost from top to bottom.
+
+    The minimum error boundary cut of Efros & Freeman (2001): neighbouring rows differ by at most one column.
+    """
+    band = cost[:, low:high].astype(np.float64)
+    total = band.copy()
+    for row in range(1, len(band)):
+        above = np.pad(total[row - 1], 1, constant_values=np.inf)
+        total[row] += np.minimum(np.minimum(above[:-2], above[1:-1]), above[2:])
+    path = np.empty(len(band), np.int64)
+    path[-1] = np.argmin(total[-1])
+    for row in range(len(band) - 2, -1, -1):
+        start = max(0, path[row + 1] - 1)
+        path[row] = start + np.argmin(total[row, start : path[row + 1] + 2])
+    return path + low
+
+
+def check_blend(blend: str) -> None:
+    """Refuse an unknown way to hide a seam."""
+    if blend not in get_args(Blend):
+        raise InvalidInput(f"blend must be {' or '.join(get_args(Blend))}, got {blend!r}")
+
+
+def join_pictures(first: Bytes, second: Bytes, side: NDArray[np.bool_], *, blend: Blend) -> Bytes:
+    """`first` where `side` is true, `second` elsewhere, the seam softened or the gradients joined across it."""
+    check_blend(blend)
+    soft = cv2.GaussianBlur(side.astype(np.float32), (0, 0), max(1.0, 0.012 * min(side.shape)))[:, :, None]
+    if blend == "feather":
+        picture = soft * first + (1 - soft) * second
+    else:
+        picture = _gradients_joined(first.astype(np.float32), second.astype(np.float32), side)
+    return np.clip(np.rint(picture), 0, 255).astype(np.uint8)
+
+
+def _gradients_joined(first: Floats, second: Floats, side: NDArray[np.bool_]) -> Floats:
+    """The picture whose gradients are those of its two parts and nearly none of the step between them.
+
+    Poisson image editing (Perez et al. 2003) with free outer edges, and a weak pull to the parts' own colours so that
+    they do not drift far from the seam: (laplacian - pull) u = divergence - pull * u0, solved exactly by cosines.
+    """
+    whole = np.where(side[:, :, None], first, second)
+    pull = np.float32(1 / (_HOLD * max(side.shape)) ** 2)
+    divergence = np.zeros_like(whole)
+    for axis in (0, 1):
+        step = np.where(
+            np.take(side, range(1, side.shape[axis]), axis)[:, :, None],
+            np.diff(first, axis=axis),
+            np.diff(second, axis=axis),
+        )
+        divergence += np.diff(np.pad(step, [(1, 1) if a == axis else (0, 0) for a in range(3)]), axis=axis)
+    waves = [2 * np.cos(np.pi * np.arange(n) / n) - 2 for n in side.shape]
+    laplacian = (waves[0][:, None] + waves[1][None, :])[:, :, None].astype(np.float32)
+    target = dctn(divergence - pull * whole, axes=(0, 1), norm="ortho")
+    result: Floats = idctn(target / (laplacian - pull), axes=(0, 1), norm="ortho")
+    return result
+
 
 Split = Literal["left-right", "head-body"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -55,9 +116,9 @@ def hybrid(
     check_blend(blend)
     if background is not None and masks is None:
         raise InvalidInput("a hybrid on another background needs masks of both photos, got None; see foreground_mask")
-    one, two = _parts(checked(first), checked(second), masks, mirror=bool(rng.random() < 0.5))
+    one, two = _parts(check_image(first), check_image(second), masks, mirror=bool(rng.random() < 0.5))
     side = _side(one, two, split, rng.uniform(-0.05, 0.05))
-    picture = joined(one.pixels, two.pixels, side, blend=blend)
+    picture = join_pictures(one.pixels, two.pixels, side, blend=blend)
     if background is None:
         return picture
     return paste(picture, largest_piece(np.where(side, one.mask, two.mask)), background, rng=rng)
@@ -66,14 +127,14 @@ def hybrid(
 def _parts(first: Image, second: Image, masks: tuple[Image, Image] | None, *, mirror: bool) -> tuple[_Part, _Part]:
     """Both pictures at the first's size, the second mirrored or not and, where there are masks, laid over the first."""
     height, width = first.shape[:2]
-    one = covering(first, height=height, width=width)
+    one = crop_to_cover(first, height=height, width=width)
     if masks is None:
-        two, everywhere = covering(second, height=height, width=width), np.ones((height, width), bool)
+        two, everywhere = crop_to_cover(second, height=height, width=width), np.ones((height, width), bool)
         return _Part(one, everywhere), _Part(two[:, ::-1] if mirror else two, everywhere)
-    two = covering(second, height=second.shape[0], width=second.shape[1])
-    inside = checked_mask(masks[1], second.shape)
+    two = crop_to_cover(second, height=second.shape[0], width=second.shape[1])
+    inside = check_mask(masks[1], second.shape)
     two, inside = (two[:, ::-1], inside[:, ::-1]) if mirror else (two, inside)
-    part = _Part(one, checked_mask(masks[0], first.shape))
+    part = _Part(one, check_mask(masks[0], first.shape))
     return part, _laid_over(_Part(np.ascontiguousarray(two), np.ascontiguousarray(inside)), part)
 
 
@@ -110,6 +171,6 @@ def _side(one: _Part, two: _Part, split: Split, shift: float) -> NDArray[np.bool
     at = corner[axis] + (middle + shift) * sides[axis]
     reach = _BAND * sides[axis]
     low, high = int(max(1, at - reach)), int(min(cost.shape[1] - 1, at + reach + 1))
-    path = seam(cost, low=low, high=max(high, low + 1))
+    path = minimum_error_cut(cost, low=low, high=max(high, low + 1))
     side = np.arange(cost.shape[1])[None, :] < path[:, None]
     return side if axis == 0 else side.T

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
-from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, checked, in_colour, read_image
+from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, check_image, read_image, to_rgb
 
-__all__ = ["Foreground", "Mask", "checked_mask", "foreground_mask", "largest_piece", "mask_beside", "mask_path"]
+__all__ = ["Foreground", "Mask", "check_mask", "foreground_mask", "largest_piece", "mask_path", "read_mask"]
 
 Mask = NDArray[np.bool_]
 
@@ -48,7 +48,7 @@ class Foreground:
         return self.contrast < _CLEAR or self.border > _MUCH_BORDER
 
 
-def checked_mask(mask: Image, shape: tuple[int, ...]) -> Mask:
+def check_mask(mask: Image, shape: tuple[int, ...]) -> Mask:
     """A mask as booleans: bool, or 8-bit or floating point where the upper half of the range is the object."""
     array = np.asarray(mask)
     if array.shape != tuple(shape[:2]):
@@ -75,7 +75,7 @@ def mask_path(photo: Path) -> Path:
     return photo.with_suffix(".mask.png")
 
 
-def mask_beside(photo: Path) -> Bytes | None:
+def read_mask(photo: Path) -> Bytes | None:
     """The mask kept beside a photo as NAME.mask.png (white is the object), or None where there is none."""
     path = mask_path(photo)
     if not path.is_file():
@@ -92,7 +92,7 @@ def foreground_mask(image: Image) -> Foreground:
     result, and give a mask of your own where it is wrong. Refused when what is found fills too little or too much of
     the photo or too much of its edge, or has the colours of what is around it.
     """
-    pixels = in_colour(as_bytes(checked(image)))
+    pixels = to_rgb(as_bytes(check_image(image)))
     height, width = pixels.shape[:2]
     scale = min(1.0, _WORK / max(height, width))
     size = (max(8, round(width * scale)), max(8, round(height * scale)))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.corruptions.crystals import grow
-from cosight.stimuli.images import ENDINGS, Bytes, Floats, digest, read_image
+from cosight.stimuli.images import IMAGE_SUFFIXES, Bytes, Floats, digest, read_image
 
 __all__ = ["FrostTextures", "load_textures", "procedural_textures"]
 
@@ -41,7 +41,9 @@ def load_textures(folder: Path) -> FrostTextures:
     """
     if not folder.is_dir():
         raise InvalidInput(f"frost textures are a folder of pictures, got {folder}; name one that exists")
-    names = (file for file in folder.iterdir() if file.suffix.lower() in ENDINGS and not file.name.startswith("."))
+    names = (
+        file for file in folder.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES and not file.name.startswith(".")
+    )
     files = sorted(names)
     if not files:
         raise InvalidInput(f"a folder of frost textures holds pictures, {folder} has none; name another")

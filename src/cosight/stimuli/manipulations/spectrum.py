@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
-from cosight.stimuli.images import Image, as_floats, checked
+from cosight.stimuli.images import Image, as_floats, check_image
 from cosight.stimuli.manipulations.grey import grey_of
 
 __all__ = ["Spectrum", "mean_spectrum", "read_spectrum"]
@@ -93,7 +93,7 @@ def read_spectrum(path: Path) -> Spectrum:
 
 
 def _amplitudes(image: Image) -> NDArray[np.float64]:
-    grey = grey_of(as_floats(checked(image)))
+    grey = grey_of(as_floats(check_image(image)))
     return np.abs(scipy.fft.fft2(grey.astype(np.float64)))
 
 

@@ -1,20 +1,19 @@
-"""Attacked images that still look right to people and no longer to the model (Lee et al. 2023, section 3.2).
-
-Several models give gradients, several eps are tried, and only what fools is kept. An attacked image is judged as it
-will be stored, in 8 bits. Mind what that does to VisAlign's eps: with ImageNet's std, .005 is less than half an 8-bit
-step and rounds to nothing, and .01 to .025 all round to one step; such attempts come out as `unchanged` and `repeated`.
-"""
+"""Attack recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp
+from cosight.stimuli.alterations import check_distinct, stem
 from cosight.stimuli.attacks import (
     Attack,
     Classifier,
@@ -27,13 +26,25 @@ from cosight.stimuli.attacks import (
     check_range,
     target,
 )
-from cosight.stimuli.images import Bytes, as_bytes, as_floats, checked, digest, in_colour
+from cosight.stimuli.generate import Outcome, StimulusJob, Unit
+from cosight.stimuli.images import Bytes, Preparation, as_bytes, as_floats, check_image, digest, to_rgb
 from cosight.stimuli.kinds import stimulus_seed
+from cosight.stimuli.sets import StimulusSet, read_source
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["VISALIGN_EPS", "Attempt", "Choose", "Judges", "Verdict", "answers", "checked_eps", "fooling"]
+__all__ = [
+    "VISALIGN_EPS",
+    "AttackRecipe",
+    "Attempt",
+    "Choose",
+    "Judges",
+    "Verdict",
+    "attack_images",
+    "check_eps_values",
+    "predict_classes",
+]
 
 VISALIGN_EPS = (0.005, 0.01, 0.015, 0.02, 0.025, 0.03)  # Lee et al. 2023, section 3.2, in normalised units
 
@@ -75,7 +86,7 @@ class Attempt:
         return self.verdict == "kept"
 
 
-def fooling(
+def attack_images(
     images: Sequence[Bytes],
     labels: ArrayLike,
     models: Mapping[str, Classifier],
@@ -126,10 +137,10 @@ def _check_options(
         raise InvalidInput(f"batch must be at least 1, got {batch}")
     if not models:
         raise InvalidInput("fooling needs at least one model to take gradients from, got none")
-    return checked_eps(eps, choose=choose)
+    return check_eps_values(eps, choose=choose)
 
 
-def checked_eps(eps: Sequence[float], *, choose: Choose) -> tuple[float, ...]:
+def check_eps_values(eps: Sequence[float], *, choose: Choose) -> tuple[float, ...]:
     """The eps to try, ascending, if they and the rule to choose among them make sense."""
     if choose not in get_args(Choose):
         raise InvalidInput(f"choose must be smallest or all, got {choose!r}")
@@ -140,11 +151,11 @@ def checked_eps(eps: Sequence[float], *, choose: Choose) -> tuple[float, ...]:
 
 
 def _pixels(images: Sequence[Bytes]) -> list[Bytes]:
-    given = [checked(image) for image in images]
+    given = [check_image(image) for image in images]
     wrong = next((image.dtype for image in given if image.dtype != np.uint8), None)
     if wrong is not None:
         raise InvalidInput(f"fooling judges 8-bit images, got {wrong}; round them with images.as_bytes first")
-    colour = [in_colour(as_bytes(image)) for image in given]
+    colour = [to_rgb(as_bytes(image)) for image in given]
     sizes = sorted({image.shape[:2] for image in colour})
     if len(sizes) > 1:
         shown = ", ".join(f"{width} x {height}" for height, width in sizes)
@@ -179,7 +190,7 @@ class _Clean:
 
 def _attempts(plan: _Plan, pixels: list[Bytes], labels: NDArray[np.integer[Any]], first: int) -> list[Attempt]:
     """Every attempt on one batch, whose first image has the number `first`: by image, then model, then eps."""
-    before = {name: answers(model, pixels, labels) for name, model in plan.models.items()}
+    before = {name: predict_classes(model, pixels, labels) for name, model in plan.models.items()}
     batch = [
         _Clean(first + row, image, int(labels[row]), digest(image), {name: before[name][row] for name in before})
         for row, image in enumerate(pixels)
@@ -229,7 +240,7 @@ def _struck(
     attacked = strike(eps, torch.tensor(rows), [np.random.default_rng(seed) for seed in seeds])
     pixels = [as_bytes(image) for image in attacked.permute(0, 2, 3, 1).cpu().numpy()]
     labels = np.array([batch[row].label for row in rows])
-    after = {judge: answers(plan.models[judge], pixels, labels) for judge in _judging(plan, name)}
+    after = {judge: predict_classes(plan.models[judge], pixels, labels) for judge in _judging(plan, name)}
     attempts = {}
     for at, row in enumerate(rows):
         clean, identity = batch[row], digest(pixels[at])
@@ -263,11 +274,13 @@ def _tensor(images: Sequence[Bytes]) -> Tensor:
     """Images as the models take them: float32 in [0, 1], (N, 3, height, width)."""
     import torch
 
-    floats = np.stack([as_floats(in_colour(image)) for image in images])
+    floats = np.stack([as_floats(to_rgb(image)) for image in images])
     return torch.from_numpy(floats).permute(0, 3, 1, 2).contiguous()
 
 
-def answers(model: Classifier, images: Sequence[Bytes], labels: NDArray[np.integer[Any]] | None = None) -> list[int]:
+def predict_classes(
+    model: Classifier, images: Sequence[Bytes], labels: NDArray[np.integer[Any]] | None = None
+) -> list[int]:
     """The class each 8-bit image, all of one size, is taken for; labels must be among the model's classes."""
     import torch
 
@@ -277,3 +290,173 @@ def answers(model: Classifier, images: Sequence[Bytes], labels: NDArray[np.integ
     if labels is not None:
         check_range(labels, logits.shape[1])
     return logits.argmax(dim=1).tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """What a model is, wherever its files are: its name and the digest of its weights ("" where it tells none)."""
+
+    name: str
+    weights: str
+
+    @property
+    def folder(self) -> str:
+        """The name as that of a folder; the weights tell two trainings apart."""
+        plain = "".join(letter if letter.isalnum() or letter in ".-_" else "_" for letter in self.name)
+        return f"{plain}-{self.weights[:8]}" if self.weights else plain
+
+    @property
+    def key(self) -> str:
+        """What random starts are drawn from: a renamed checkpoint is the same model."""
+        return self.weights or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class AttackRecipe:
+    """Every source attacked with every model's gradients at every eps; what does not fool is not kept.
+
+    `models` are names that `load` turns into classifiers (in each process, once). `classes` are the names of the
+    models' outputs in order; without them a truth that is a number is taken as the output's index, and for any other
+    truth the model's own answer to the clean image is what the attack has to change.
+    """
+
+    sources: StimulusSet
+    models: tuple[str, ...]
+    load: Callable[[str], Classifier]
+    attack: str = "fgsm"
+    eps: tuple[float, ...] = VISALIGN_EPS
+    space: Space = "normalised"
+    choose: Choose = "smallest"
+    classes: tuple[str, ...] | None = None
+    seed: int = 0
+    prepare: Preparation | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)  # manifest columns that every stimulus gets
+
+    def __post_init__(self) -> None:
+        """Refuse wrong options before a model is loaded, which may take long."""
+        attacks.name_of(self.attack)
+        check_eps_values(self.eps, choose=self.choose)
+        if self.space not in get_args(Space):
+            raise InvalidInput(f"space must be {' or '.join(get_args(Space))}, got {self.space!r}")
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Verb, attack, classes, seed, preparation and how attempts were chosen."""
+        return {
+            "verb": "attack",
+            "attack": self.attack,
+            "space": self.space,
+            "choose": self.choose,
+            "eps": sorted(self.eps),  # which eps is the smallest that fools depends on all of them
+            "classes": None if self.classes is None else list(self.classes),  # which output is the truth
+            "seed": self.seed,
+            "prepare": str(self.prepare or "none"),
+        }
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What the gradients come from."""
+        return ("torch", "timm")
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The sources' folder."""
+        return (self.sources.root,)
+
+    def units(self) -> list[Unit]:
+        """One source file each."""
+        check_distinct(self.sources)
+        told = {
+            f"{self.attack}/{model.folder}/{_text(eps)}": self._told(model, eps)
+            for model in self._identities()
+            for eps in sorted(self.eps)
+        }
+        return [self._unit(row, told) for row in self.sources.frame.iter_rows(named=True)]
+
+    def _identities(self) -> list[_Identity]:
+        """What each model is; two that are one, or one that has not the classes, are refused."""
+        found: list[_Identity] = []
+        for model in self.models:
+            classifier = self.load(model)
+            known = _identity(classifier, model)
+            if known.folder in {other.folder for other in found}:
+                raise InvalidInput(f"models must differ in name or weights, got {known.name} twice; leave one out")
+            _check_outputs(classifier, known.name, self.classes)
+            found.append(known)
+        return found
+
+    def _told(self, model: _Identity, eps: float) -> dict[str, Any]:
+        """What the manifest says of every stimulus made with this model's gradients at this eps."""
+        parameters = {"attack": self.attack, "eps": eps, "space": self.space}
+        parameters |= {"model": model.name, "weights": model.weights, **attacks[self.attack].settings(eps)}
+        return {
+            "experiment": "attacks",
+            "condition": f"{model.name} {_text(eps)}",
+            **self.facts,
+            "kind": self.attack,
+            "level": sorted(self.eps).index(eps) + 1,
+            "parameters": json.dumps(parameters, sort_keys=True),
+        }
+
+    def _unit(self, row: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]]) -> Unit:
+        path, name = self.sources.path(row["file"]), stem(self.sources, row["file"])
+        kept = {column: row[column] for column in ("image", "truth", "original", "split")}
+        jobs = tuple(StimulusJob(f"{place}/{name}", {**kept, **facts}) for place, facts in told.items())
+        payload = (row["file"], row["truth"], row["stimulus"])
+        return Unit(str(path), file_stamp(path), jobs, payload=payload)
+
+    def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
+        """All attempts on one source; those that are to be done again are told."""
+        file, truth, expected = unit.payload
+        source = read_source(self.sources, file, self.prepare, expected=expected)
+        try:
+            attempts = [attempt for model in self.models for attempt in self._attempts(source.ready, truth, model)]
+        except InvalidInput as error:
+            raise InvalidInput(f"{unit.name}: {error}") from error
+        wanted = {job.file for job in jobs}
+        for job, attempt in zip(unit.jobs, attempts, strict=True):
+            if job.file in wanted:
+                facts = {"seed": attempt.seed, "parent": source.digest}
+                yield Outcome(job, attempt.pixels, facts, reason=None if attempt.kept else attempt.verdict)
+
+    def _attempts(self, image: Bytes, truth: str | None, model: str) -> list[Attempt]:
+        classifier = self.load(model)
+        return attack_images(
+            [image],
+            np.array([self._label(image, truth, classifier)]),
+            {_identity(classifier, model).key: classifier},
+            eps=self.eps,
+            attack=self.attack,
+            space=self.space,
+            choose=self.choose,
+            seed=self.seed,
+        )
+
+    def _label(self, image: Bytes, truth: str | None, classifier: Classifier) -> int:
+        if self.classes is not None:
+            if truth not in self.classes:
+                raise InvalidInput(f"a truth must be among the labels' classes, got {truth!r}; choose other labels")
+            return self.classes.index(truth)
+        if truth is not None and truth.isdecimal():
+            return int(truth)
+        return predict_classes(classifier, [image])[0]
+
+
+def _identity(classifier: Classifier, model: str) -> _Identity:
+    return _Identity(getattr(classifier, "name", model), getattr(classifier, "weights_digest", ""))
+
+
+def _check_outputs(classifier: Classifier, name: str, classes: tuple[str, ...] | None) -> None:
+    """A model that tells its number of outputs must have as many as there are classes."""
+    outputs = getattr(classifier, "classes", None)
+    if classes is not None and outputs is not None and outputs != len(classes):
+        raise InvalidInput(
+            f"labels must be the {outputs} outputs of {name} in order, got {len(classes)} classes;"
+            " choose those it was trained on"
+        )
+
+
+def _text(eps: float) -> str:
+    """Short where that is exact, so that two eps never share a name."""
+    short = f"{eps:g}"
+    return short if float(short) == eps else repr(float(eps))
