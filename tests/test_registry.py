@@ -90,7 +90,7 @@ def test_a_registry_that_no_command_lists_names_its_entries():
     hidden.add("two", 2)
     with pytest.raises(UnknownName) as told:
         hidden["tow"]
-    assert str(told.value) == "no pair-form is called 'tow'; did you mean two? there are one, two"
+    assert str(told.value) == "no pair-form is called 'tow'; did you mean two? (there are one, two)"
 
 
 def test_a_wrong_name_is_a_lookup_error_and_one_of_ours(fruit):

@@ -1,17 +1,20 @@
-"""Every error we raise on purpose.
+"""The errors that cosight raises on purpose, and the hint for a misspelled name.
 
-* CosightError       shown by the command line as one line, exit 2, no traceback
+* CosightError       printed by the command line as one line, exit code 2, no traceback
   - InvalidInput     an array, file or option breaks a stated rule (a ValueError)
-  - UnknownName      no registry entry has this name (a LookupError)
+  - UnknownName      a name is not among those that exist (a LookupError)
 
-A message gives the rule, the value got and the way out.
+A message says what is wrong, the value, and what to do.
 """
 
-__all__ = ["CosightError", "InvalidInput", "UnknownName"]
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["CosightError", "InvalidInput", "UnknownName", "did_you_mean"]
 
 
 class CosightError(Exception):
-    """Something the user can mend."""
+    """An error that the user can correct."""
 
 
 class InvalidInput(CosightError, ValueError):
@@ -19,4 +22,29 @@ class InvalidInput(CosightError, ValueError):
 
 
 class UnknownName(CosightError, LookupError):
-    """No registry entry has this name."""
+    """A name is not among those that exist."""
+
+
+def did_you_mean(name: str, known: Iterable[str], *, most: int = 3, otherwise: str | None = None) -> str:
+    """Return the hint that ends the message about an unknown name.
+
+    Args:
+        name: The unknown name; upper and lower case are compared as equal.
+        known: The names that exist.
+        most: The largest number of names to suggest.
+        otherwise: The hint when no name is similar (default: a list of all known names).
+
+    Returns:
+        "did you mean A or B?", the most similar name first, or the other hint.
+
+    >>> did_you_mean("aple", ["apple", "pear"])
+    'did you mean apple?'
+    >>> did_you_mean("fig", ["apple", "pear"])
+    'there are apple, pear'
+    """
+    names = list(known)
+    folded = {key.casefold(): key for key in reversed(names)}
+    similar = [folded[key] for key in get_close_matches(name.casefold(), list(folded)[::-1], n=most)]
+    if similar:
+        return f"did you mean {' or '.join(similar)}?"
+    return f"there are {', '.join(names) or 'none'}" if otherwise is None else otherwise

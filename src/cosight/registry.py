@@ -1,17 +1,16 @@
-"""The one registry: names to things, with aliases, nearest-name errors and room for other packages.
+"""The registry behind every `cosight list`: names to entries, with aliases, hints and entry points.
 
-A package outside cosight adds an entry through an entry point in the group `cosight.KINDs`
-(`cosight.measures`, ...): the entry point's module is imported the first time the registry is read.
+A package outside cosight adds entries through an entry point in the group `cosight.KINDs` (`cosight.measures`, ...).
+The entry point's module is imported when the registry is first read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
-from cosight.errors import InvalidInput, UnknownName
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 
 __all__ = ["Registry"]
 
@@ -19,7 +18,11 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Names of one kind of thing, in the order they were added.
+    """Entries of one kind by name, in the order they were added.
+
+    Args:
+        kind: What an entry is called in messages; with an s, the name of the entry point group.
+        listed: Whether `cosight list` shows the entries.
 
     >>> fruit: Registry[str] = Registry("fruit")
     >>> _ = fruit.add("apple", "round", aliases=("malus",))
@@ -32,13 +35,17 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __init__(self, kind: str, *, listed: bool = True) -> None:
         self.kind = kind
-        self.listed = listed  # whether `cosight list` shows it
+        self.listed = listed
         self._entries: dict[str, T] = {}
         self._aliases: dict[str, str] = {}
         self._loaded = False
 
     def add(self, name: str, entry: T, *, aliases: tuple[str, ...] = ()) -> T:
-        """Add `entry` and return it; a name or alias already taken raises."""
+        """Add an entry under its name and aliases and return it.
+
+        Raises:
+            InvalidInput: If the name or an alias exists already.
+        """
         keys = (name, *aliases)
         for key in keys:
             if key in self._entries or key in self._aliases or keys.count(key) > 1:
@@ -48,11 +55,17 @@ class Registry(Mapping[str, T], Generic[T]):
         return entry
 
     def name_of(self, name: str) -> str:
-        """The entry's own name, given that name or an alias."""
+        """Return the entry's own name, given that name or an alias.
+
+        Raises:
+            UnknownName: If no entry has this name; the message suggests similar ones.
+        """
         self._load()
         key = self._aliases.get(name, name)
         if key not in self._entries:
-            raise UnknownName(self._not_found(name))
+            every = f"`cosight list {self.kind}s` shows all" if self.listed else f"there are {', '.join(self._entries)}"
+            guess = did_you_mean(name, [*self._entries, *self._aliases], otherwise="")
+            raise UnknownName(f"no {self.kind} is called {name!r}; {f'{guess} ({every})' if guess else every}")
         return key
 
     def __getitem__(self, name: str) -> T:
@@ -69,12 +82,6 @@ class Registry(Mapping[str, T], Generic[T]):
     def __contains__(self, name: object) -> bool:
         self._load()
         return name in self._entries or name in self._aliases
-
-    def _not_found(self, name: str) -> str:
-        near = get_close_matches(name, [*self._entries, *self._aliases], n=3)
-        guess = f"did you mean {' or '.join(near)}? " if near else ""
-        every = f"(`cosight list {self.kind}s` shows all)" if self.listed else f"there are {', '.join(self._entries)}"
-        return f"no {self.kind} is called {name!r}; {guess}{every if guess or not self.listed else every.strip('()')}"
 
     def _load(self) -> None:
         if self._loaded:

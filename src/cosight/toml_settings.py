@@ -11,12 +11,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
-from difflib import get_close_matches
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from cosight.errors import CosightError, InvalidInput, UnknownName
+from cosight.errors import CosightError, InvalidInput, UnknownName, did_you_mean
 
 __all__ = ["check_keys", "parse_table", "parse_tables", "read_toml"]
 
@@ -63,8 +62,7 @@ def check_keys(keys: Iterable[str], known: Iterable[str], *, context: str) -> No
     known = list(known)
     for key in keys:
         if key not in known:
-            near = get_close_matches(key, known, n=1)
-            suggestion = f"did you mean {near[0]}?" if near else f"known keys are {', '.join(known)}"
+            suggestion = did_you_mean(key, known, most=1, otherwise=f"known keys are {', '.join(known)}")
             raise UnknownName(f"{context}: unknown key {key!r}; {suggestion}")
 
 

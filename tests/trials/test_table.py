@@ -195,7 +195,7 @@ def test_first_showings_of_test_stimuli_are_selected_and_the_rest_is_counted():
             "no trial has the role gold, got test, repeat, distractor, warmup; choose with --role",
         ),
         (["tests"], UnknownName, r"no role is called 'tests'; did you mean test\?"),
-        (["zzz"], UnknownName, "no role is called 'zzz'; choose among test, repeat"),
+        (["zzz"], UnknownName, "no role is called 'zzz'; there are test, repeat"),
         ([], InvalidInput, "name at least one role"),
     ],
 )

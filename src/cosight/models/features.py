@@ -13,11 +13,10 @@ import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
-from cosight.errors import InvalidInput, UnknownName
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -77,9 +76,8 @@ def named_layer(module: nn.Module, path: str, pixels: Tensor, *, name: str) -> T
     """The output of the module at `path`, tried on `pixels`."""
     parts = dict(module.named_modules())
     if not path or path not in parts:
-        near = get_close_matches(path, [part for part in parts if part], n=3)
-        last = [part for part in parts if part][-_NAMED:]
-        guess = f"did you mean {' or '.join(near)}?" if near else f"its last are {', '.join(last)}"
+        names = [part for part in parts if part]
+        guess = did_you_mean(path, names, otherwise=f"its last are {', '.join(names[-_NAMED:])}")
         raise UnknownName(f"{name} has no layer {path!r}; {guess}")
     with _watched(module, {path: parts[path]}) as calls:
         module(pixels)

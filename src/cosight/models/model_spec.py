@@ -14,11 +14,10 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cosight.errors import InvalidInput
+from cosight.errors import InvalidInput, did_you_mean
 from cosight.models.model import Outputs
 from cosight.models.preprocessing import Preprocessing
 from cosight.models.torch_models import Precision
@@ -126,9 +125,8 @@ class ModelSpec:
                     f"a member of an ensemble stands in brackets with its options, got {key}: [A,{key}=...]"
                 )
             if key not in keys:
-                near = get_close_matches(key, keys, n=1)
-                guess = f"; did you mean {near[0]}?" if near else ""
-                raise InvalidInput(f"options of {self.source} models are {', '.join(keys)}, got {key}{guess}")
+                guess = did_you_mean(key, keys, most=1, otherwise="remove it")
+                raise InvalidInput(f"options of {self.source} models are {', '.join(keys)}, got {key}; {guess}")
 
 
 def parse(text: str) -> ModelSpec:

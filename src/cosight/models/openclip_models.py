@@ -15,11 +15,10 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosight.errors import InvalidInput, UnknownName
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.models.model_spec import KEYS, ModelSpec, changed, checkpoint_of, class_names_of, parse
 from cosight.models.preprocessing import Preprocessing
 from cosight.models.torch_models import TorchModel, load_weights, read_weights, weights_digest, wrap_module
@@ -126,8 +125,7 @@ def _weights(open_clip: Any, spec: ModelSpec) -> _Weights:
     architecture, _, tag = spec.name.partition("/")
     every = open_clip.list_models()
     if architecture not in every:
-        near = get_close_matches(architecture, every, n=3)
-        guess = f"did you mean {' or '.join(near)}?" if near else "open_clip.list_models() shows all"
+        guess = did_you_mean(architecture, every, otherwise="open_clip.list_models() shows all")
         raise UnknownName(f"no openclip architecture is called {architecture!r}; {guess}")
     tags, path = open_clip.list_pretrained_tags_by_model(architecture), checkpoint_of(spec)
     if not tag and path is None:
@@ -146,9 +144,7 @@ def _full_tag(tag: str, tags: Sequence[str], architecture: str) -> str:
         return found[0]
     if found:
         raise UnknownName(f"{tag!r} begins several tags of openclip:{architecture}: {', '.join(found)}; name one")
-    near = get_close_matches(tag, tags, n=3)
-    guess = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(tags) or 'none'}"
-    raise UnknownName(f"openclip:{architecture} has no weights {tag!r}; {guess}")
+    raise UnknownName(f"openclip:{architecture} has no weights {tag!r}; {did_you_mean(tag, tags)}")
 
 
 def _input_facts(open_clip: Any, architecture: str, tags: Sequence[str]) -> dict[str, Any]:

@@ -10,13 +10,12 @@ import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from cosight.errors import InvalidInput, UnknownName
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.models.ensembles import Ensemble
 from cosight.models.model import (
     Model,
@@ -260,9 +259,9 @@ def _found(spec: ModelSpec) -> Any:
     except Exception as error:  # the user's code
         raise InvalidInput(f"{spec}: importing {path} raised {_told(error)}") from error
     if not hasattr(module, attribute):
-        near = get_close_matches(attribute, [name for name in vars(module) if not name.startswith("_")], n=3)
-        guess = f"; did you mean {' or '.join(near)}?" if near else "; look at its name"
-        raise UnknownName(f"the module {path} has no {attribute!r}{guess}")
+        public = [name for name in vars(module) if not name.startswith("_")]
+        guess = did_you_mean(attribute, public, otherwise="check its name")
+        raise UnknownName(f"the module {path} has no {attribute!r}; {guess}")
     return getattr(module, attribute)
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from cosight.errors import InvalidInput, UnknownName
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.models.model_spec import ModelSpec
 from cosight.trials import LabelSpace, Trials, read
 from cosight.trials.join import ABOUT, matches
@@ -96,8 +95,7 @@ def load_recorded(spec: ModelSpec) -> tuple[RecordedAnswers, ...]:
     if wanted is None:
         return tuple(_recorded(trials, name) for name in names)
     if wanted not in names:
-        near = get_close_matches(wanted, names, n=3)
-        guess = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names[:5])}"
+        guess = did_you_mean(wanted, names, otherwise=f"there are {', '.join(names[:5])}")
         raise UnknownName(f"no observer in {spec.name} is called {wanted!r}; {guess}")
     return (_recorded(trials, wanted),)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosight.errors import InvalidInput, UnknownName
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.models.model_spec import ModelSpec, changed, checkpoint_of, class_names_of, head_size, size_of
 from cosight.models.preprocessing import Preprocessing
 from cosight.models.torch_models import TorchModel, load_weights, read_weights, wrap_module
@@ -71,8 +70,7 @@ def _imagenet_names(module: Any) -> tuple[str, ...] | None:
 def _check_timm_name(timm: Any, name: str) -> None:
     every = {*timm.list_models(), *timm.list_pretrained()}
     if name not in every:
-        near = get_close_matches(name, sorted(every), n=3)
-        guess = f"did you mean {' or '.join(near)}?" if near else "timm.list_models() shows all"
+        guess = did_you_mean(name, sorted(every), otherwise="timm.list_models() shows all")
         raise UnknownName(f"no timm model is called {name!r}; {guess}")
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from math import nextafter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosight.errors import InvalidInput, UnknownName
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.models.model_spec import ModelSpec, changed, checkpoint_of, class_names_of
 from cosight.models.preprocessing import Preprocessing
 from cosight.models.torch_models import TorchModel, load_weights, read_weights, wrap_module
@@ -50,8 +49,7 @@ def check_torchvision(spec: ModelSpec) -> None:
     name, _, tag = spec.name.partition(".")
     every = models.list_models(module=models)
     if name not in every:
-        near = get_close_matches(name, every, n=3)
-        guess = f"did you mean {' or '.join(near)}?" if near else "torchvision.models.list_models() shows all"
+        guess = did_you_mean(name, every, otherwise="torchvision.models.list_models() shows all")
         raise UnknownName(f"no torchvision classifier is called {name!r}; {guess}")
     _weights(models, name, tag)
 

@@ -15,14 +15,13 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
 
-from cosight.errors import InvalidInput, UnknownName
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.files import atomic_write
 from cosight.stimuli.sets import StimulusSet, read_set, with_digests
 from cosight.trials.manifest import MANIFEST, write_manifest
@@ -344,8 +343,8 @@ def _finder(stimuli: StimulusSet) -> Callable[[str, str], str]:
                     f"{where}: {text!r} is the name of {len(found)} images ({', '.join(list(found.values())[:3])}); "
                     f"give the path inside {stimuli.root}"
                 )
-        near = get_close_matches(text, [*levels[1], *levels[2]], n=1)
-        guess = f"did you mean {near[0]}?" if near else "give a path inside the set, a file name or a digest"
+        otherwise = "give a path inside the set, a file name or a digest"
+        guess = did_you_mean(text, [*levels[1], *levels[2]], most=1, otherwise=otherwise)
         raise UnknownName(f"{where}: {stimuli.root} has no image called {text!r}; {guess}")
 
     return find

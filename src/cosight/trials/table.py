@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 import polars as pl
 
-from cosight.errors import InvalidInput, UnknownName
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 
 __all__ = [
@@ -87,8 +86,8 @@ class Trials:
         """The trials of one observer."""
         names = self.observers["observer"].to_list()
         if observer not in names:
-            near = get_close_matches(observer, names, n=3) or names[:3]
-            raise UnknownName(f"no observer is called {observer!r}; did you mean {' or '.join(near)}?")
+            guess = did_you_mean(observer, names, otherwise=f"there are {', '.join(names[:3])}")
+            raise UnknownName(f"no observer is called {observer!r}; {guess}")
         return self.keep(pl.col("observer") == observer)
 
     def keep(self, rows: pl.Expr | pl.Series, *notices: str) -> Trials:
@@ -260,9 +259,7 @@ def parse_roles(roles: Sequence[str]) -> tuple[str, ...]:
         raise InvalidInput(f"name at least one role ({', '.join(ROLES)}, all), got none")
     for name in roles:
         if name not in (*ROLES, "all"):
-            near = get_close_matches(name, [*ROLES, "all"], n=1)
-            hint = f"did you mean {near[0]}?" if near else f"choose among {', '.join(ROLES)}, all"
-            raise UnknownName(f"no role is called {name!r}; {hint}")
+            raise UnknownName(f"no role is called {name!r}; {did_you_mean(name, [*ROLES, 'all'], most=1)}")
     return ROLES if "all" in roles else tuple(dict.fromkeys(roles))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cosight.arrays import FloatArray, finite, same_length
-from cosight.errors import InvalidInput, UnknownName
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.models.abstention.facts import Abstention, Need
 from cosight.models.abstention.inputs import checked_features, checked_labels, checked_logits
 
@@ -100,11 +99,7 @@ def detector_names() -> tuple[str, ...]:
 def _detector(name: str) -> Any:
     found = _detectors()
     if name not in found:
-        cases = {key.casefold(): key for key in found}
-        near = [cases[key] for key in get_close_matches(name.casefold(), cases, n=3)]
-        guess = (
-            f"did you mean {' or '.join(PREFIX + key for key in near)}?" if near else f"there are {', '.join(found)}"
-        )
+        guess = did_you_mean(PREFIX + name, [PREFIX + key for key in found])
         raise UnknownName(f"no detector on features or logits is called {name!r} in pytorch-ood; {guess}")
     return found[name]
 
