@@ -14,7 +14,7 @@ import numpy as np
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
 from cosight.registry import Registry
-from cosight.stimuli.corruptions import Region, Variant, corrupt, corruptions, severity_step
+from cosight.stimuli.corruptions import CropRegion, Variant, corrupt, corruptions, severity_step
 from cosight.stimuli.distortions import Geometry, distort, distortions
 from cosight.stimuli.generate import Outcome, StimulusJob, Unit
 from cosight.stimuli.images import (
@@ -87,7 +87,7 @@ FAMILIES: dict[str, Family] = {
             corruptions,
             corrupt,
             lambda kind, name, options: severity_step(kind, name, options.get("variant", "visalign")),
-            {"variant": get_args(Variant), "region": get_args(Region), "textures": None},
+            {"variant": get_args(Variant), "region": get_args(CropRegion), "textures": None},
         ),
         Family(
             "distort",

@@ -15,7 +15,7 @@ from cosight.errors import InvalidInput
 from cosight.registry import Registry
 from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, as_floats, check_image, restore_dtype
 
-__all__ = ["Kind", "alter", "declare", "numbered", "stimulus_rng", "stimulus_seed"]
+__all__ = ["Kind", "alter", "declare", "steps_up_to", "stimulus_rng", "stimulus_seed"]
 
 Apply = Callable[..., Floats | Bytes]
 """(image, step, rng, **options) -> image of the same shape. The image is the function's own to write to."""
@@ -47,12 +47,12 @@ class Kind:
     def step(self, name: str, *, word: str) -> int:
         """Index of a step by its name; `word` is what the caller calls steps (severity, level, condition)."""
         if name not in self.steps:
-            names = f"1 to {len(self.steps)}" if self.steps == numbered(len(self.steps)) else ", ".join(self.steps)
+            names = f"1 to {len(self.steps)}" if self.steps == steps_up_to(len(self.steps)) else ", ".join(self.steps)
             raise InvalidInput(f"{word} of {self.name} must be {names}, got {name}")
         return self.steps.index(name)
 
 
-def numbered(count: int) -> tuple[str, ...]:
+def steps_up_to(count: int) -> tuple[str, ...]:
     """Names of steps that are numbers from 1."""
     return tuple(map(str, range(1, count + 1)))
 

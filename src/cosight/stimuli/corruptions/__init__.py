@@ -11,15 +11,15 @@ from cosight.stimuli.corruptions import weather as _weather  # noqa: F401
 from cosight.stimuli.corruptions import digital as _digital  # noqa: F401
 # isort: on
 
-from cosight.stimuli.corruptions.digital import Region
+from cosight.stimuli.corruptions.digital import CropRegion
 from cosight.stimuli.corruptions.frost import FrostTextures, load_textures, procedural_textures
 from cosight.stimuli.corruptions.severities import Variant, corruptions, severity_step
 from cosight.stimuli.images import Image
 from cosight.stimuli.kinds import alter
 
 __all__ = [
+    "CropRegion",
     "FrostTextures",
-    "Region",
     "Variant",
     "corrupt",
     "corruptions",
@@ -37,7 +37,7 @@ def corrupt(
     rng: np.random.Generator | None = None,
     variant: Variant = "visalign",
     textures: FrostTextures | None = None,
-    region: Region = "centre",
+    region: CropRegion = "centre",
 ) -> Image:
     """The image corrupted: same shape, same dtype, the input untouched.
 

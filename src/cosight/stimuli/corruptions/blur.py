@@ -13,9 +13,9 @@ from cosight.stimuli.corruptions.filters import (
     mirrored_filter,
     zoom_places,
 )
-from cosight.stimuli.corruptions.severities import IMAGENET_C, VISALIGN, corruptions, named
+from cosight.stimuli.corruptions.severities import IMAGENET_C, VISALIGN, corruptions, settings_from
 from cosight.stimuli.images import Floats
-from cosight.stimuli.kinds import declare, numbered
+from cosight.stimuli.kinds import declare, steps_up_to
 
 __all__ = ["defocus_blur", "gaussian_blur", "glass_blur", "motion_blur", "zoom_blur"]
 
@@ -42,9 +42,9 @@ _BOTH = f"{IMAGENET_C}; {VISALIGN}"
 @declare(
     corruptions,
     "glass_blur",
-    steps=numbered(10),
+    steps=steps_up_to(10),
     citation=_BOTH,
-    settings=named("sigma delta iterations", _GLASS),
+    settings=settings_from("sigma delta iterations", _GLASS),
     grows=(0, 2, 4, 5, 6, 7, 8, 9),
 )
 def glass_blur(image: Floats, step: int, rng: np.random.Generator) -> Floats:
@@ -76,9 +76,9 @@ def _scattered(image, moves, delta):  # type: ignore[no-untyped-def]
 @declare(
     corruptions,
     "defocus_blur",
-    steps=numbered(10),
+    steps=steps_up_to(10),
     citation=_BOTH,
-    settings=named("radius alias", _DEFOCUS),
+    settings=settings_from("radius alias", _DEFOCUS),
     random=False,
 )
 def defocus_blur(image: Floats, step: int, rng: np.random.Generator | None) -> Floats:
@@ -86,7 +86,9 @@ def defocus_blur(image: Floats, step: int, rng: np.random.Generator | None) -> F
     return mirrored_filter(image, disk_kernel(*_DEFOCUS[step]))
 
 
-@declare(corruptions, "motion_blur", steps=numbered(10), citation=_BOTH, settings=named("radius sigma", _MOTION))
+@declare(
+    corruptions, "motion_blur", steps=steps_up_to(10), citation=_BOTH, settings=settings_from("radius sigma", _MOTION)
+)
 def motion_blur(image: Floats, step: int, rng: np.random.Generator) -> Floats:
     """A moving camera, in a direction up to 45 degrees off the horizontal."""
     radius, sigma = _MOTION[step]
@@ -94,7 +96,14 @@ def motion_blur(image: Floats, step: int, rng: np.random.Generator) -> Floats:
     return along_line(image, radius=radius, sigma=sigma, degrees=degrees)
 
 
-@declare(corruptions, "zoom_blur", steps=numbered(10), citation=_BOTH, settings=named("stop step", _ZOOM), random=False)
+@declare(
+    corruptions,
+    "zoom_blur",
+    steps=steps_up_to(10),
+    citation=_BOTH,
+    settings=settings_from("stop step", _ZOOM),
+    random=False,
+)
 def zoom_blur(image: Floats, step: int, rng: np.random.Generator | None) -> Floats:
     """A camera coming nearer: the mean of the image and its enlargements."""
     stop, by = _ZOOM[step]
@@ -111,9 +120,9 @@ def zoom_blur(image: Floats, step: int, rng: np.random.Generator | None) -> Floa
 @declare(
     corruptions,
     "gaussian_blur",
-    steps=numbered(5),
+    steps=steps_up_to(5),
     citation=IMAGENET_C,
-    settings=named("sigma", _GAUSSIAN_SIGMA),
+    settings=settings_from("sigma", _GAUSSIAN_SIGMA),
     random=False,
 )
 def gaussian_blur(image: Floats, step: int, rng: np.random.Generator | None) -> Floats:

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from cosight.errors import InvalidInput
 from cosight.stimuli.corruptions.draws import uniforms
 from cosight.stimuli.corruptions.filters import blurred, rows_of
-from cosight.stimuli.corruptions.severities import IMAGENET_C, VISALIGN, Variant, corruptions, named
+from cosight.stimuli.corruptions.severities import IMAGENET_C, VISALIGN, Variant, corruptions, settings_from
 from cosight.stimuli.images import Bytes, Floats
-from cosight.stimuli.kinds import declare, numbered
+from cosight.stimuli.kinds import declare, steps_up_to
 
 __all__ = [
-    "Region",
+    "CropRegion",
     "brightness",
     "contrast",
     "cropping",
@@ -29,7 +29,7 @@ __all__ = [
     "saturate",
 ]
 
-Region = Literal["centre", "random"]
+CropRegion = Literal["centre", "random"]
 
 # Severity 1..5 of ImageNet-C, 6..10 of VisAlign (Lee et al. 2023).
 _CONTRAST = (0.4, 0.3, 0.2, 0.1, 0.05, 0.045, 0.04, 0.035, 0.03, 0.025)
@@ -50,7 +50,14 @@ _CROP = (300, 250, 200, 150, 100, 50, 40, 30, 20, 10)
 _BOTH = f"{IMAGENET_C}; {VISALIGN}"
 
 
-@declare(corruptions, "contrast", steps=numbered(10), citation=_BOTH, settings=named("factor", _CONTRAST), random=False)
+@declare(
+    corruptions,
+    "contrast",
+    steps=steps_up_to(10),
+    citation=_BOTH,
+    settings=settings_from("factor", _CONTRAST),
+    random=False,
+)
 def contrast(image: Floats, step: int, rng: np.random.Generator | None) -> Floats:
     """Draw every value towards its channel's mean."""
     factor = _CONTRAST[step]
@@ -70,7 +77,7 @@ def _brightness_settings(step: int, variant: Variant = "visalign") -> Mapping[st
 @declare(
     corruptions,
     "brightness",
-    steps=numbered(10),
+    steps=steps_up_to(10),
     citation=_BOTH,
     settings=_brightness_settings,
     options=frozenset({"variant"}),
@@ -103,9 +110,9 @@ def _lightened(image, added):  # type: ignore[no-untyped-def]
 @declare(
     corruptions,
     "saturate",
-    steps=numbered(5),
+    steps=steps_up_to(5),
     citation=IMAGENET_C,
-    settings=named("factor added", _SATURATE),
+    settings=settings_from("factor added", _SATURATE),
     random=False,
     grows=(2, 3, 4),
 )
@@ -144,9 +151,9 @@ def _saturated(image, factor, added):  # type: ignore[no-untyped-def]
 @declare(
     corruptions,
     "jpeg_compression",
-    steps=numbered(10),
+    steps=steps_up_to(10),
     citation=_BOTH,
-    settings=named("quality", _JPEG_QUALITY),
+    settings=settings_from("quality", _JPEG_QUALITY),
     random=False,
     eight_bit=True,
 )
@@ -162,9 +169,9 @@ def jpeg_compression(image: Bytes, step: int, rng: np.random.Generator | None) -
 @declare(
     corruptions,
     "pixelate",
-    steps=numbered(10),
+    steps=steps_up_to(10),
     citation=_BOTH,
-    settings=named("factor", _PIXELATE),
+    settings=settings_from("factor", _PIXELATE),
     random=False,
     eight_bit=True,
 )
@@ -207,9 +214,9 @@ def _averaged(rows, down, across, channels):  # type: ignore[no-untyped-def]
 @declare(
     corruptions,
     "elastic_transform",
-    steps=numbered(10),
+    steps=steps_up_to(10),
     citation=_BOTH,
-    settings=named("alpha sigma affine", _ELASTIC),
+    settings=settings_from("alpha sigma affine", _ELASTIC),
     grows=tuple(range(2, 10)),
 )
 def elastic_transform(image: Floats, step: int, rng: np.random.Generator) -> Floats:
@@ -265,8 +272,8 @@ def _waves(length: int, sigma: float) -> Floats:
     return (rows * np.sqrt(gain)[:, None]).astype(np.float32)  # type: ignore[no-any-return]
 
 
-def _crop_settings(step: int, region: Region = "centre") -> Mapping[str, Any]:
-    if region not in get_args(Region):
+def _crop_settings(step: int, region: CropRegion = "centre") -> Mapping[str, Any]:
+    if region not in get_args(CropRegion):
         raise InvalidInput(f"region must be centre or random, got {region}")
     return {"share": _CROP[step] / _CROP_OF, "region": region}
 
@@ -274,13 +281,13 @@ def _crop_settings(step: int, region: Region = "centre") -> Mapping[str, Any]:
 @declare(
     corruptions,
     "cropping",
-    steps=numbered(10),
+    steps=steps_up_to(10),
     citation=VISALIGN,
     settings=_crop_settings,
     options=frozenset({"region"}),
     steady={"region": "centre"},
 )
-def cropping(image: Floats, step: int, rng: np.random.Generator | None, *, region: Region = "centre") -> Floats:
+def cropping(image: Floats, step: int, rng: np.random.Generator | None, *, region: CropRegion = "centre") -> Floats:
     """Cut out a part of the image and enlarge it to the whole.
 
     The part has n / 335 of each side. On a 256 x 256 image that is the published recipe (enlarge to 335, cut out n,

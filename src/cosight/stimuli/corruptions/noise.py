@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import pdtr
 
 from cosight.stimuli.corruptions.draws import normals, uniforms
-from cosight.stimuli.corruptions.severities import IMAGENET_C, VISALIGN, corruptions, named
+from cosight.stimuli.corruptions.severities import IMAGENET_C, VISALIGN, corruptions, settings_from
 from cosight.stimuli.images import Floats
-from cosight.stimuli.kinds import declare, numbered
+from cosight.stimuli.kinds import declare, steps_up_to
 
 __all__ = ["gaussian_noise", "impulse_noise", "shot_noise", "speckle_noise"]
 
@@ -24,7 +24,9 @@ _SPECKLE_SD = (0.15, 0.2, 0.35, 0.45, 0.6)
 _BOTH = f"{IMAGENET_C}; {VISALIGN}"
 
 
-@declare(corruptions, "gaussian_noise", steps=numbered(10), citation=_BOTH, settings=named("sd", _GAUSSIAN_SD))
+@declare(
+    corruptions, "gaussian_noise", steps=steps_up_to(10), citation=_BOTH, settings=settings_from("sd", _GAUSSIAN_SD)
+)
 def gaussian_noise(image: Floats, step: int, rng: np.random.Generator) -> Floats:
     """White noise of one spread everywhere."""
     noise = normals(rng, image.shape)
@@ -33,7 +35,9 @@ def gaussian_noise(image: Floats, step: int, rng: np.random.Generator) -> Floats
     return noise
 
 
-@declare(corruptions, "shot_noise", steps=numbered(10), citation=_BOTH, settings=named("photons", _SHOT_PHOTONS))
+@declare(
+    corruptions, "shot_noise", steps=steps_up_to(10), citation=_BOTH, settings=settings_from("photons", _SHOT_PHOTONS)
+)
 def shot_noise(image: Floats, step: int, rng: np.random.Generator) -> Floats:
     """Poisson counts of light: few photons, much noise.
 
@@ -72,7 +76,13 @@ def _counted(values, drawn, chances, starts, scale):  # type: ignore[no-untyped-
     return out
 
 
-@declare(corruptions, "impulse_noise", steps=numbered(10), citation=_BOTH, settings=named("amount", _IMPULSE_AMOUNT))
+@declare(
+    corruptions,
+    "impulse_noise",
+    steps=steps_up_to(10),
+    citation=_BOTH,
+    settings=settings_from("amount", _IMPULSE_AMOUNT),
+)
 def impulse_noise(image: Floats, step: int, rng: np.random.Generator) -> Floats:
     """Salt and pepper: some values become black or white, as often the one as the other."""
     drawn = uniforms(rng, image.shape)
@@ -88,7 +98,9 @@ def _salted(values, drawn, amount):  # type: ignore[no-untyped-def]
         values[i] = value if drawn[i] >= half else np.float32(1)
 
 
-@declare(corruptions, "speckle_noise", steps=numbered(5), citation=IMAGENET_C, settings=named("sd", _SPECKLE_SD))
+@declare(
+    corruptions, "speckle_noise", steps=steps_up_to(5), citation=IMAGENET_C, settings=settings_from("sd", _SPECKLE_SD)
+)
 def speckle_noise(image: Floats, step: int, rng: np.random.Generator) -> Floats:
     """White noise in proportion to brightness."""
     noise = normals(rng, image.shape)

@@ -9,7 +9,7 @@ from cosight.errors import InvalidInput
 from cosight.registry import Registry
 from cosight.stimuli.kinds import Kind
 
-__all__ = ["IMAGENET_C", "VISALIGN", "Variant", "corruptions", "named", "severity_step"]
+__all__ = ["IMAGENET_C", "VISALIGN", "Variant", "corruptions", "settings_from", "severity_step"]
 
 Variant = Literal["visalign", "imagenet-c"]
 IMAGENET_C = "Hendrycks and Dietterich 2019"
@@ -19,10 +19,10 @@ _IMAGENET_C_SEVERITIES = 5
 corruptions: Registry[Kind] = Registry("corruption")
 
 
-def named(names: str, rows: Sequence[Any]) -> Callable[..., Mapping[str, Any]]:
+def settings_from(names: str, rows: Sequence[Any]) -> Callable[..., Mapping[str, Any]]:
     """The `settings` of a kind whose constants are `rows`, one row (or one number) a severity.
 
-    >>> named("radius sigma", [(10, 3), (15, 5)])(1)
+    >>> settings_from("radius sigma", [(10, 3), (15, 5)])(1)
     {'radius': 15, 'sigma': 5}
     """
     keys = names.split()

@@ -12,9 +12,9 @@ from numba import njit
 from cosight.stimuli.corruptions.draws import normals, uniforms
 from cosight.stimuli.corruptions.filters import add_zoomed, along_line, blurred, zoom_places
 from cosight.stimuli.corruptions.frost import FrostTextures, procedural_textures
-from cosight.stimuli.corruptions.severities import IMAGENET_C, VISALIGN, corruptions, named
+from cosight.stimuli.corruptions.severities import IMAGENET_C, VISALIGN, corruptions, settings_from
 from cosight.stimuli.images import Bytes, Floats, as_floats
-from cosight.stimuli.kinds import declare, numbered
+from cosight.stimuli.kinds import declare, steps_up_to
 
 __all__ = ["fog", "frost", "plasma", "snow", "spatter"]
 
@@ -51,7 +51,7 @@ _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601
 _BOTH = f"{IMAGENET_C}; {VISALIGN}"
 
 
-@declare(corruptions, "fog", steps=numbered(10), citation=_BOTH, settings=named("amount decay", _FOG))
+@declare(corruptions, "fog", steps=steps_up_to(10), citation=_BOTH, settings=settings_from("amount decay", _FOG))
 def fog(image: Floats, step: int, rng: np.random.Generator) -> Floats:
     """Clouds of plasma fractal, added and then darkened so that the image keeps its maximum."""
     amount, decay = _FOG[step]
@@ -124,9 +124,9 @@ def _squares(field, step, half, bound):  # type: ignore[no-untyped-def]
 @declare(
     corruptions,
     "snow",
-    steps=numbered(10),
+    steps=steps_up_to(10),
     citation=_BOTH,
-    settings=named("mean spread zoom threshold radius sigma kept", _SNOW),
+    settings=settings_from("mean spread zoom threshold radius sigma kept", _SNOW),
     grows=(0, 1, 2, 3, 4, 5, 7, 8),
 )
 def snow(image: Floats, step: int, rng: np.random.Generator) -> Floats:
@@ -173,7 +173,12 @@ def _frost_settings(step: int, textures: FrostTextures | None = None) -> Mapping
 
 
 @declare(
-    corruptions, "frost", steps=numbered(10), citation=_BOTH, settings=_frost_settings, options=frozenset({"textures"})
+    corruptions,
+    "frost",
+    steps=steps_up_to(10),
+    citation=_BOTH,
+    settings=_frost_settings,
+    options=frozenset({"textures"}),
 )
 def frost(image: Floats, step: int, rng: np.random.Generator, *, textures: FrostTextures | None = None) -> Floats:
     """Ice on a window: a random part of a texture, added to the darkened image."""
@@ -198,9 +203,9 @@ def _part(images: tuple[Bytes, ...], shape: tuple[int, ...], rng: np.random.Gene
 @declare(
     corruptions,
     "spatter",
-    steps=numbered(5),
+    steps=steps_up_to(5),
     citation=IMAGENET_C,
-    settings=named("mean spread sigma threshold strength mud", _SPATTER),
+    settings=settings_from("mean spread sigma threshold strength mud", _SPATTER),
 )
 def spatter(image: Floats, step: int, rng: np.random.Generator) -> Floats:
     """Drops of water (severities 1-3) or of mud (4-5) on the lens."""

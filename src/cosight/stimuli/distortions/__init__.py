@@ -22,12 +22,12 @@ import numpy as np
 from cosight.errors import InvalidInput
 from cosight.stimuli.distortions import drawn, luminance, patches  # noqa: F401 (importing declares their kinds)
 from cosight.stimuli.distortions.common import distortions
-from cosight.stimuli.distortions.glitch import Geometry, Region, glitch_regions
+from cosight.stimuli.distortions.glitch import Geometry, GlitchRegion, glitch_regions
 from cosight.stimuli.images import Image
 from cosight.stimuli.kinds import alter
 from cosight.stimuli.tiles import TileIndex
 
-__all__ = ["Geometry", "Region", "distort", "distortions", "glitch_regions"]
+__all__ = ["Geometry", "GlitchRegion", "distort", "distortions", "glitch_regions"]
 
 
 def distort(

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from cosight.registry import Registry
 from cosight.stimuli.images import Bytes
-from cosight.stimuli.kinds import Kind, numbered
+from cosight.stimuli.kinds import Kind, steps_up_to
 
 __all__ = ["FACTS", "Whole", "corners", "distortions", "painted"]
 
 Whole = NDArray[np.int64]
 
 distortions: Registry[Kind] = Registry("distortion")
-FACTS: Mapping[str, Any] = {"steps": numbered(5), "citation": "Li et al. 2025 (LAION-C)", "eight_bit": True}
+FACTS: Mapping[str, Any] = {"steps": steps_up_to(5), "citation": "Li et al. 2025 (LAION-C)", "eight_bit": True}
 
 
 def painted(paint: Callable[[Bytes], None], image: Bytes) -> Bytes:

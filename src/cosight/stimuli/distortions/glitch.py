@@ -19,7 +19,7 @@ from cosight.stimuli.distortions.common import FACTS, distortions
 from cosight.stimuli.images import Bytes
 from cosight.stimuli.kinds import declare
 
-__all__ = ["Geometry", "Region", "glitch_regions"]
+__all__ = ["Geometry", "GlitchRegion", "glitch_regions"]
 
 Geometry = Literal["per-image", "published"]
 
@@ -29,7 +29,7 @@ _G = (2, 4, 5, 8, 10)
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class GlitchRegion:
     """A band as wide as the image, rolled sideways by `offset` pixels (to the right if positive)."""
 
     offset: int
@@ -41,17 +41,17 @@ class Region:
 class _Glitch:
     """All that is drawn for one glitched image; `right` and `down` shift one colour channel."""
 
-    regions: tuple[Region, ...]
+    regions: tuple[GlitchRegion, ...]
     channel: int
     right: int
     down: int
 
 
-def glitch_regions(height: int, width: int, *, level: int) -> tuple[Region, ...]:
+def glitch_regions(height: int, width: int, *, level: int) -> tuple[GlitchRegion, ...]:
     """The bands of the published set, the same for every image of one size; later ones go over earlier ones.
 
     >>> glitch_regions(224, 224, level=1)[0]
-    Region(offset=-4, top=145, height=55)
+    GlitchRegion(offset=-4, top=145, height=55)
     """
     return _published(height, width, distortions["glitched"].step(str(level), word="level")).regions
 
@@ -61,9 +61,9 @@ def _published(height: int, width: int, step: int) -> _Glitch:
     """Region i (from 0) draws from Python's generator with seed 1 + i; channel and shift from one with seed 1 again."""
     regions, shift, offset = _numbers(step, width)
 
-    def region(seed: int) -> Region:
+    def region(seed: int) -> GlitchRegion:
         draw = random.Random(seed).randint
-        return Region(draw(-shift, shift), draw(0, height), draw(1, height // 4))
+        return GlitchRegion(draw(-shift, shift), draw(0, height), draw(1, height // 4))
 
     draw = random.Random(1).randint
     bands = tuple(map(region, range(1, 1 + regions)))
@@ -75,7 +75,7 @@ def _drawn(height: int, width: int, step: int, rng: np.random.Generator) -> _Gli
     low, high = (-shift, 0, 1), (shift, height, height // 4)
     bands = rng.integers(low, high, (regions, 3), endpoint=True).tolist()
     right, down = rng.integers(-offset, offset, 2, endpoint=True).tolist()
-    return _Glitch(tuple(Region(*band) for band in bands), int(rng.integers(0, 3)), right, down)
+    return _Glitch(tuple(GlitchRegion(*band) for band in bands), int(rng.integers(0, 3)), right, down)
 
 
 def _numbers(step: int, width: int) -> tuple[int, int, int]:
