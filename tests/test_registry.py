@@ -104,7 +104,7 @@ def test_a_wrong_name_is_a_lookup_error_and_one_of_ours(fruit):
 
 _MODULE = """
     from dataclasses import dataclass
-    from cosight.measures.facts import declare, measures
+    from cosight.measures.declarations import declare, measures
 
     assert "accuracy" in measures  # an extension may read the registry while it loads
 

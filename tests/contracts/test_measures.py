@@ -233,7 +233,7 @@ def test_every_form_belongs_to_a_measure():
 # --- the room -------------------------------------------------------------------------------------------------------
 
 
-INNER = {"sums", "limits"}  # what the modules of the room share among themselves
+INNER = {"arithmetic"}  # what the modules share among themselves
 
 
 def test_the_room_offers_every_public_name_of_its_modules():

@@ -14,7 +14,7 @@ from cosight.humans.study.design import read_study
 from cosight.humans.study.parts import Design, Participants, Timing
 from cosight.humans.study.texts import english, label_titles, new_texts
 from cosight.humans.study.trial_types import trial_types
-from cosight.measures.survey import minimum_raters
+from cosight.measures.study_size import minimum_raters
 from cosight.stimuli.tasks import read_tasks, write_tasks
 from tests.humans.conftest import LABELS, make_stimuli, make_study
 

@@ -17,9 +17,9 @@ from scipy.stats import beta
 
 from cosight.arrays import FloatArray, IntArray
 from cosight.measures.answers import Answers
+from cosight.measures.arithmetic import Pairs
+from cosight.measures.declarations import measures, pair_forms
 from cosight.measures.distance import hellinger
-from cosight.measures.facts import measures, pair_forms
-from cosight.measures.sums import Pairs
 from cosight.measures.uncertainty import (
     Estimate,
     draw_people,

@@ -18,7 +18,7 @@ from cosight.measures.agreement import (
     krippendorff_alpha,
     krippendorff_alpha_resampled,
 )
-from cosight.measures.facts import measures
+from cosight.measures.declarations import measures
 
 nan = np.nan
 few = settings(max_examples=50, deadline=None)

@@ -11,8 +11,8 @@ from sklearn.metrics import accuracy_score
 
 from cosight.errors import InvalidInput
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, encode
-from cosight.measures.bias import accuracy, accuracy_difference, response_entropy, shape_bias, shape_choices
-from cosight.measures.facts import pair_forms, solo_forms
+from cosight.measures.declarations import pair_forms, solo_forms
+from cosight.measures.responses import accuracy, accuracy_difference, response_entropy, shape_bias, shape_choices
 
 nan = math.nan
 law = settings(deadline=None)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import cosight
 from cosight.errors import InvalidInput
 from cosight.measures import class_level_error_similarity, error_consistency, misclassification_agreement
-from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers
-from cosight.measures.ceilings import half_pairs, split_half_crowds
+from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, half_pairs, split_half_crowds
 from cosight.statistics.resampling import stream
 from cosight.trials.join import align
 from tests.scoring.made import answered, observers, row_of, trials

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from cosight.errors import InvalidInput
 from cosight.measures.choice import choice_share, clustering_share, two_alternative_share
-from cosight.measures.facts import measures
+from cosight.measures.declarations import measures
 
 coarse = st.integers(0, 4).map(float)  # few values, so that ties are common
 tables = st.tuples(st.integers(1, 12), st.integers(1, 5)).flatmap(

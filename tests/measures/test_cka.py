@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import KernelCenterer
 
 from cosight.errors import InvalidInput
-from cosight.measures import cka
-from cosight.measures.cka import linear_cka, linear_cka_matrix, minibatch_cka
-from cosight.measures.facts import measures
+from cosight.measures import representation as cka
+from cosight.measures.declarations import measures
+from cosight.measures.representation import linear_cka, linear_cka_matrix, minibatch_cka
 
 seeds = st.integers(0, 2**31)
 SHAPES = [(8, 3, 2), (30, 4, 7), (5, 40, 60), (6, 2, 300), (4, 1, 1)]  # n, d1, d2: both ways of computing

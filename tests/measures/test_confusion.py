@@ -20,7 +20,7 @@ from cosight.measures.confusion import (
     class_level_error_similarity_resampled,
     confusion_matrix,
 )
-from cosight.measures.facts import pair_forms
+from cosight.measures.declarations import pair_forms
 
 nan = math.nan
 law = settings(deadline=None)

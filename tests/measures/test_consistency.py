@@ -21,7 +21,7 @@ from cosight.measures.consistency import (
     observed_consistency_resampled,
     reachable_kappa,
 )
-from cosight.measures.facts import pair_forms
+from cosight.measures.declarations import pair_forms
 
 nan = math.nan
 law = settings(deadline=None)

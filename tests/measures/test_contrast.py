@@ -12,8 +12,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from cosight.errors import InvalidInput
-from cosight.measures.contrast import holm, paired_difference, rank_intervals, ranks
-from cosight.measures.uncertainty import percentile_interval
+from cosight.measures.uncertainty import holm, paired_difference, percentile_interval, rank_intervals, ranks
 
 seeds = st.integers(0, 2**32 - 1)
 

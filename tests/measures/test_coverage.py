@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom, multivariate_normal, norm
 
 from cosight.measures.answers import Answers
-from cosight.measures.facts import pair_forms
+from cosight.measures.declarations import pair_forms
 from tests.measures.simulated import (
     LURES,
     Case,

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from statsmodels.stats.anova import anova_lm
 
 from cosight.errors import InvalidInput
-from cosight.measures.crossed import VarianceParts, people_and_images_for_width, variance_parts
+from cosight.measures.study_size import VarianceParts, people_and_images_for_width, variance_parts
 
 nan = math.nan
 law = settings(deadline=None, max_examples=60)

@@ -15,7 +15,7 @@ from scipy.spatial import distance as reference
 
 from cosight.errors import InvalidInput
 from cosight.measures import distance
-from cosight.measures.facts import measures
+from cosight.measures.declarations import measures
 
 PAIRWISE = ["hellinger", "hellinger_printed", "total_variation", "jensen_shannon", "kullback_leibler"]
 SYMMETRIC = PAIRWISE[:-1]

@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, cohen_kappa_score
 
 from cosight.errors import InvalidInput
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers
-from cosight.measures.facts import pair_forms
+from cosight.measures.declarations import pair_forms
 from cosight.measures.misclassification import (
     misclassification_agreement,
     misclassification_agreement_matrix,

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosight.errors import InvalidInput
-from cosight.measures.facts import measures
-from cosight.measures.reliability import (
+from cosight.measures.abstention import (
     ABSTAIN_ACTIONS,
     ACT_ACTIONS,
     Action,
@@ -22,6 +21,7 @@ from cosight.measures.reliability import (
     reliability_sweep,
     with_abstention,
 )
+from cosight.measures.declarations import measures
 
 NAN = math.nan
 GRID = np.linspace(0, 1, 6)  # few levels, so that ties with gamma and lam are drawn often

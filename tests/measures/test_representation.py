@@ -10,14 +10,10 @@ from scipy.linalg import sqrtm
 from scipy.spatial.distance import jensenshannon
 
 from cosight.errors import InvalidInput
-from cosight.measures import representation
-from cosight.measures.facts import measures
-from cosight.measures.representation import (
-    frechet_distance,
-    soc_matrix,
-    softmax_output_consistency,
-    softmax_output_consistency_on_errors,
-)
+from cosight.measures import distance
+from cosight.measures.declarations import measures
+from cosight.measures.distance import soc_matrix, softmax_output_consistency, softmax_output_consistency_on_errors
+from cosight.measures.representation import frechet_distance
 
 seeds = st.integers(0, 2**31)
 
@@ -95,7 +91,7 @@ def test_soc_and_soce_undefined():
 
 @pytest.mark.parametrize("block", [1, 40, 1 << 20])
 def test_soc_matrix_is_every_pair(block, monkeypatch):
-    monkeypatch.setattr(representation, "_BLOCK", block)
+    monkeypatch.setattr(distance, "_BLOCK", block)
     outputs, correct = _outputs(5, 13, 3)
     correct[0] = True  # no errors at all
     soc = [[softmax_output_consistency(p, q).value for q in outputs] for p in outputs]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_curve
 
 from cosight.errors import InvalidInput
-from cosight.measures.facts import measures
-from cosight.measures.risk import risk_coverage
+from cosight.measures.abstention import risk_coverage
+from cosight.measures.declarations import measures
 
 NAN = math.nan
 law = settings(deadline=None)

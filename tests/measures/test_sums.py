@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosight.measures.sums import blocks, centred, divide, summed
+from cosight.measures.arithmetic import blocks, centred, divide, summed
 
 
 def test_divide_is_nan_only_where_the_divisor_is_zero():

@@ -7,14 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from cosight.errors import InvalidInput
-from cosight.measures.facts import measures
-from cosight.measures.survey import (
-    cronbach_alpha,
-    cronbach_alpha_from_variances,
-    cronbach_alpha_resampled,
-    error_bound,
-    minimum_raters,
-)
+from cosight.measures.agreement import cronbach_alpha, cronbach_alpha_from_variances, cronbach_alpha_resampled
+from cosight.measures.declarations import measures
+from cosight.measures.study_size import error_bound, minimum_raters
 
 nan = np.nan
 few = settings(max_examples=50, deadline=None)

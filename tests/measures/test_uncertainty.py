@@ -12,7 +12,7 @@ from scipy import stats
 from cosight.errors import InvalidInput, UnknownName
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers
 from cosight.measures.consistency import error_consistency, error_consistency_resampled
-from cosight.measures.facts import pair_forms
+from cosight.measures.declarations import pair_forms
 from cosight.measures.uncertainty import (
     compress,
     draw_people,

@@ -11,7 +11,6 @@ import pytest
 from cosight.errors import InvalidInput, UnknownName
 from cosight.measures.answers import NOT_SHOWN, Answers
 from cosight.measures.consistency import error_consistency, error_consistency_resampled
-from cosight.measures.crossed import people_and_images_for_width, variance_parts
 from cosight.measures.misclassification import misclassification_agreement
 from cosight.measures.power import (
     joint_shares,
@@ -22,6 +21,7 @@ from cosight.measures.power import (
     trials_for_misclassification,
     trials_to_tell_apart,
 )
+from cosight.measures.study_size import people_and_images_for_width, variance_parts
 from cosight.measures.uncertainty import draw_people, draw_stimuli, mean_over_pairs
 from cosight.scoring.plan import Plan, plan
 from cosight.trials.join import AlignedTrials

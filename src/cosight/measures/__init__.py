@@ -18,11 +18,33 @@ resamples of them. A measure of another package joins by the entry point group `
 True
 """
 
+from cosight.measures.abstention import (
+    ABSTAIN_ACTIONS,
+    ACT_ACTIONS,
+    Action,
+    ActionCounts,
+    ActionShare,
+    ActionShares,
+    GammaSweep,
+    MeanAbstention,
+    Reliability,
+    RiskCoverage,
+    action_share,
+    mean_abstention,
+    reliability_score,
+    reliability_sweep,
+    risk_coverage,
+    with_abstention,
+)
 from cosight.measures.agreement import (
+    CronbachAlpha,
     FleissKappa,
     IntraKappa,
     KrippendorffAlpha,
     Level,
+    cronbach_alpha,
+    cronbach_alpha_from_variances,
+    cronbach_alpha_resampled,
     fleiss_kappa,
     fleiss_kappa_resampled,
     intra_annotator_kappa,
@@ -37,21 +59,8 @@ from cosight.measures.answers import (
     check_classes,
     common_trials,
     encode,
-    joint_errors,
-)
-from cosight.measures.bias import (
-    AccuracyDifference,
-    Entropy,
-    ShapeBias,
-    Share,
-    accuracy,
-    accuracy_difference,
-    response_entropy,
-    shape_bias,
-    shape_choices,
-)
-from cosight.measures.ceilings import (
     half_pairs,
+    joint_errors,
     split_half_crowds,
 )
 from cosight.measures.choice import (
@@ -59,12 +68,6 @@ from cosight.measures.choice import (
     choice_share,
     clustering_share,
     two_alternative_share,
-)
-from cosight.measures.cka import (
-    CKA,
-    linear_cka,
-    linear_cka_matrix,
-    minibatch_cka,
 )
 from cosight.measures.confusion import (
     ClassLevelErrorSimilarity,
@@ -89,13 +92,6 @@ from cosight.measures.consistency import (
     observed_consistency_resampled,
     reachable_kappa,
 )
-from cosight.measures.contrast import (
-    PairedDifference,
-    holm,
-    paired_difference,
-    rank_intervals,
-    ranks,
-)
 from cosight.measures.correlation import (
     Correlation,
     DomainCorrelations,
@@ -106,21 +102,7 @@ from cosight.measures.correlation import (
     rank_correlation_resampled,
     z_scores,
 )
-from cosight.measures.crossed import CrossedPlan, VarianceParts, people_and_images_for_width, variance_parts
-from cosight.measures.distance import (
-    Distance,
-    LabelEntropy,
-    distance_items,
-    entropy,
-    hellinger,
-    hellinger_printed,
-    jensen_shannon,
-    jensen_shannon_divergence,
-    kullback_leibler,
-    label_entropy,
-    total_variation,
-)
-from cosight.measures.facts import (
+from cosight.measures.declarations import (
     Direction,
     Measure,
     Need,
@@ -130,6 +112,23 @@ from cosight.measures.facts import (
     measures,
     pair_forms,
     solo_forms,
+)
+from cosight.measures.distance import (
+    Distance,
+    LabelEntropy,
+    OutputConsistency,
+    distance_items,
+    entropy,
+    hellinger,
+    hellinger_printed,
+    jensen_shannon,
+    jensen_shannon_divergence,
+    kullback_leibler,
+    label_entropy,
+    soc_matrix,
+    softmax_output_consistency,
+    softmax_output_consistency_on_errors,
+    total_variation,
 )
 from cosight.measures.gold_distributions import (
     GoldLabels,
@@ -166,56 +165,50 @@ from cosight.measures.power import (
     trials_for_misclassification,
     trials_to_tell_apart,
 )
-from cosight.measures.refusal import (
-    MeanAbstention,
-    mean_abstention,
-)
-from cosight.measures.reliability import (
-    ABSTAIN_ACTIONS,
-    ACT_ACTIONS,
-    Action,
-    ActionCounts,
-    ActionShare,
-    ActionShares,
-    GammaSweep,
-    Reliability,
-    action_share,
-    reliability_score,
-    reliability_sweep,
-    with_abstention,
-)
 from cosight.measures.representation import (
+    CKA,
     FrechetDistance,
-    OutputConsistency,
     frechet_distance,
-    soc_matrix,
-    softmax_output_consistency,
-    softmax_output_consistency_on_errors,
+    linear_cka,
+    linear_cka_matrix,
+    minibatch_cka,
 )
-from cosight.measures.risk import (
-    RiskCoverage,
-    risk_coverage,
+from cosight.measures.responses import (
+    AccuracyDifference,
+    Entropy,
+    ShapeBias,
+    Share,
+    accuracy,
+    accuracy_difference,
+    response_entropy,
+    shape_bias,
+    shape_choices,
 )
-from cosight.measures.survey import (
-    CronbachAlpha,
+from cosight.measures.study_size import (
+    CrossedPlan,
     RaterPlan,
-    cronbach_alpha,
-    cronbach_alpha_from_variances,
-    cronbach_alpha_resampled,
+    VarianceParts,
     error_bound,
     minimum_raters,
+    people_and_images_for_width,
+    variance_parts,
 )
 from cosight.measures.uncertainty import (
     Compressed,
     Estimate,
     Interval,
+    PairedDifference,
     compress,
     draw_people,
     draw_stimuli,
+    holm,
     mean_over_pairs,
     mean_with_interval,
     pair_estimate,
+    paired_difference,
     percentile_interval,
+    rank_intervals,
+    ranks,
 )
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""Do people agree with each other, and with themselves?
+"""Do people agree with each other, and with themselves? Fleiss' kappa, Krippendorff's and Cronbach's alpha.
 
-Every coefficient of a table also comes as `..._resampled`: for many weight vectors at once, shape (resamples, items)
-a weight saying how often the item was drawn. An interval is then two percentiles.
+Every coefficient of a table also comes as `..._resampled`, for many weight vectors at once, shape (resamples, items):
+how often each item (Cronbach: person) was drawn.
 """
 
 from __future__ import annotations
@@ -15,14 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosight.arrays import BoolArray, FloatArray, IntArray, answer_counts, draw_weights, finite, labels, same_length
 from cosight.errors import InvalidInput
-from cosight.measures.facts import declare
+from cosight.measures.arithmetic import divide
+from cosight.measures.declarations import declare
 from cosight.measures.gold_distributions import label_counts
 
 __all__ = [
+    "CronbachAlpha",
     "FleissKappa",
     "IntraKappa",
     "KrippendorffAlpha",
     "Level",
+    "cronbach_alpha",
+    "cronbach_alpha_from_variances",
+    "cronbach_alpha_resampled",
     "fleiss_kappa",
     "fleiss_kappa_resampled",
     "intra_annotator_kappa",
@@ -307,3 +312,95 @@ def _missing(value: object) -> bool:
     if isinstance(value, (int, float)):
         return math.isnan(value) or value < 0
     return value is None or value in ("", "na")
+
+
+_ROUNDING = 1e-12  # relative; sums of some thousand float64 scores are off by less
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CronbachAlpha:
+    """How far the items of a form measure one thing."""
+
+    value: float
+    item_variance_sum: float
+    total_variance: float
+    items: FloatArray | None = None  # (items,), variance of each; None where only the sums are known
+    n: int | None = None  # people
+
+
+@declare(
+    "cronbach_alpha",
+    summary="Do the items of a form measure one thing? Internal consistency of complete forms.",
+    low=-math.inf,
+    high=1.0,
+    direction="higher",
+    symmetric=None,
+    needs=("scores",),
+    citation="Cronbach 1951, Psychometrika 16; Lee et al. 2023 (VisAlign), appendix D.1",
+    aliases=("cronbach",),
+)
+def cronbach_alpha(scores: ArrayLike) -> CronbachAlpha:
+    """Cronbach's alpha of complete forms, `scores` (people, items).
+
+    alpha = N / (N - 1) (1 - sum_i Var(x_i) / Var(sum_i x_i)), N items, variances over n people with n - 1.
+    Source: Cronbach (1951).
+
+    nan with fewer than two items or two people, and when everybody has the same total.
+
+    >>> round(cronbach_alpha([[1, 1], [0, 0], [1, 0]]).value, 3)
+    0.667
+    """
+    table = _complete(scores)
+    people = len(table)
+    variances = table.var(axis=0, ddof=1) if people > 1 else np.full(table.shape[1], np.nan)
+    total = float(table.sum(axis=1).var(ddof=1)) if people > 1 else math.nan
+    value = float(_cronbach_from(np.ones((1, people)), table)[0])
+    return CronbachAlpha(value, float(variances.sum()), total, variances, people)
+
+
+def cronbach_alpha_resampled(scores: ArrayLike, weights: ArrayLike) -> FloatArray:
+    """Cronbach's alpha for each row of `weights` (resamples, people), shape (resamples,); nan as in `cronbach_alpha`.
+
+    >>> cronbach_alpha_resampled([[1, 1], [0, 0], [1, 0]], [[1, 1, 1], [2, 1, 0], [3, 0, 0]]).round(3)
+    array([0.667, 1.   , nan])
+    """
+    table = _complete(scores)
+    return _cronbach_from(draw_weights(weights, len(table), of="person"), table)
+
+
+def cronbach_alpha_from_variances(items: int, item_variance_sum: float, total_variance: float) -> CronbachAlpha:
+    """Cronbach's alpha of a published table: N items, the sum of their variances, the variance of people's totals.
+
+    nan with fewer than two items or no variance of the totals. The sums of Lee et al. (2023, D.1):
+
+    >>> round(cronbach_alpha_from_variances(100, 127.134, 976.564).value, 2)
+    0.88
+    """
+    if not (item_variance_sum >= 0 and total_variance >= 0):
+        raise InvalidInput(f"variances must not be negative, got {item_variance_sum} and {total_variance}")
+    defined = items >= 2 and total_variance > 0
+    value = items / (items - 1) * (1 - item_variance_sum / total_variance) if defined else math.nan
+    return CronbachAlpha(value, item_variance_sum, total_variance)
+
+
+def _cronbach_from(weights: FloatArray, scores: FloatArray) -> FloatArray:
+    """Alpha for every weight vector (resamples, people)."""
+    items, n = scores.shape[1], weights.sum(axis=1)
+    centred = scores - scores.mean(axis=0) if len(scores) else scores  # keeps the differences of squares accurate
+    totals = centred.sum(axis=1)
+    within = (weights @ centred**2).sum(axis=1) - divide(((weights @ centred) ** 2).sum(axis=1), n)
+    overall = weights @ totals**2 - divide((weights @ totals) ** 2, n)
+    # Equal totals leave a speck of variance from rounding: of the difference here, and of the sums before it.
+    speck = _ROUNDING * (weights @ totals**2) + n * (_ROUNDING * np.abs(scores).sum(axis=1).max(initial=0.0)) ** 2
+    kept = divide(within, np.where((overall > speck) & (items > 1), overall, 0.0))
+    return np.asarray(items / max(items - 1, 1) * (1 - kept))
+
+
+def _complete(scores: ArrayLike) -> FloatArray:
+    table = np.asarray(scores, dtype=np.float64)
+    if np.isnan(table).any():
+        raise InvalidInput(
+            f"alpha needs complete forms, got {np.isnan(table).sum()} missing scores; keep the people who answered "
+            "every item, or use krippendorff_alpha"
+        )
+    return finite(table, name="scores", ndim=2)

@@ -1,4 +1,4 @@
-"""Many observers' answers to the same stimuli, as codes: what every all-pairs measure reads."""
+"""Answers of many observers to the same stimuli, as class codes: the input of every all-pairs measure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosight.arrays import BoolArray, FloatArray, correctness, labels, same_length
 from cosight.errors import InvalidInput
+from cosight.measures.arithmetic import Pairs
 
-__all__ = ["NOT_SHOWN", "NO_ANSWER", "Answers", "CodeArray", "check_classes", "common_trials", "encode", "joint_errors"]
+__all__ = [
+    "NOT_SHOWN",
+    "NO_ANSWER",
+    "Answers",
+    "CodeArray",
+    "check_classes",
+    "common_trials",
+    "encode",
+    "half_pairs",
+    "joint_errors",
+    "split_half_crowds",
+]
 
 NO_ANSWER = -1  # shown, but nothing was answered in time
 NOT_SHOWN = -2  # this observer never met the stimulus
@@ -171,3 +183,33 @@ def _codes(values: NDArray[Any], known: list[Any]) -> CodeArray:
     check_classes(len(known))
     code = {value: index for index, value in enumerate(known)}
     return np.array([code[value] for value in values.tolist()], dtype=np.int16)
+
+
+def split_half_crowds(answers: Answers, *, splits: int = 20, rng: np.random.Generator) -> Answers:
+    """Majority answers of two random halves of the observers, `splits` times; rows 2i and 2i + 1 are one split.
+
+    Ties are broken at random. A stimulus that no one of a half met is not shown to that half; one that none of them
+    answered has no answer. With an odd number of people, one is left out of each split at random.
+    """
+    if answers.observers < 4:
+        raise InvalidInput(f"two crowds take four people or more, got {answers.observers}")
+    half = answers.observers // 2
+    rows = []
+    for _ in range(splits):
+        order = rng.permutation(answers.observers)
+        rows += [_majority(answers, order[:half], rng), _majority(answers, order[half : 2 * half], rng)]
+    return Answers(np.stack(rows), answers.truth, answers.classes)
+
+
+def half_pairs(splits: int) -> Pairs:
+    """The pairs of rows that `split_half_crowds` makes."""
+    return np.arange(2 * splits).reshape(splits, 2)
+
+
+def _majority(answers: Answers, people: NDArray[np.int64], rng: np.random.Generator) -> CodeArray:
+    response = answers.response[people]
+    counts = np.stack([(response == code).sum(axis=0) for code in range(answers.classes)])  # (classes, stimuli)
+    jittered = counts + rng.random(counts.shape) * 0.5  # breaks ties, never changes an order
+    winner = np.where(counts.sum(axis=0) > 0, jittered.argmax(axis=0), NO_ANSWER)
+    seen = (response != NOT_SHOWN).any(axis=0)
+    return np.where(seen, winner, NOT_SHOWN).astype(np.int16)

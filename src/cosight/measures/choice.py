@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from cosight.arrays import FloatArray, IntArray, finite, same_length
 from cosight.errors import InvalidInput
-from cosight.measures.facts import declare
+from cosight.measures.declarations import declare
 
 __all__ = ["ChoiceShare", "choice_share", "clustering_share", "two_alternative_share"]
 

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from cosight.arrays import FloatArray
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers, encode
-from cosight.measures.facts import PairForm, declare, pair_forms
-from cosight.measures.sums import BLOCK, Pairs, Weights, blocks, divide, summed
+from cosight.measures.arithmetic import BLOCK, Pairs, Weights, blocks, divide, summed
+from cosight.measures.declarations import PairForm, declare, pair_forms
 
 __all__ = [
     "ClassLevelErrorSimilarity",

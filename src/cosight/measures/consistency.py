@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from cosight.arrays import FloatArray, correctness, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers, common_trials, joint_errors
-from cosight.measures.facts import PairForm, declare, pair_forms
-from cosight.measures.sums import BLOCK, Pairs, Weights, blocks, divide, scarce_limit
+from cosight.measures.arithmetic import BLOCK, Pairs, Weights, blocks, divide, scarce_limit
+from cosight.measures.declarations import PairForm, declare, pair_forms
 
 __all__ = [
     "Consistency",

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from cosight.arrays import BoolArray, FloatArray, IntArray, labels, same_length
 from cosight.errors import InvalidInput
-from cosight.measures.facts import declare
+from cosight.measures.declarations import declare
 
 __all__ = [
     "Correlation",

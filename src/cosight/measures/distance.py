@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr, rel_entr
 
-from cosight.arrays import FloatArray, distributions
+from cosight.arrays import BoolArray, FloatArray, correctness, distributions, same_length
 from cosight.errors import InvalidInput
-from cosight.measures.facts import declare
+from cosight.measures.arithmetic import blocks
+from cosight.measures.declarations import declare
 
 __all__ = [
     "Distance",
     "LabelEntropy",
+    "OutputConsistency",
     "distance_items",
     "entropy",
     "hellinger",
@@ -30,6 +32,9 @@ __all__ = [
     "jensen_shannon_divergence",
     "kullback_leibler",
     "label_entropy",
+    "soc_matrix",
+    "softmax_output_consistency",
+    "softmax_output_consistency_on_errors",
     "total_variation",
 ]
 
@@ -264,3 +269,123 @@ distance_items: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
     "jensen_shannon": jensen_shannon_divergence,
     "kullback_leibler": _relative_entropy,
 }
+
+_BLOCK = 1 << 20  # numbers in one intermediate array: 8 MB
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutputConsistency:
+    """Jensen-Shannon divergence of each trial in nats, nan where the trial does not count."""
+
+    items: FloatArray
+
+    @property
+    def value(self) -> float:
+        """Mean over the trials that count; nan without any."""
+        return float(np.nanmean(self.items)) if self.n else math.nan
+
+    @property
+    def n(self) -> int:
+        """Trials that count."""
+        return int(np.count_nonzero(~np.isnan(self.items)))
+
+
+@declare(
+    "softmax_output_consistency",
+    summary="Mean Jensen-Shannon divergence of two models' softmax outputs, in nats.",
+    low=0.0,
+    high=math.log(2),
+    direction="lower",
+    symmetric=True,
+    needs=("distributions",),
+    citation="Xu et al. 2024, section 3.1",
+    aliases=("soc",),
+)
+def softmax_output_consistency(p: ArrayLike, q: ArrayLike) -> OutputConsistency:
+    """SOC: mean over trials of JSD(p_i, q_i) in nats; p and q of shape (trials, classes) (Xu et al. 2024).
+
+    0 for equal outputs, ln 2 for outputs that share no class: lower is more alike. Undefined (nan) without trials.
+
+    >>> round(softmax_output_consistency([[1, 0], [0.5, 0.5]], [[0, 1], [0.5, 0.5]]).value, 4)
+    0.3466
+    """
+    return OutputConsistency(jensen_shannon_divergence(*_outputs(p, q)))
+
+
+@declare(
+    "softmax_output_consistency_on_errors",
+    summary="Mean Jensen-Shannon divergence of two models' softmax outputs where both are wrong, in nats.",
+    low=0.0,
+    high=math.log(2),
+    direction="lower",
+    symmetric=True,
+    needs=("distributions", "correctness"),
+    citation="Xu et al. 2024, section 3.1",
+    aliases=("soce",),
+)
+def softmax_output_consistency_on_errors(
+    p: ArrayLike, q: ArrayLike, a_correct: ArrayLike, b_correct: ArrayLike
+) -> OutputConsistency:
+    """SOCE: `softmax_output_consistency` over the trials both got wrong (Xu et al. 2024).
+
+    `items` keeps one entry a trial, nan where either was right. Undefined (`value` is nan) without joint errors.
+
+    >>> p, q = [[1, 0], [0.5, 0.5]], [[0, 1], [0.5, 0.5]]
+    >>> softmax_output_consistency_on_errors(p, q, [1, 0], [0, 0]).items.tolist()
+    [nan, 0.0]
+    """
+    one, other = _outputs(p, q)
+    a, b = correctness(a_correct, name="a_correct"), correctness(b_correct, name="b_correct")
+    same_length(p=one, a_correct=a, b_correct=b)
+    items = np.full(len(one), np.nan)
+    wrong = ~(a | b)
+    items[wrong] = jensen_shannon_divergence(one[wrong], other[wrong])
+    return OutputConsistency(items)
+
+
+def soc_matrix(probabilities: ArrayLike, correct: ArrayLike | None = None) -> FloatArray:
+    """SOC of every two of m models, or SOCE where `correct` (m, n) is given: (m, n, k) to (m, m).
+
+    Trials are read a block at a time, so that a memory-mapped array or one of float32 is never copied whole.
+    Undefined (nan) without trials, or for two models without joint errors; a model against itself is 0.
+
+    >>> soc_matrix([[[1, 0], [0.5, 0.5]], [[0, 1], [0.5, 0.5]]]).round(4).tolist()
+    [[0.0, 0.3466], [0.3466, 0.0]]
+    """
+    outputs = np.asanyarray(probabilities)
+    if outputs.ndim != 3:
+        raise InvalidInput(f"probabilities must have shape (models, trials, classes), got {outputs.shape}")
+    m, n, classes = outputs.shape
+    counts = _counted(correct, m, n)
+    total = np.zeros((m, m))
+    for block in blocks(n, m * classes, most=_BLOCK):
+        total += _soc_sums(distributions(outputs[:, block]), counts[:, block])
+    trials = counts.astype(np.float64) @ counts.T
+    means: FloatArray = np.divide(total, trials, out=np.full((m, m), np.nan), where=trials > 0)
+    return means
+
+
+def _outputs(p: ArrayLike, q: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    one, other = distributions(p, name="p"), distributions(q, name="q")
+    if one.ndim != 2 or one.shape != other.shape:
+        raise InvalidInput(f"p and q must have one shape (trials, classes), got {one.shape} and {other.shape}")
+    return one, other
+
+
+def _counted(correct: ArrayLike | None, m: int, n: int) -> BoolArray:
+    """Which trials count for each model, (m, n): all, or those it got wrong."""
+    if correct is None:
+        return np.ones((m, n), dtype=np.bool_)
+    array = np.asarray(correct)
+    if array.shape != (m, n):
+        raise InvalidInput(f"correct must have shape (models, trials) = ({m}, {n}), got {array.shape}")
+    return ~correctness(array.ravel(), name="correct").reshape(m, n)
+
+
+def _soc_sums(outputs: FloatArray, counts: BoolArray) -> FloatArray:
+    """Sum over the trials both models count of their divergence: (m, b, k) and (m, b) to (m, m)."""
+    sums = np.zeros((len(outputs), len(outputs)))
+    for i, mine in enumerate(counts):
+        items = jensen_shannon_divergence(outputs[i, mine], outputs[i:, mine])  # (m - i, trials i counts)
+        sums[i, i:] = sums[i:, i] = np.where(counts[i:, mine], items, 0.0).sum(axis=1)
+    return sums

@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 
 from cosight.arrays import FloatArray
 from cosight.measures.answers import Answers, encode
-from cosight.measures.facts import PairForm, declare, pair_forms
-from cosight.measures.sums import BLOCK, Pairs, Weights, blocks, divide, scarce_limit, summed
+from cosight.measures.arithmetic import BLOCK, Pairs, Weights, blocks, divide, scarce_limit, summed
+from cosight.measures.declarations import PairForm, declare, pair_forms
 
 __all__ = [
     "MisclassificationAgreement",

@@ -19,9 +19,8 @@ from scipy.special import ndtr, ndtri, stdtrit
 from cosight.arrays import FloatArray, IntArray, correctness, distributions, finite, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
+from cosight.measures.arithmetic import MOST_TRIALS, ROUNDING, check_width, divide, normal_z
 from cosight.measures.consistency import reachable_kappa
-from cosight.measures.limits import MOST_TRIALS, ROUNDING, check_width, normal_z
-from cosight.measures.sums import divide
 
 __all__ = [
     "Influence",

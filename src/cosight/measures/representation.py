@@ -1,46 +1,163 @@
-"""Do two models end in the same softmax outputs, and do two sets of features lie in the same place?"""
+"""Features of the same stimuli in two models: centred kernel alignment (CKA) and the Frechet distance."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cosight.arrays import BoolArray, FloatArray, correctness, distributions, finite, same_length
+from cosight.arrays import FloatArray, finite, same_length
 from cosight.errors import InvalidInput
-from cosight.measures.distance import jensen_shannon_divergence
-from cosight.measures.facts import declare
-from cosight.measures.sums import blocks, centred
+from cosight.measures.arithmetic import blocks, centred
+from cosight.measures.declarations import declare
 
-__all__ = [
-    "FrechetDistance",
-    "OutputConsistency",
-    "frechet_distance",
-    "soc_matrix",
-    "softmax_output_consistency",
-    "softmax_output_consistency_on_errors",
-]
+__all__ = ["CKA", "FrechetDistance", "frechet_distance", "linear_cka", "linear_cka_matrix", "minibatch_cka"]
 
 _BLOCK = 1 << 20  # numbers in one intermediate array: 8 MB
+_FEWEST = {True: 4, False: 2}  # stimuli below which HSIC is undefined, by `unbiased`
+_ROUNDING = 1e-12  # an HSIC this small beside the terms it is the difference of is zero
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OutputConsistency:
-    """Jensen-Shannon divergence of each trial in nats, nan where the trial does not count."""
+@dataclass(frozen=True, slots=True)
+class CKA:
+    """Centred kernel alignment of two feature sets."""
 
-    items: FloatArray
+    value: float
+    n: int  # stimuli
+    unbiased: bool
+    batches: int = 1
 
-    @property
-    def value(self) -> float:
-        """Mean over the trials that count; nan without any."""
-        return float(np.nanmean(self.items)) if self.n else math.nan
 
-    @property
-    def n(self) -> int:
-        """Trials that count."""
-        return int(np.count_nonzero(~np.isnan(self.items)))
+@declare(
+    "linear_cka",
+    summary="Linear centred kernel alignment of two feature sets.",
+    low=-1.0,
+    high=1.0,
+    direction="higher",
+    symmetric=True,
+    needs=("features",),
+    citation="Kornblith et al. 2019; unbiased HSIC: Song et al. 2012, Nguyen et al. 2021",
+    aliases=("cka",),
+)
+def linear_cka(x: ArrayLike, y: ArrayLike, *, unbiased: bool = True) -> CKA:
+    """How alike two models arrange the same stimuli: features (n, d1) and (n, d2), row i the same stimulus.
+
+    CKA = HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L)), K = X X', L = Y Y'. With K0, L0 their diagonals set to zero, the
+    unbiased HSIC (Song et al. 2012; in CKA: Nguyen et al. 2021) is [tr(K0 L0) + 1'K0 1 1'L0 1 / ((n - 1)(n - 2))
+    - 2 / (n - 2) 1'K0 L0 1] / (n (n - 3)). `unbiased=False` gives ||Y'X||^2 / (||X'X|| ||Y'Y||) of the centred
+    features (Kornblith et al. 2019), which nears 1 for unrelated features when d is large beside n.
+
+    Both are at most 1; the biased one is never negative, the unbiased one may be. Undefined (`value` is nan) with
+    fewer than 4 stimuli (biased: 2), when a feature set is constant, and, unbiased, when all its rows are equally
+    far apart.
+
+    >>> x = [[0, 1], [1, 3], [2, 0], [4, 1], [3, 3]]
+    >>> round(linear_cka(x, [[2 * b, 2 * a] for a, b in x]).value, 6)
+    1.0
+    """
+    sets = _feature_sets(x=x, y=y)
+    return CKA(float(_cka(sets, unbiased=unbiased)[0, 1]), len(sets[0]), unbiased)
+
+
+def linear_cka_matrix(features: Sequence[ArrayLike], *, unbiased: bool = True) -> FloatArray:
+    """`linear_cka` of every two of m feature sets, shape (m, m); nan in the same cases.
+
+    >>> linear_cka_matrix([[[0], [1], [2], [4]], [[0], [1], [2], [4]], [[1], [1], [1], [1]]]).round(6).tolist()
+    [[1.0, 1.0, nan], [1.0, 1.0, nan], [nan, nan, nan]]
+    """
+    if not len(features):
+        raise InvalidInput("features must hold at least one feature set, got none")
+    return _cka(_feature_sets(**{f"features[{i}]": x for i, x in enumerate(features)}), unbiased=unbiased)
+
+
+def minibatch_cka(batches: Iterable[tuple[ArrayLike, ArrayLike]]) -> CKA:
+    """Linear CKA from (x, y) batches that are seen once and forgotten (Nguyen et al. 2021, Eq. 3).
+
+    The three unbiased HSICs are averaged over the batches, each with the same weight, before their ratio is taken.
+    One batch gives `linear_cka`. A batch of fewer than 4 stimuli raises.
+
+    Undefined (`value` is nan) without batches, or when one side has no spread within any batch.
+
+    >>> x = [[0, 1], [1, 3], [2, 0], [4, 1]]
+    >>> minibatch_cka([(x, x), (x, x)])
+    CKA(value=1.0, n=8, unbiased=True, batches=2)
+    """
+    total, n, count = np.zeros((2, 2)), 0, 0
+    for x, y in batches:
+        sets = _feature_sets(x=x, y=y)
+        if len(sets[0]) < _FEWEST[True]:
+            raise InvalidInput(f"a batch must hold at least 4 stimuli, got {len(sets[0])}; drop it or enlarge batches")
+        total += _hsic([centred(one) for one in sets], unbiased=True)
+        n, count = n + len(sets[0]), count + 1
+    return CKA(float(_normalised(total)[0, 1]), n, True, count)
+
+
+def _feature_sets(**features: ArrayLike) -> list[FloatArray]:
+    sets = {name: finite(one, name=name, ndim=2) for name, one in features.items()}
+    same_length(**sets)
+    return list(sets.values())
+
+
+def _cka(sets: list[FloatArray], *, unbiased: bool) -> FloatArray:
+    """CKA of every two sets."""
+    if len(sets[0]) < _FEWEST[unbiased]:
+        return np.full((len(sets), len(sets)), np.nan)
+    middled = [centred(x) for x in sets]
+    peaks = [np.abs(x).max(initial=0.0) or 1.0 for x in middled]  # CKA has no unit; fourth powers could overflow
+    return _normalised(_hsic([x / peak for x, peak in zip(middled, peaks, strict=True)], unbiased=unbiased))
+
+
+def _normalised(hsic: FloatArray) -> FloatArray:
+    own = np.diag(hsic)
+    scale = np.sqrt(np.outer(own, own))
+    return np.divide(hsic, scale, out=np.full_like(hsic, np.nan), where=scale > 0)
+
+
+def _hsic(sets: list[FloatArray], *, unbiased: bool) -> FloatArray:
+    """HSIC of every two centred sets; the biased form without its 1 / (n - 1)^2, which cancels in CKA.
+
+    HSIC does not change when features are centred, and centred features have 1'K = 0, so K0 1 = -diag(K):
+    the unbiased form needs no Gram matrix but its diagonal.
+    """
+    cross = _squared_crosses(sets)
+    if not unbiased:
+        return cross
+    diagonals = np.stack([np.square(x).sum(axis=1) for x in sets])  # (m, n)
+    n, traces = diagonals.shape[1], diagonals.sum(axis=1)
+    hsic = cross - n / (n - 2) * diagonals @ diagonals.T + np.outer(traces, traces) / ((n - 1) * (n - 2))
+    none = np.diag(hsic) <= _ROUNDING * np.diag(cross)
+    hsic[none, none] = 0.0
+    return np.asarray(hsic / (n * (n - 3)))
+
+
+def _squared_crosses(sets: list[FloatArray]) -> FloatArray:
+    """||X_i' X_j||^2 = tr(K_i K_j) of every two sets, by the way that multiplies less."""
+    n, widths = len(sets[0]), np.array([x.shape[1] for x in sets], dtype=np.float64)
+    by_columns = (widths.sum() ** 2 + np.square(widths).sum()) / 2
+    by_rows = n * (widths.sum() + len(sets) ** 2)
+    return _crosses_by_columns(sets) if by_columns <= by_rows else _crosses_by_rows(sets)
+
+
+def _crosses_by_columns(sets: list[FloatArray]) -> FloatArray:
+    cross = np.zeros((len(sets), len(sets)))
+    for i, x in enumerate(sets):
+        for j, y in enumerate(sets[: i + 1]):
+            parts = (x[:, block].T @ y for block in blocks(x.shape[1], y.shape[1], most=_BLOCK))
+            cross[i, j] = cross[j, i] = sum(float(np.vdot(part, part)) for part in parts)
+    return cross
+
+
+def _crosses_by_rows(sets: list[FloatArray]) -> FloatArray:
+    """Through Gram matrices, some rows of each at a time."""
+    m, n = len(sets), len(sets[0])
+    cross = np.zeros((m, m))
+    for block in blocks(n, m * n, most=_BLOCK):
+        grams = np.stack([x[block] @ x.T for x in sets]).reshape(m, -1)
+        cross += grams @ grams.T
+    return cross
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,81 +171,6 @@ class FrechetDistance:
     def value(self) -> float:
         """Both parts together."""
         return self.mean_part + self.covariance_part
-
-
-@declare(
-    "softmax_output_consistency",
-    summary="Mean Jensen-Shannon divergence of two models' softmax outputs, in nats.",
-    low=0.0,
-    high=math.log(2),
-    direction="lower",
-    symmetric=True,
-    needs=("distributions",),
-    citation="Xu et al. 2024, section 3.1",
-    aliases=("soc",),
-)
-def softmax_output_consistency(p: ArrayLike, q: ArrayLike) -> OutputConsistency:
-    """SOC: mean over trials of JSD(p_i, q_i) in nats; p and q of shape (trials, classes) (Xu et al. 2024).
-
-    0 for equal outputs, ln 2 for outputs that share no class: lower is more alike. Undefined (nan) without trials.
-
-    >>> round(softmax_output_consistency([[1, 0], [0.5, 0.5]], [[0, 1], [0.5, 0.5]]).value, 4)
-    0.3466
-    """
-    return OutputConsistency(jensen_shannon_divergence(*_outputs(p, q)))
-
-
-@declare(
-    "softmax_output_consistency_on_errors",
-    summary="Mean Jensen-Shannon divergence of two models' softmax outputs where both are wrong, in nats.",
-    low=0.0,
-    high=math.log(2),
-    direction="lower",
-    symmetric=True,
-    needs=("distributions", "correctness"),
-    citation="Xu et al. 2024, section 3.1",
-    aliases=("soce",),
-)
-def softmax_output_consistency_on_errors(
-    p: ArrayLike, q: ArrayLike, a_correct: ArrayLike, b_correct: ArrayLike
-) -> OutputConsistency:
-    """SOCE: `softmax_output_consistency` over the trials both got wrong (Xu et al. 2024).
-
-    `items` keeps one entry a trial, nan where either was right. Undefined (`value` is nan) without joint errors.
-
-    >>> p, q = [[1, 0], [0.5, 0.5]], [[0, 1], [0.5, 0.5]]
-    >>> softmax_output_consistency_on_errors(p, q, [1, 0], [0, 0]).items.tolist()
-    [nan, 0.0]
-    """
-    one, other = _outputs(p, q)
-    a, b = correctness(a_correct, name="a_correct"), correctness(b_correct, name="b_correct")
-    same_length(p=one, a_correct=a, b_correct=b)
-    items = np.full(len(one), np.nan)
-    wrong = ~(a | b)
-    items[wrong] = jensen_shannon_divergence(one[wrong], other[wrong])
-    return OutputConsistency(items)
-
-
-def soc_matrix(probabilities: ArrayLike, correct: ArrayLike | None = None) -> FloatArray:
-    """SOC of every two of m models, or SOCE where `correct` (m, n) is given: (m, n, k) to (m, m).
-
-    Trials are read a block at a time, so that a memory-mapped array or one of float32 is never copied whole.
-    Undefined (nan) without trials, or for two models without joint errors; a model against itself is 0.
-
-    >>> soc_matrix([[[1, 0], [0.5, 0.5]], [[0, 1], [0.5, 0.5]]]).round(4).tolist()
-    [[0.0, 0.3466], [0.3466, 0.0]]
-    """
-    outputs = np.asanyarray(probabilities)
-    if outputs.ndim != 3:
-        raise InvalidInput(f"probabilities must have shape (models, trials, classes), got {outputs.shape}")
-    m, n, classes = outputs.shape
-    counts = _counted(correct, m, n)
-    total = np.zeros((m, m))
-    for block in blocks(n, m * classes, most=_BLOCK):
-        total += _soc_sums(distributions(outputs[:, block]), counts[:, block])
-    trials = counts.astype(np.float64) @ counts.T
-    means: FloatArray = np.divide(total, trials, out=np.full((m, m), np.nan), where=trials > 0)
-    return means
 
 
 @declare(
@@ -163,32 +205,6 @@ def frechet_distance(x: ArrayLike, y: ArrayLike) -> FrechetDistance:
     mean_part = float(np.square(a.mean(axis=0) - b.mean(axis=0)).sum())
     enough = min(len(a), len(b)) >= 2
     return FrechetDistance(mean_part, _covariance_part(a, b) if enough else math.nan)
-
-
-def _outputs(p: ArrayLike, q: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    one, other = distributions(p, name="p"), distributions(q, name="q")
-    if one.ndim != 2 or one.shape != other.shape:
-        raise InvalidInput(f"p and q must have one shape (trials, classes), got {one.shape} and {other.shape}")
-    return one, other
-
-
-def _counted(correct: ArrayLike | None, m: int, n: int) -> BoolArray:
-    """Which trials count for each model, (m, n): all, or those it got wrong."""
-    if correct is None:
-        return np.ones((m, n), dtype=np.bool_)
-    array = np.asarray(correct)
-    if array.shape != (m, n):
-        raise InvalidInput(f"correct must have shape (models, trials) = ({m}, {n}), got {array.shape}")
-    return ~correctness(array.ravel(), name="correct").reshape(m, n)
-
-
-def _soc_sums(outputs: FloatArray, counts: BoolArray) -> FloatArray:
-    """Sum over the trials both models count of their divergence: (m, b, k) and (m, b) to (m, m)."""
-    sums = np.zeros((len(outputs), len(outputs)))
-    for i, mine in enumerate(counts):
-        items = jensen_shannon_divergence(outputs[i, mine], outputs[i:, mine])  # (m - i, trials i counts)
-        sums[i, i:] = sums[i:, i] = np.where(counts[i:, mine], items, 0.0).sum(axis=1)
-    return sums
 
 
 def _covariance_part(x: FloatArray, y: FloatArray) -> float:

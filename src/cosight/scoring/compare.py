@@ -9,7 +9,7 @@ from pathlib import Path
 from cosight.errors import InvalidInput
 from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, CodeArray, common_trials
-from cosight.measures.facts import PairForm
+from cosight.measures.declarations import PairForm
 from cosight.scoring.presets import Preset, presets
 from cosight.statistics.blocks import Block, empty, joined, nested_means, rows_of
 from cosight.statistics.contrasts import against_people, correlations, difference_rows, normalised, rank_rows

@@ -10,7 +10,6 @@ import numpy as np
 from cosight.arrays import BoolArray, FloatArray
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
-from cosight.measures.crossed import people_and_images_for_width, variance_parts
 from cosight.measures.power import (
     kappa_influence,
     misclassification_influence,
@@ -18,6 +17,7 @@ from cosight.measures.power import (
     trials_for_mean,
     trials_to_tell_apart,
 )
+from cosight.measures.study_size import people_and_images_for_width, variance_parts
 from cosight.scoring.questions import ACCURACY, EC, MA, PlanRequest, PlanRow, power_rows, width_rows
 from cosight.trials.join import AlignedTrials
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from cosight.errors import InvalidInput
-from cosight.measures.facts import measures
+from cosight.measures.declarations import measures
 from cosight.measures.power import (
     accuracy_difference_sd,
     consistency_difference_sd,
@@ -20,7 +20,7 @@ from cosight.measures.power import (
     trials_for_misclassification,
     trials_to_tell_apart,
 )
-from cosight.measures.survey import error_bound, minimum_raters
+from cosight.measures.study_size import error_bound, minimum_raters
 from cosight.scoring.pilot import piloted
 from cosight.scoring.questions import (
     ACCURACY,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosight.errors import InvalidInput
-from cosight.measures.facts import Measure
+from cosight.measures.declarations import Measure
 from cosight.measures.power import PowerPlan, TrialPlan
 
 __all__ = [

@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
-from cosight.measures.reliability import (
+from cosight.measures.abstention import (
     ABSTAIN_ACTIONS,
     ACT_ACTIONS,
     Reliability,
     reliability_score,
     reliability_sweep,
+    risk_coverage,
 )
-from cosight.measures.risk import risk_coverage
-from cosight.measures.sums import Weights, divide
+from cosight.measures.arithmetic import Weights, divide
 from cosight.measures.uncertainty import draw_stimuli
 from cosight.statistics.blocks import Block, Flags, Key, block_of, single
 from cosight.statistics.gold_labels import Gold

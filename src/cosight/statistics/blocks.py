@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cosight.arrays import BoolArray, FloatArray
 from cosight.measures import measures
-from cosight.measures.sums import divide
+from cosight.measures.arithmetic import divide
 from cosight.measures.uncertainty import percentile_interval
 from cosight.statistics.rows import GroupKey, Row, number
 

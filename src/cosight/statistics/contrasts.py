@@ -9,9 +9,9 @@ import numpy as np
 
 from cosight.arrays import FloatArray
 from cosight.measures import measures
-from cosight.measures.contrast import holm, paired_difference, rank_intervals, ranks
+from cosight.measures.arithmetic import divide
 from cosight.measures.correlation import rank_correlation, rank_correlation_resampled
-from cosight.measures.sums import divide
+from cosight.measures.uncertainty import holm, paired_difference, rank_intervals, ranks
 from cosight.statistics.blocks import Block, Flags, Key, merged_flags, range_of, single
 from cosight.statistics.groups import MODELS, PEOPLE, SIMULATED
 from cosight.statistics.pair_scores import CEILING_ONE, FEW_TRIALS, PAIRED

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
 from cosight.measures.answers import NOT_SHOWN
+from cosight.measures.arithmetic import BLOCK, divide
 from cosight.measures.distance import distance_items
-from cosight.measures.sums import BLOCK, divide
 from cosight.statistics.blocks import Block, Flags, Key, finite_samples, joined, single
 from cosight.statistics.groups import Group
 from cosight.statistics.outputs import Outputs

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosight.arrays import BoolArray, FloatArray, IntArray
+from cosight.measures.arithmetic import BLOCK, Weights, blocks, divide
 from cosight.measures.distance import distance_items
-from cosight.measures.sums import BLOCK, Weights, blocks, divide
 from cosight.statistics.blocks import Block, Key, joined
 from cosight.statistics.distances import SPLITS, mean_block
 from cosight.statistics.gold_labels import Gold

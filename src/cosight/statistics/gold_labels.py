@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cosight.arrays import BoolArray, FloatArray, IntArray, answer_counts, distributions
 from cosight.errors import InvalidInput
-from cosight.measures.sums import divide
+from cosight.measures.arithmetic import divide
 from cosight.statistics.groups import GOLD, SIMULATED_GOLD
 from cosight.trials.join import AlignedTrials, StimulusGroup, manifest_rows
 from cosight.trials.manifest import MANIFEST, MANIFEST_SCHEMA, manifest_frame, read_manifest

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cosight.arrays import BoolArray
 from cosight.errors import InvalidInput
-from cosight.measures.sums import Pairs
+from cosight.measures.arithmetic import Pairs
 
 __all__ = [
     "GOLD",

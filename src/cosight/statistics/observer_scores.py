@@ -9,7 +9,7 @@ import numpy as np
 from cosight.arrays import FloatArray
 from cosight.measures import solo_forms
 from cosight.measures.answers import NOT_SHOWN, Answers, CodeArray
-from cosight.measures.sums import Weights, divide
+from cosight.measures.arithmetic import Weights, divide
 from cosight.statistics.blocks import Block, Flags, Key, block_of
 from cosight.statistics.resampling import Draw, few, few_people_note
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from cosight.arrays import BoolArray, FloatArray
 from cosight.errors import InvalidInput
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, CodeArray
+from cosight.measures.arithmetic import Pairs, Weights, divide
+from cosight.measures.declarations import PairForm, measures
 from cosight.measures.distance import distance_items
-from cosight.measures.facts import PairForm, measures
-from cosight.measures.sums import Pairs, Weights, divide
 from cosight.registry import Registry
 from cosight.trials.join import AlignedTrials
 from cosight.trials.spaces import ABSTAIN

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
 from cosight.measures import measures
-from cosight.measures.answers import NOT_SHOWN, Answers
-from cosight.measures.ceilings import half_pairs, split_half_crowds
-from cosight.measures.facts import PairForm
-from cosight.measures.sums import SCARCE, Pairs
+from cosight.measures.answers import NOT_SHOWN, Answers, half_pairs, split_half_crowds
+from cosight.measures.arithmetic import SCARCE, Pairs
+from cosight.measures.declarations import PairForm
 from cosight.measures.uncertainty import Compressed, mean_over_pairs
 from cosight.statistics.blocks import Block, Key, block_of, finite_samples, joined, mean_over_groups, single
 from cosight.statistics.groups import MODELS, PEOPLE, Group

@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray, IntArray
 from cosight.measures.agreement import (
+    cronbach_alpha,
+    cronbach_alpha_resampled,
     fleiss_kappa,
     fleiss_kappa_resampled,
     krippendorff_alpha,
     krippendorff_alpha_resampled,
 )
 from cosight.measures.answers import NOT_SHOWN, Answers
-from cosight.measures.sums import BLOCK
-from cosight.measures.survey import cronbach_alpha, cronbach_alpha_resampled
+from cosight.measures.arithmetic import BLOCK
 from cosight.measures.uncertainty import draw_people
 from cosight.statistics.blocks import Block, Key, block_of, rows_of
 from cosight.statistics.groups import Group

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cosight.arrays import BoolArray, FloatArray
 from cosight.errors import InvalidInput
 from cosight.measures.answers import NOT_SHOWN, Answers
-from cosight.measures.sums import BLOCK, Weights
+from cosight.measures.arithmetic import BLOCK, Weights
 from cosight.measures.uncertainty import Compressed, compress, draw_people, draw_stimuli
 from cosight.statistics.blocks import Block
 from cosight.statistics.groups import Group, groups_of

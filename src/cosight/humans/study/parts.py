@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cosight.errors import InvalidInput
-from cosight.measures.survey import minimum_raters
+from cosight.measures.study_size import minimum_raters
 
 __all__ = ["Design", "Example", "Participants", "Timing", "Warmup"]
 

@@ -1,4 +1,4 @@
-"""What every measure declares about itself, and the registry that holds the declarations."""
+"""What every measure declares about itself, its forms for tables of answers, and the registries of both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from cosight.arrays import FloatArray
 from cosight.measures.answers import Answers, CodeArray
-from cosight.measures.sums import Pairs, Weights
+from cosight.measures.arithmetic import Pairs, Weights
 from cosight.registry import Registry
 
 __all__ = ["Direction", "Measure", "Need", "PairForm", "SoloForm", "declare", "measures", "pair_forms", "solo_forms"]

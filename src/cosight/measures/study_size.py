@@ -1,4 +1,4 @@
-"""How many people and how many images, when everybody answers every image?"""
+"""How many people and images does a study need?"""
 
 from __future__ import annotations
 
@@ -12,9 +12,17 @@ from numpy.typing import ArrayLike
 
 from cosight.arrays import FloatArray, IntArray, finite
 from cosight.errors import InvalidInput
-from cosight.measures.limits import MOST_TRIALS, ROUNDING, check_width, normal_z
+from cosight.measures.arithmetic import MOST_TRIALS, ROUNDING, check_width, normal_z
 
-__all__ = ["CrossedPlan", "VarianceParts", "people_and_images_for_width", "variance_parts"]
+__all__ = [
+    "CrossedPlan",
+    "RaterPlan",
+    "VarianceParts",
+    "error_bound",
+    "minimum_raters",
+    "people_and_images_for_width",
+    "variance_parts",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +145,50 @@ def _out_of_reach(
     limit = f"{people} people and {images or 'endless'} images"
     narrowest = 2 * normal_z(confidence) * math.sqrt(least)
     return f"the width must be {narrowest:.4g} or more for {limit}, got {width:g}; allow more"
+
+
+@dataclass(frozen=True, slots=True)
+class RaterPlan:
+    """How many people an image needs."""
+
+    value: float  # before rounding up
+    raters: int
+
+
+def minimum_raters(error_bound: float, *, p: float, z: float = 2.0, plus_one: bool = False) -> RaterPlan:
+    """How many people an image needs for a share near `p` to be known within `error_bound`.
+
+    n >= z^2 p (1 - p) / error_bound^2, and one more with `plus_one`. Lee et al. (2023, F.4) derive the one more,
+    drop it for simplicity, and round z = 1.96 to 2; `error_bound` undoes the form with `plus_one`.
+
+    >>> plan = minimum_raters(0.05, p=1 / 11)
+    >>> round(plan.value, 2), plan.raters
+    (132.23, 133)
+    """
+    _check_share(p, z)
+    if not 0 < error_bound < 1:
+        raise InvalidInput(f"the error bound must lie between 0 and 1, got {error_bound}; 5 % is 0.05")
+    value = z**2 * p * (1 - p) / error_bound**2 + (1 if plus_one else 0)
+    return RaterPlan(value, math.ceil(round(value, 9)))  # rounded, lest 400.00000000000006 ask for 401 people
+
+
+def error_bound(n: float, *, p: float, z: float = 2.0) -> float:
+    """Half the width of the interval for a share near `p` after `n` people's answers.
+
+    z sqrt(p (1 - p) / (n - 1)): with n - 1, from the unbiased variance, as in Lee et al. (2023, F.4, eq. 3).
+    Their 134 people an image, planned for 5 % at p = 1/11, leave more at p = 1/2:
+
+    >>> round(error_bound(134, p=1 / 11), 3), round(error_bound(134, p=0.5), 3)
+    (0.05, 0.087)
+    """
+    _check_share(p, z)
+    if not n > 1:
+        raise InvalidInput(f"an error bound needs two people or more, got {n}")
+    return z * math.sqrt(p * (1 - p) / (n - 1))
+
+
+def _check_share(p: float, z: float) -> None:
+    if not 0 < p < 1:
+        raise InvalidInput(f"p must lie between 0 and 1, got {p}; one over the number of classes is a common guess")
+    if not z > 0:
+        raise InvalidInput(f"z must be positive, got {z}; 1.96 or 2 give 95 %")

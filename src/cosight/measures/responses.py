@@ -1,4 +1,4 @@
-"""One observer alone: accuracy, shape bias, how evenly it uses the classes."""
+"""The responses of one observer: accuracy, shape bias, how evenly it uses the classes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from cosight.arrays import FloatArray, correctness, same_length
 from cosight.measures.answers import NOT_SHOWN, Answers, CodeArray, common_trials, encode
-from cosight.measures.facts import PairForm, SoloForm, declare, pair_forms, solo_forms
-from cosight.measures.sums import BLOCK, Pairs, Weights, blocks, divide, summed
+from cosight.measures.arithmetic import BLOCK, Pairs, Weights, blocks, divide, summed
+from cosight.measures.declarations import PairForm, SoloForm, declare, pair_forms, solo_forms
 
 __all__ = [
     "AccuracyDifference",

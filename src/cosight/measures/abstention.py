@@ -1,4 +1,4 @@
-"""Does an observer act when it should, and abstain when it should?
+"""Abstention: does an observer answer when it should, and abstain when it should?
 
 `abstention` lies in [0, 1] and 1 refuses. An observer abstains on a stimulus where `abstention > gamma` (strictly) and
 else answers its most probable class, of equals the first. A row of nan in `probabilities` is a hard refusal: allowed
@@ -14,9 +14,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosight.arrays import BoolArray, FloatArray, IntArray, distributions, finite, labels, same_length
+from cosight.arrays import BoolArray, FloatArray, IntArray, correctness, distributions, finite, labels, same_length
 from cosight.errors import InvalidInput
-from cosight.measures.facts import declare
+from cosight.measures.declarations import declare
 
 __all__ = [
     "ABSTAIN_ACTIONS",
@@ -26,12 +26,95 @@ __all__ = [
     "ActionShare",
     "ActionShares",
     "GammaSweep",
+    "MeanAbstention",
     "Reliability",
+    "RiskCoverage",
     "action_share",
+    "mean_abstention",
     "reliability_score",
     "reliability_sweep",
+    "risk_coverage",
     "with_abstention",
 ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanAbstention:
+    """How ready an observer is to refuse these stimuli."""
+
+    items: FloatArray  # (items,) in [0, 1], 1 refuses
+
+    @property
+    def value(self) -> float:
+        """Mean of the items; nan without any."""
+        return float(self.items.mean()) if len(self.items) else float("nan")
+
+
+@declare(
+    "mean_abstention",
+    summary="Mean abstention: how ready an observer is to refuse, from 0 to 1.",
+    low=0,
+    high=1,
+    direction="neither",
+    symmetric=None,
+    needs=("abstention",),
+    citation="Lee et al. 2023 (VisAlign), section 4.2",
+)
+def mean_abstention(abstention: ArrayLike) -> MeanAbstention:
+    """Mean of `abstention` (items,), each in [0, 1]; nan without items.
+
+    >>> mean_abstention([0.0, 0.25, 1.0]).value
+    0.4166666666666667
+    """
+    items = finite(abstention, name="abstention", ndim=1)
+    if ((items < 0) | (items > 1)).any():
+        raise InvalidInput(f"abstention lies in [0, 1], got {items[(items < 0) | (items > 1)][0]:g}")
+    return MeanAbstention(items)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RiskCoverage:
+    """The share of errors among the accepted stimuli, as more of them are accepted; `value` is the area below."""
+
+    value: float
+    coverage: FloatArray  # (thresholds,) share accepted, ascending to 1
+    risk: FloatArray  # (thresholds,) share of errors among the accepted
+    threshold: FloatArray  # (thresholds,) accepted are those with abstention <= threshold
+
+
+@declare(
+    "risk_coverage",
+    summary="Area under the risk-coverage curve (AURC): errors among the accepted, as the strangest are refused.",
+    low=0,
+    high=1,
+    direction="lower",
+    symmetric=None,
+    needs=("abstention", "correctness"),
+    citation="Geifman, Uziel & El-Yaniv 2019, Bias-reduced uncertainty estimation for deep neural classifiers, ICLR",
+    aliases=("aurc",),
+)
+def risk_coverage(abstention: ArrayLike, correct: ArrayLike) -> RiskCoverage:
+    """Risk-coverage curve and the area under it (AURC), abstention ascending.
+
+    At each distinct threshold t, with A(t) = {i: abstention_i <= t}: coverage = |A| / n, risk = errors in A / |A|.
+    Area = sum_t risk(t) * (coverage(t) - coverage(the threshold before)): without ties, the mean risk over the n
+    coverages 1/n ... 1. Equal abstentions are accepted together, so the order of the rows never matters. Only the
+    order of `abstention` does, so any strangeness may stand in for it, and 1 - confidence too.
+    Source: Geifman et al. 2019 (who have no ties). Without items the curve is empty and the area nan.
+
+    >>> curve = risk_coverage([0.1, 0.4, 0.4, 0.8], [1, 1, 0, 0])
+    >>> curve.coverage.tolist(), curve.risk.round(3).tolist(), round(curve.value, 4)
+    ([0.25, 0.75, 1.0], [0.0, 0.333, 0.5], 0.2917)
+    """
+    a, right = finite(abstention, name="abstention", ndim=1), correctness(correct, name="correct")
+    n = same_length(abstention=a, correct=right)
+    threshold, position, sizes = np.unique(a, return_inverse=True, return_counts=True)
+    errors = np.bincount(position, weights=~right, minlength=len(threshold)).cumsum()
+    accepted = sizes.cumsum()
+    risk = errors / accepted
+    area = float(risk @ sizes / n) if n else math.nan
+    return RiskCoverage(area, accepted / max(n, 1), risk, threshold)
+
 
 _GROUPS = ("must-act", "must-abstain", "uncertain")
 

@@ -1,17 +1,33 @@
-"""Small arithmetic that several measures share: sums over trials, quotients, blocks, centring."""
+"""Arithmetic that several measures share: sums over trials, quotients, blocks, centring, limits of plans."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import gammaincinv
+from scipy.special import gammaincinv, ndtri
 
 from cosight.arrays import FloatArray
+from cosight.errors import InvalidInput
 
-__all__ = ["BLOCK", "SCARCE", "Pairs", "Weights", "blocks", "centred", "divide", "scarce_limit", "summed"]
+__all__ = [
+    "BLOCK",
+    "MOST_TRIALS",
+    "ROUNDING",
+    "SCARCE",
+    "Pairs",
+    "Weights",
+    "blocks",
+    "centred",
+    "check_width",
+    "divide",
+    "normal_z",
+    "scarce_limit",
+    "summed",
+]
 
 Pairs = NDArray[np.int64]  # (pairs, 2): indices of observers
 Weights = NDArray[np.float32]  # (resamples, stimuli): how often each stimulus was drawn
@@ -65,3 +81,21 @@ def centred(x: FloatArray) -> FloatArray:
     """
     shifted = x - x[:1]
     return np.asarray(shifted - shifted.mean(axis=0))
+
+
+MOST_TRIALS = 1 << 53  # whole numbers beyond have gaps in float64
+ROUNDING = 1e-9  # a cell or an end of a range that is off by less is off by rounding
+
+
+def normal_z(confidence: float) -> float:
+    """How many standard errors an interval of this confidence reaches to either side."""
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}; .95 is usual")
+    return float(ndtri((1 + confidence) / 2))
+
+
+def check_width(width: float, most: float) -> None:
+    """Refuse a width that is not above 0 and within the range."""
+    if not (0 < width <= most and math.isfinite(width)):
+        limit = f" and at most {most:g}, the range" if math.isfinite(most) else ""
+        raise InvalidInput(f"width must be above 0{limit}, got {width}; it runs from end to end of the interval")
