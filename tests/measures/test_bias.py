@@ -127,7 +127,7 @@ def test_response_entropy_is_scipys(rows):
     result = response_entropy(response, truth)
     counts = np.bincount(response, minlength=K)
     assert same(result.value, entropy(counts, base=2))
-    assert same(result.shares.sum(), 1)
+    assert same(result.probabilities.sum(), 1)
     assert result.n == len(rows)
     assert 0 <= result.value <= math.log2(K) + 1e-12
     assert same(response_entropy(response[::-1], truth).value, result.value)
@@ -137,11 +137,11 @@ def test_response_entropy_edges():
     assert response_entropy(["a", None, "b", ""], list("aabb")).value == 1
     one = response_entropy(["a", "a"], ["a", "b"])
     assert str(one.value) == "0.0"  # and not -0.0
-    assert one.shares.tolist() == [1, 0]
+    assert one.probabilities.tolist() == [1, 0]
     for response, truth in (([], []), ([None], ["a"])):
         none = response_entropy(response, truth)
         assert math.isnan(none.value)
-        assert np.isnan(none.shares).all()
+        assert np.isnan(none.probabilities).all()
         assert none.n == 0
 
 

@@ -115,12 +115,12 @@ def test_wilson_published_values(chosen, people, low, high):
 def test_laws_of_every_distribution(table, method):
     gold = gold_distribution(table, method=method)
     some = table.sum(axis=1) > 0
-    np.testing.assert_allclose(gold.shares[some].sum(axis=1), 1)
+    np.testing.assert_allclose(gold.probabilities[some].sum(axis=1), 1)
     assert (gold.low[some] >= 0).all()
     assert (gold.high[some] <= 1).all()
     assert (gold.low[some] <= gold.high[some]).all()
     np.testing.assert_allclose(gold.entropy[some], [entropy(row) for row in table[some]], atol=1e-12)
-    assert np.isnan(gold.shares[~some]).all()
+    assert np.isnan(gold.probabilities[~some]).all()
     assert np.isnan(gold.low[~some]).all()
     assert np.isnan(gold.high[~some]).all()
     assert np.isnan(gold.entropy[~some]).all()
@@ -135,7 +135,7 @@ def test_class_names_do_not_matter(table, random):
     for method in ("wilson", "goodman", "jeffreys"):
         gold, renamed = gold_distribution(table, method=method), gold_distribution(table[:, order], method=method)
         np.testing.assert_array_equal(gold.high[:, order], renamed.high)
-        np.testing.assert_array_equal(gold.shares[:, order], renamed.shares)
+        np.testing.assert_array_equal(gold.probabilities[:, order], renamed.probabilities)
 
 
 def test_wilson_ends_are_exact_and_goodman_is_wider():
@@ -153,7 +153,7 @@ def test_the_result_says_how_it_was_made():
     gold = gold_distribution([[1, 1]], confidence=0.9, method="jeffreys")
     assert (gold.confidence, gold.method) == (0.9, "jeffreys")
     assert gold_distribution([[1, 1]]).method == "wilson"
-    assert gold_distribution(np.zeros((0, 3))).shares.shape == (0, 3)
+    assert gold_distribution(np.zeros((0, 3))).probabilities.shape == (0, 3)
 
 
 @pytest.mark.parametrize("confidence", [0, 1, 95, nan])

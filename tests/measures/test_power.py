@@ -19,10 +19,10 @@ from cosight.measures.gold_distributions import gold_distribution
 from cosight.measures.misclassification import misclassification_agreement
 from cosight.measures.power import (
     Influence,
-    JointShares,
+    JointProbabilities,
     accuracy_difference_sd,
     consistency_difference_sd,
-    joint_shares,
+    joint_probabilities,
     kappa_influence,
     kappa_standard_error,
     misclassification_difference_sd,
@@ -163,23 +163,23 @@ def test_misclassification_influence_undefined_without_joint_errors():
 @given(inner, inner, st.floats(0, 1))
 def test_joint_shares_have_the_accuracies_and_the_kappa(a, b, share):
     kappa = kappa_in_reach(a, b, share)
-    found = joint_shares(a, b, kappa)
+    found = joint_probabilities(a, b, kappa)
     assert found.table.sum() == pytest.approx(1, abs=1e-9)
     assert (found.table >= 0).all()
     assert found.both + found.only_a == pytest.approx(a, abs=1e-9)
     assert found.both + found.only_b == pytest.approx(b, abs=1e-9)
     assert cohens_kappa(found.table * 1e6).kappa == pytest.approx(kappa, abs=1e-9)
-    turned = joint_shares(b, a, kappa)
+    turned = joint_probabilities(b, a, kappa)
     assert turned.table == pytest.approx(found.table.T)
 
 
 def test_a_kappa_out_of_reach_names_the_range():
     with pytest.raises(InvalidInput, match=r"must be -0\.\d+ to 0\.5455, got 0\.6"):  # Klein et al. 2025: .545454
-        joint_shares(0.8, 0.6, 0.6)
+        joint_probabilities(0.8, 0.6, 0.6)
     with pytest.raises(InvalidInput, match="nan to nan"):
-        joint_shares(1, 1, 1)
+        joint_probabilities(1, 1, 1)
     with pytest.raises(InvalidInput, match="0 to 1, got 80"):
-        joint_shares(80, 0.6, 0.3)
+        joint_probabilities(80, 0.6, 0.3)
 
 
 # --- trials for a width ---------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def test_simulated_accuracy_intervals_are_as_wide_as_planned():
     ("a", "b", "kappa", "width"), [(0.8, 0.7, 0.4, 0.2), (0.95, 0.9, 0.2, 0.3), (0.5, 0.6, -0.1, 0.3)]
 )
 def test_simulated_consistency_intervals_are_as_wide_as_planned(a, b, kappa, width):
-    n, cells = trials_for_consistency(a, b, kappa, width=width).trials, joint_shares(a, b, kappa).table.ravel()
+    n, cells = trials_for_consistency(a, b, kappa, width=width).trials, joint_probabilities(a, b, kappa).table.ravel()
 
     def study(rng):
         cell = rng.choice(4, size=n, p=cells / cells.sum())
@@ -302,14 +302,14 @@ def test_tell_apart_is_the_fewest(difference, sd, power):
 
 def test_accuracy_difference_sd():
     rng = np.random.default_rng(0)
-    shares = joint_shares(0.8, 0.7, 0.3)
+    shares = joint_probabilities(0.8, 0.7, 0.3)
     cell = rng.choice(4, size=400_000, p=shares.table.ravel())
     assert accuracy_difference_sd(shares) == pytest.approx(np.std(cell // 2 - cell % 2), abs=0.003)
-    alone = accuracy_difference_sd(joint_shares(0.8, 0.7, 0))
+    alone = accuracy_difference_sd(joint_probabilities(0.8, 0.7, 0))
     assert alone == pytest.approx(math.sqrt(0.8 * 0.2 + 0.7 * 0.3))  # independent: variances add
 
 
-def three_observers(first: JointShares, second: JointShares):
+def three_observers(first: JointProbabilities, second: JointProbabilities):
     """The 8 patterns (person, model, model) and their probabilities, the models independent given the person."""
     patterns = np.array(np.meshgrid([0, 1], [0, 1], [0, 1], indexing="ij")).reshape(3, 8)
     h, x, y = patterns
@@ -318,7 +318,7 @@ def three_observers(first: JointShares, second: JointShares):
 
 
 def test_consistency_difference_sd_is_that_of_simulated_studies():
-    first, second = joint_shares(0.8, 0.7, 0.4), joint_shares(0.8, 0.75, 0.3)
+    first, second = joint_probabilities(0.8, 0.7, 0.4), joint_probabilities(0.8, 0.75, 0.3)
     patterns, probability = three_observers(first, second)
     n, studies = 1000, 3000
     drawn = np.random.default_rng(0).multinomial(n, probability, size=studies).astype(np.float32)
@@ -329,7 +329,7 @@ def test_consistency_difference_sd_is_that_of_simulated_studies():
 
 
 def test_simulated_power_of_error_consistency():
-    first, second = joint_shares(0.75, 0.7, 0.5), joint_shares(0.75, 0.7, 0.3)
+    first, second = joint_probabilities(0.75, 0.7, 0.5), joint_probabilities(0.75, 0.7, 0.3)
     patterns, probability = three_observers(first, second)
     plan = trials_to_tell_apart(0.2, sd=consistency_difference_sd(first, second))
     base, pairs, found = Answers.of_correctness(*patterns), np.array([[0, 1], [0, 2]]), []
@@ -346,7 +346,7 @@ def test_simulated_power_of_error_consistency():
 
 def test_simulated_power_of_accuracy_from_a_pilots_influences():
     rng = np.random.default_rng(0)
-    cells = joint_shares(0.8, 0.7, 0.3).table.ravel()
+    cells = joint_probabilities(0.8, 0.7, 0.3).table.ravel()
     pilot = rng.choice(4, size=4000, p=cells)
     plan = trials_to_tell_apart(0.1, sd=float(np.std(pilot // 2 - pilot % 2)))
     studies = rng.choice(4, size=(2000, plan.trials), p=cells)
@@ -402,7 +402,10 @@ def test_misclassification_difference_sd_is_that_of_simulated_studies():
         (lambda: kappa_standard_error([[0.5, 0.5]], n=3), "square"),
         (lambda: kappa_standard_error([[0.5, 0.1], [0, 0]], n=3), "sum to one"),
         (lambda: kappa_standard_error([[0.5, 0], [0, 0.5]], n=0), "n must be positive"),
-        (lambda: consistency_difference_sd(joint_shares(0.8, 0.7, 0), joint_shares(0.7, 0.7, 0)), "person first"),
+        (
+            lambda: consistency_difference_sd(joint_probabilities(0.8, 0.7, 0), joint_probabilities(0.7, 0.7, 0)),
+            "person first",
+        ),
         (lambda: kappa_influence([1, 0], [1]), "one length"),
         (lambda: misclassification_influence(Answers.of_correctness([1], [0], [1])), "two observers, got 3"),
     ],

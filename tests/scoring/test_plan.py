@@ -13,7 +13,7 @@ from cosight.measures.answers import NOT_SHOWN, Answers
 from cosight.measures.consistency import error_consistency, error_consistency_resampled
 from cosight.measures.misclassification import misclassification_agreement
 from cosight.measures.power import (
-    joint_shares,
+    joint_probabilities,
     kappa_influence,
     trials_for_accuracy,
     trials_for_consistency,
@@ -399,5 +399,5 @@ def test_an_unknown_measure_is_given_its_nearest_name():
 
 def test_the_pilots_pair_has_the_joint_shares_of_its_kappa(pilot):
     facts = rows(plan(measure="ec", width=0.1, pilot=pilot, observers=("human:0", "model:3")))
-    shares = joint_shares(facts["accuracy, human:0"], facts["accuracy, model:3"], facts["error_consistency"])
+    shares = joint_probabilities(facts["accuracy, human:0"], facts["accuracy, model:3"], facts["error_consistency"])
     assert shares.neither == pytest.approx(facts["jointly wrong"])

@@ -41,7 +41,7 @@ class LabelCounts:
 class GoldLabels:
     """People's label distribution of each item, with an interval for every share."""
 
-    shares: FloatArray  # (items, classes)
+    probabilities: FloatArray  # (items, classes)
     low: FloatArray  # (items, classes)
     high: FloatArray  # (items, classes)
     n: IntArray  # (items,), answers
@@ -90,9 +90,9 @@ def gold_distribution(counts: ArrayLike, *, confidence: float = 0.95, method: In
     Shares, bounds and entropy are nan for an item without answers.
 
     >>> gold = gold_distribution([[8, 2], [0, 0]])
-    >>> gold.shares[0], gold.low[0].round(3), gold.high[0].round(3)
+    >>> gold.probabilities[0], gold.low[0].round(3), gold.high[0].round(3)
     (array([0.8, 0.2]), array([0.49 , 0.057]), array([0.943, 0.51 ]))
-    >>> gold.shares[1]
+    >>> gold.probabilities[1]
     array([nan, nan])
     """
     table = answer_counts(counts)

@@ -24,12 +24,12 @@ from cosight.measures.consistency import reachable_kappa
 
 __all__ = [
     "Influence",
-    "JointShares",
+    "JointProbabilities",
     "PowerPlan",
     "TrialPlan",
     "accuracy_difference_sd",
     "consistency_difference_sd",
-    "joint_shares",
+    "joint_probabilities",
     "kappa_influence",
     "kappa_standard_error",
     "misclassification_difference_sd",
@@ -43,7 +43,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class JointShares:
+class JointProbabilities:
     """How often two observers are right together and alone; `value` is their error consistency."""
 
     value: float
@@ -103,13 +103,13 @@ class PowerPlan:
         return float(self.trials)
 
 
-def joint_shares(accuracy_a: float, accuracy_b: float, kappa: float) -> JointShares:
+def joint_probabilities(accuracy_a: float, accuracy_b: float, kappa: float) -> JointProbabilities:
     """The 2 x 2 table of right and wrong that two accuracies and an error consistency imply.
 
     p_obs = p_exp + kappa (1 - p_exp), both = (p_obs + pA + pB - 1) / 2, and the rest from the margins.
     Raises where `reachable_kappa` leaves no such table; two observers who are always right have none.
 
-    >>> shares = joint_shares(0.8, 0.6, 0.25)
+    >>> shares = joint_probabilities(0.8, 0.6, 0.25)
     >>> round(shares.both, 4), round(shares.neither, 4)
     (0.535, 0.135)
     """
@@ -122,7 +122,9 @@ def joint_shares(accuracy_a: float, accuracy_b: float, kappa: float) -> JointSha
     expected = accuracy_a * accuracy_b + (1 - accuracy_a) * (1 - accuracy_b)
     both = (expected + kappa * (1 - expected) + accuracy_a + accuracy_b - 1) / 2
     cells = both, accuracy_a - both, accuracy_b - both, 1 - accuracy_a - accuracy_b + both
-    return JointShares(kappa, *(max(cell, 0.0) for cell in cells))  # at an end of the range, rounding leaves -1e-17
+    return JointProbabilities(
+        kappa, *(max(cell, 0.0) for cell in cells)
+    )  # at an end of the range, rounding leaves -1e-17
 
 
 def kappa_standard_error(shares: ArrayLike, *, n: float) -> float:
@@ -217,7 +219,7 @@ def trials_for_consistency(
     396
     """
     check_width(width, 2.0)
-    sd = kappa_standard_error(joint_shares(accuracy_a, accuracy_b, kappa).table, n=1)
+    sd = kappa_standard_error(joint_probabilities(accuracy_a, accuracy_b, kappa).table, n=1)
     return _for_mean(
         sd, width, confidence, f"accuracies {accuracy_a:g} and {accuracy_b:g}, error consistency {kappa:g}"
     )
@@ -266,25 +268,25 @@ def trials_to_tell_apart(difference: float, *, sd: float, power: float = 0.8, al
     return PowerPlan(n, float(ndtr(abs(difference) / error - z)), error, text)
 
 
-def accuracy_difference_sd(models: JointShares) -> float:
+def accuracy_difference_sd(models: JointProbabilities) -> float:
     """Standard deviation of one trial's difference in being right: sqrt(b + c - (b - c)^2), b and c right alone.
 
     Source: McNemar 1947, Psychometrika 12.
 
-    >>> accuracy_difference_sd(joint_shares(0.5, 0.5, -1))
+    >>> accuracy_difference_sd(joint_probabilities(0.5, 0.5, -1))
     1.0
     """
     b, c = models.only_a, models.only_b
     return math.sqrt(b + c - (b - c) ** 2)
 
 
-def consistency_difference_sd(first: JointShares, second: JointShares) -> float:
+def consistency_difference_sd(first: JointProbabilities, second: JointProbabilities) -> float:
     """Standard deviation of one trial's difference of influences on two models' error consistency with one person.
 
     a is the person in both tables. The models are taken to err independently of each other where the person is right
     and where the person is wrong; models that err alike have less.
 
-    >>> round(consistency_difference_sd(joint_shares(0.8, 0.7, 0.4), joint_shares(0.8, 0.7, 0.3)), 3)
+    >>> round(consistency_difference_sd(joint_probabilities(0.8, 0.7, 0.4), joint_probabilities(0.8, 0.7, 0.3)), 3)
     1.392
     """
     people = [shares.table.sum(axis=1) for shares in (first, second)]

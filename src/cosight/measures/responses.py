@@ -13,10 +13,10 @@ from cosight.measures.arithmetic import BLOCK, Pairs, Weights, blocks, divide, s
 from cosight.measures.declarations import PairForm, SoloForm, declare, pair_forms, solo_forms
 
 __all__ = [
+    "Accuracy",
     "AccuracyDifference",
     "Entropy",
     "ShapeBias",
-    "Share",
     "accuracy",
     "accuracy_difference",
     "response_entropy",
@@ -26,7 +26,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Accuracy:
     """A share of trials."""
 
     value: float
@@ -45,14 +45,14 @@ class Share:
     citation="Geirhos et al. 2021, arXiv:2106.07411, where a missing answer is wrong too",
     aliases=("acc",),
 )
-def accuracy(response: ArrayLike, truth: ArrayLike) -> Share:
+def accuracy(response: ArrayLike, truth: ArrayLike) -> Accuracy:
     """The share of trials answered with the truth; a missing answer counts as wrong. nan without trials.
 
     >>> accuracy(["cat", "dog", None], ["cat", "cat", "cat"]).value
     0.3333333333333333
     """
     right = encode(response, truth=truth, names=("response",)).correct[0].astype(np.float64)
-    return Share(float(right.mean()) if len(right) else float("nan"), right, len(right))
+    return Accuracy(float(right.mean()) if len(right) else float("nan"), right, len(right))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Entropy:
     """How evenly the classes are used as answers."""
 
     value: float  # bits
-    shares: FloatArray  # of each class among the answers
+    probabilities: FloatArray  # of each class among the answers
     n: int
 
 

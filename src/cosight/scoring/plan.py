@@ -12,7 +12,7 @@ from cosight.measures.declarations import measures
 from cosight.measures.power import (
     accuracy_difference_sd,
     consistency_difference_sd,
-    joint_shares,
+    joint_probabilities,
     misclassification_difference_sd,
     trials_for_accuracy,
     trials_for_consistency,
@@ -152,12 +152,12 @@ def _difference_sd(asked: PlanRequest, name: str, difference: float) -> tuple[fl
         return asked.sd, "as given"
     if name == ACCURACY:
         first, second = _two_models(_accuracies(asked, name, 2), difference)
-        shares = joint_shares(first, second, 0.0 if asked.value is None else asked.value)
+        shares = joint_probabilities(first, second, 0.0 if asked.value is None else asked.value)
         how = f"independent errors; {apart}" if asked.value is None else f"error consistency {asked.value:g} of the two"
         return accuracy_difference_sd(shares), f"accuracies {first:g} and {second:g}, {how}"
     if name == EC:
         (people, model), first = _both(_accuracies(asked, name, 2)), _value(asked, name)
-        tables = [joint_shares(people, model, kappa) for kappa in (first, first - difference)]
+        tables = [joint_probabilities(people, model, kappa) for kappa in (first, first - difference)]
         note = f"accuracies {people:g} and {model:g}, error consistency {first:g} and {first - difference:g}, models "
         return consistency_difference_sd(*tables), note + f"that err independently given the person; {apart}"
     if name == MA:

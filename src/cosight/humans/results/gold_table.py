@@ -70,7 +70,7 @@ def _shares(group: str, table: pl.DataFrame, answers: Sequence[str], confidence:
         {
             **{"group": group, "stimulus": row["item"], "image": row["image"], "truth": row["truth"]},
             **{"answer": answer, "count": int(counts[i, c]), "n": int(gold.n[i])},
-            **{"share": gold.shares[i, c], "low": gold.low[i, c], "high": gold.high[i, c]},
+            **{"share": gold.probabilities[i, c], "low": gold.low[i, c], "high": gold.high[i, c]},
         }
         for i, row in enumerate(items.iter_rows(named=True))
         for c, answer in enumerate(answers)
