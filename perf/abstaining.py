@@ -1,8 +1,8 @@
-"""Abstention functions on stored features beside faiss, pytorch-ood and scikit-learn, in seconds and in memory.
+"""Abstention functions on stored features compared with faiss, pytorch-ood and scikit-learn: time and memory.
 
-Features are normal around ten class means, their spread falling with the dimension as a network's does. KNN and MD are
-timed scoring, a mixture one step of expectation and maximisation; memory is the peak of a process of its own, less
-what it held before, for fitting and scoring together.
+Features are normal around ten class means; their spread falls with the dimension, as in a network. KNN and MD are timed
+for scoring, a mixture for one step of expectation maximisation. Memory is the peak of a separate process, less what it
+used before, for fitting and scoring together.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from cosight.models.abstention import Mahalanobis, NearestNeighbours
-from cosight.models.abstention.mixtures import Mixture, _expected, _maximised
+from cosight.models.abstention.tapudd import Mixture, expect, maximise
 from perf.lines import Line, best
 
-__all__ = ["FULL", "Data", "Size", "drawn", "lines", "peak", "ways"]
+__all__ = ["FULL", "Data", "Size", "draw_data", "functions", "lines", "peak"]
 
 _CLASSES = 10
 _CLUSTERS = 10
@@ -32,7 +32,7 @@ _RIDGE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much work; the limits hold for FULL."""
+    """Amount of work; the limits apply to FULL."""
 
     rows: int
     dimensions: int
@@ -45,7 +45,7 @@ FULL = Size(12_500, 768, 900, 5)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
-    """Training features (rows, D) with their classes, and features to be judged, float32."""
+    """Training features (rows, D) with their classes, and features to score, float32."""
 
     features: np.ndarray
     labels: np.ndarray
@@ -63,9 +63,9 @@ class Data:
             return cls(**arrays)
 
 
-# what is compared: the peer, and how many times faster we must be
+# comparison: the peer, and how many times faster than it we must be
 _LIMITS: dict[str, tuple[str, float]] = {
-    # both spend nine tenths of their time in the same matrix product: not slower, but for the machine's noise
+    # both spend nine tenths of their time in the same matrix product, so: not slower, allowing for noise
     "KNN scoring": ("faiss' flat index", 0.9),
     "MD scoring": ("pytorch-ood", 5),
     "a step of a mixture of 10": ("scikit-learn", 1),
@@ -73,10 +73,10 @@ _LIMITS: dict[str, tuple[str, float]] = {
 
 
 def lines(size: Size) -> Iterator[Line]:
-    """Speed and memory of each function."""
+    """Measure the speed and memory of each function."""
     import torch
 
-    data, threads = drawn(size), torch.get_num_threads()
+    data, threads = draw_data(size), torch.get_num_threads()
     torch.set_num_threads(1)
     shape = f"{size.rows:,} x {size.dimensions}, {size.queries} queries"
     try:
@@ -90,21 +90,21 @@ def lines(size: Size) -> Iterator[Line]:
             yield _memory(what, shape, Path(folder) / "data.npz")
 
 
-def drawn(size: Size) -> Data:
-    """The same features every time."""
+def draw_data(size: Size) -> Data:
+    """Draw the same features every time."""
     rng = np.random.default_rng(0)
     spread = np.arange(1, size.dimensions + 1, dtype=np.float32) ** -0.5
     means = 2 * spread * rng.standard_normal((_CLASSES, size.dimensions), dtype=np.float32)
-    labels, asked = np.arange(size.rows) % _CLASSES, rng.integers(0, _CLASSES, size.queries)
+    labels, query_labels = np.arange(size.rows) % _CLASSES, rng.integers(0, _CLASSES, size.queries)
 
     def around(classes: np.ndarray) -> np.ndarray:
         return means[classes] + spread * rng.standard_normal((len(classes), size.dimensions), dtype=np.float32)
 
-    return Data(around(labels), labels, around(asked))
+    return Data(around(labels), labels, around(query_labels))
 
 
 def _speed(what: str, shape: str, data: Data, repeats: int) -> Line:
-    ours, theirs = (best(fit(data), 1 if "step" in what else repeats) for fit in ways(what))
+    ours, theirs = (best(fit(data), 1 if "step" in what else repeats) for fit in functions(what))
     peer, limit = _LIMITS[what]
     return Line(f"{what}, {shape}", peer, ours, theirs, limit, faster=True)
 
@@ -114,8 +114,8 @@ def _memory(what: str, shape: str, path: Path) -> Line:
     return Line(f"{what}, {shape}: peak memory", _LIMITS[what][0], ours, theirs, None, faster=False, unit="MB")
 
 
-def ways(what: str) -> tuple[Callable[[Data], Callable[[], Any]], Callable[[Data], Callable[[], Any]]]:
-    """Ours and theirs: what fits to the data and gives what is timed."""
+def functions(what: str) -> tuple[Callable[[Data], Callable[[], Any]], Callable[[Data], Callable[[], Any]]]:
+    """Return our function and theirs: each fits to the data and returns the call to time."""
     return {
         "KNN scoring": (_our_neighbours, _faiss),
         "MD scoring": (_our_distances, _pytorch_ood),
@@ -157,7 +157,7 @@ def _pytorch_ood(data: Data) -> Callable[[], Any]:
 
 
 def _start(data: Data) -> tuple[np.ndarray, np.ndarray]:
-    """Scaled features, and which cluster each begins in: its class."""
+    """Return scaled features and initial responsibilities: each row starts in the cluster of its class."""
     rows = data.features.astype(np.float64)
     rows /= rows.std()
     return rows, np.eye(_CLUSTERS)[data.labels]
@@ -165,8 +165,8 @@ def _start(data: Data) -> tuple[np.ndarray, np.ndarray]:
 
 def _our_step(data: Data) -> Callable[[], Mixture]:
     rows, start = _start(data)
-    mixture = _maximised(rows, start, _RIDGE, "a mixture")
-    return lambda: _maximised(rows, _expected(mixture.log_densities(rows))[0], _RIDGE, "a mixture")
+    mixture = maximise(rows, start, _RIDGE, "a mixture")
+    return lambda: maximise(rows, expect(mixture.log_densities(rows))[0], _RIDGE, "a mixture")
 
 
 def _scikit_learn(data: Data) -> Callable[[], Any]:
@@ -191,18 +191,18 @@ import json, resource
 from pathlib import Path
 what, whose, path, root = sys.argv[1:]
 sys.path.insert(0, root)
-from perf.abstaining import Data, ways
-data, way = Data.load(Path(path)), ways(what)[int(whose)]
-way(data.head(200))()  # imports
+from perf.abstaining import Data, functions
+data, function = Data.load(Path(path)), functions(what)[int(whose)]
+function(data.head(200))()  # imports
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-way(data)()
+function(data)()
 unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes
 print(json.dumps((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit / 1e6))
 """
 
 
 def peak(what: str, whose: int, path: Path) -> float:
-    """How much memory our (0) or their (1) way takes at its peak, in MB."""
+    """Measure the peak memory of our (0) or their (1) function, in MB."""
     root = str(Path(__file__).resolve().parents[1])
     command = [sys.executable, "-c", _PEAK, what, str(whose), str(path), root]
     return float(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))

@@ -183,7 +183,7 @@ def test_every_abstention_line_is_measured(perf, monkeypatch):
     pytest.importorskip("pytorch_ood")
 
     def in_this_process(what, whose, path):
-        work = perf.abstaining.ways(what)[whose](perf.abstaining.Data.load(path))
+        work = perf.abstaining.functions(what)[whose](perf.abstaining.Data.load(path))
         return float(work() is not None)
 
     monkeypatch.setattr(perf.abstaining, "peak", in_this_process)  # six that import torch; one of them has its test

@@ -102,15 +102,15 @@ def test_an_unknown_detector_gets_the_nearest_names(name, guess):
 
 def test_without_the_package_one_line_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pytorch_ood.detector", None)
-    with pytest.raises(InvalidInput, match=r"pytorch-ood, which is missing; pip install 'cosight\[ood\]'"):
+    with pytest.raises(InvalidInput, match=r"the package pytorch-ood; pip install 'cosight\[ood\]'"):
         abstention("ood:ViM")
 
 
 def test_the_last_layer_must_be_there_to_be_found(clouds, clouds_of):
-    with pytest.raises(InvalidInput, match="logits that are linear in the features, these miss by"):
+    with pytest.raises(InvalidInput, match="logits that are linear in the features, the largest error is"):
         OodDetector("ViM").fit(clouds.features, clouds.logits**2, clouds.labels)
     few = clouds_of(rows=6)
-    with pytest.raises(InvalidInput, match="more training images than dimensions show, got 6 for 6"):
+    with pytest.raises(InvalidInput, match="more training images than dimensions to recover, got 6 for 6"):
         OodDetector("ViM").fit(few.features, few.logits, few.labels)
 
 

@@ -97,9 +97,9 @@ def test_far_from_every_class_is_unknown_and_a_typical_image_is_not(clouds):
     [
         (lambda g, t: (None, t), "openmax needs logits"),
         (lambda g, t: (g, None), "openmax needs the labels"),
-        (lambda g, t: (g[:, :1], t * 0), "two classes or more"),
-        (lambda g, t: (g[:4], np.array([0, 0, 0, 1])), "3 training images or more of every class, got 0 of class 2"),
-        (lambda g, t: (-g, t), "3 correctly classified .* of every class, got . of class"),
+        (lambda g, t: (g[:, :1], t * 0), "two or more classes"),
+        (lambda g, t: (g[:4], np.array([0, 0, 0, 1])), "at least 3 training images per class, got 0 of class 2"),
+        (lambda g, t: (-g, t), "3 correctly classified .* per class, got . of class"),
         (lambda g, t: (10 * np.eye(3)[t], t), "distances that differ, got 20 of 0"),
     ],
 )

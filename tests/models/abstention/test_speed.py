@@ -18,19 +18,19 @@ def abstaining(pytorch_ood, one_torch_thread):
 
 @pytest.fixture(scope="module")
 def data(abstaining):
-    return abstaining.drawn(abstaining.Size(2000, 16, 30, 1))
+    return abstaining.draw_data(abstaining.Size(2000, 16, 30, 1))
 
 
 @pytest.mark.parametrize("what", ["KNN scoring", "MD scoring"])
 def test_both_score_alike(abstaining, data, what):
-    ours, theirs = (way(data)() for way in abstaining.ways(what))
+    ours, theirs = (function(data)() for function in abstaining.functions(what))
     assert ours == pytest.approx(theirs, rel=1e-3)
 
 
 def test_both_take_the_same_step(abstaining, data):
-    ours, theirs = (way(data)() for way in abstaining.ways("a step of a mixture of 10"))
+    ours, theirs = (function(data)() for function in abstaining.functions("a step of a mixture of 10"))
     assert ours.means == pytest.approx(theirs.means_, abs=1e-9)
-    assert ours.shares == pytest.approx(theirs.weights_, abs=1e-12)
+    assert ours.weights == pytest.approx(theirs.weights_, abs=1e-12)
     factors = [factor @ factor.T for factor in theirs.precisions_cholesky_]
     precisions = np.array([white.inverse.T @ white.inverse for white in ours.whites])
     assert precisions == pytest.approx(np.array(factors), rel=1e-6, abs=1e-9)
@@ -45,6 +45,6 @@ def test_every_line_is_measured(abstaining, monkeypatch):
 
 @pytest.mark.slow
 def test_memory_is_that_of_a_process_of_its_own(abstaining, tmp_path):
-    abstaining.drawn(abstaining.Size(20_000, 64, 30, 1)).save(tmp_path / "data.npz")
+    abstaining.draw_data(abstaining.Size(20_000, 64, 30, 1)).save(tmp_path / "data.npz")
     used = abstaining.peak("MD scoring", 0, tmp_path / "data.npz")
     assert 5 < used < 200  # the table alone has 20,000 x 64 x 8 bytes, 10 MB

@@ -1,31 +1,32 @@
-"""Abstention functions: how strange is an image to a model, and how ready should it be to refuse?
+"""Abstention functions: how strange an image is to a model, and how likely the model should refuse to answer.
 
-* facts         what every function declares; entries: the registry `abstentions`
-* softmax       SP and Deep Ensemble: the entropy of the softmax
-* odin          ASP: the same after a small step of the image
-* dropout       MC-Dropout: the same of the networks that dropout makes
-* mahalanobis   MD: the distance to the nearest class
-* neighbours    KNN: the distance to the K-th nearest training image
-* tapudd        TAPUDD: the distance to the nearest cluster, of `mixtures`
-* openmax       OpenMax: the probability of an unknown class
-* ood           any detector of pytorch-ood on features or logits, `ood:NAME`
-* calibration   from strangeness to abstention in [0, 1]
+* base       protocols, registry entries, input checks, and `MinMax`, from strangeness to abstention in [0, 1]
+* registry   the eight functions of VisAlign; `abstention` looks up a name
+* entropy    SP, Deep Ensemble, ASP and MC-Dropout: the entropy of the softmax
+* distances  MD and KNN: the distance to the nearest class or the K-th nearest training image
+* tapudd     TAPUDD: the distance to the nearest cluster
+* openmax    OpenMax: the probability of an unknown class
+* ood        `ood:NAME`, any detector of pytorch-ood on features or logits
 
-A function is settings; `fit(features, logits, labels)` of the training images gives what has
-`strangeness(features, logits)`, higher = stranger. Those that need the model have `logits(model, batch)`, which gives
-the logits that `strangeness` takes. Importing this imports no torch.
+Functions that need the model itself have `logits(model, batch)`, which returns the logits that `strangeness` takes.
+Importing this package imports no torch.
 """
 
-from cosight.models.abstention.calibration import MinMax, as_released
-from cosight.models.abstention.dropout import McDropout, dropout_logits
-from cosight.models.abstention.entries import abstentions
-from cosight.models.abstention.facts import Abstention, AbstentionFunction, FittedAbstention
-from cosight.models.abstention.mahalanobis import FittedMahalanobis, Mahalanobis
-from cosight.models.abstention.neighbours import FittedNeighbours, NearestNeighbours
-from cosight.models.abstention.odin import AdjustedSoftmax, asp_strangeness
-from cosight.models.abstention.ood import PREFIX, OodDetector, detector_names, ood_abstention
+from cosight.models.abstention.base import Abstention, AbstentionFunction, FittedAbstention, MinMax, as_released
+from cosight.models.abstention.distances import FittedMahalanobis, FittedNeighbours, Mahalanobis, NearestNeighbours
+from cosight.models.abstention.entropy import (
+    AdjustedSoftmax,
+    DeepEnsemble,
+    McDropout,
+    SoftmaxProbability,
+    asp_strangeness,
+    dropout_logits,
+    member_entropy,
+    member_prediction,
+)
+from cosight.models.abstention.ood import OodDetector, detector_names, ood_abstention
 from cosight.models.abstention.openmax import FittedOpenMax, OpenMax
-from cosight.models.abstention.softmax import DeepEnsemble, SoftmaxProbability, member_entropy, member_prediction
+from cosight.models.abstention.registry import abstention, abstentions
 from cosight.models.abstention.tapudd import FittedTapudd, Tapudd
 
 __all__ = [
@@ -56,12 +57,3 @@ __all__ = [
     "member_prediction",
     "ood_abstention",
 ]
-
-
-def abstention(name: str) -> Abstention:
-    """The facts about the function of this name: one of `abstentions`, or `ood:NAME`.
-
-    >>> abstention("knn").settings
-    {'neighbours': 50}
-    """
-    return ood_abstention(name) if name.startswith(PREFIX) else abstentions[name]

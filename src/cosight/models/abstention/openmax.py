@@ -1,4 +1,4 @@
-"""OpenMax: how much of the answer belongs to a class that training never showed?"""
+"""OpenMax: the probability of a class that was not in the training set."""
 
 from __future__ import annotations
 
@@ -8,39 +8,38 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from cosight.arrays import FloatArray, IntArray
+from cosight.arrays import FloatArray
 from cosight.errors import InvalidInput
-from cosight.models.abstention.inputs import checked_labels, checked_logits
-from cosight.models.abstention.mahalanobis import class_means
-from cosight.models.abstention.softmax import softmax
+from cosight.models.abstention.base import check_labels, check_logits
+from cosight.models.abstention.distances import class_means
+from cosight.models.abstention.entropy import softmax
 
 __all__ = ["FittedOpenMax", "OpenMax", "Tail", "fit_tail"]
 
-_NAME = "openmax"
-# Distances are moved so that the lowest of a tail stands here before a Weibull distribution that begins at 0 is fitted:
-# `translate_amount` of libMR, which Bendale & Boult used.
+# Distances are shifted so that the lowest of a tail is at this value before a Weibull distribution that begins at 0 is
+# fitted: `translate_amount` of libMR, which Bendale & Boult used.
 _SHIFT = 10_000.0
-_FEWEST = 3  # two images are always equally far from their mean: no distribution
+_FEWEST = 3  # images per class; two are always equally far from their mean, so they have no distribution
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """A Weibull distribution of high distances: shape, and log_scale relative to the shift; `lowest` of the tail."""
+    """Weibull distribution of high distances: its shape, its log scale relative to the shift, its lowest distance."""
 
     lowest: float
     shape: float
     log_scale: float
 
     def below(self, distances: FloatArray) -> FloatArray:
-        """The share of the distribution below each distance, in [0, 1]."""
-        # further below the tail than the shift is further than any distance can be: they are not negative
+        """Compute the cumulative distribution function at each distance."""
+        # distances are not negative, so none is further below the tail than the shift
         logs = np.log1p(np.maximum((distances - self.lowest) / _SHIFT, -1 + np.finfo(np.float64).eps))
-        shares: FloatArray = -np.expm1(-np.exp(np.minimum(self.shape * (logs - self.log_scale), 700)))
-        return shares
+        probabilities: FloatArray = -np.expm1(-np.exp(np.minimum(self.shape * (logs - self.log_scale), 700)))
+        return probabilities
 
 
 def fit_tail(distances: FloatArray, *, size: int) -> Tail:
-    """The Weibull distribution most likely to give the `size` highest distances (all, where there are fewer).
+    """Fit a Weibull distribution to the `size` highest distances (all, if there are fewer) by maximum likelihood.
 
     Its shape solves sum(x^c log x) / sum(x^c) - 1 / c = mean(log x) (Rinne 2008, The Weibull distribution).
     """
@@ -49,7 +48,7 @@ def fit_tail(distances: FloatArray, *, size: int) -> Tail:
     logs = np.log1p((tail - lowest) / _SHIFT)
     top = float(logs[-1])
     if not top > 0:
-        raise InvalidInput(f"{_NAME} needs distances that differ, got {len(tail)} of {lowest:g}")
+        raise InvalidInput(f"openmax needs distances that differ, got {len(tail)} of {lowest:g}")
 
     def slope(shape: float) -> float:
         powers = np.exp(shape * (logs - top))
@@ -64,39 +63,50 @@ def fit_tail(distances: FloatArray, *, size: int) -> Tail:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedOpenMax:
-    """The mean logits of each class (classes, classes), its tail, and how much each rank is revised (classes,)."""
+    """Mean logits of each class (classes, classes), the tail of each class, and the weight of each rank (classes,)."""
 
     means: FloatArray
     tails: tuple[Tail, ...]
     weights: FloatArray
 
     def strangeness(self, features: ArrayLike | None, logits: ArrayLike | None) -> FloatArray:
-        """Probability (n,) of the unknown class."""
-        given = checked_logits(logits, who=_NAME, classes=len(self.means))
-        ranks = (-given).argsort(axis=1, kind="stable").argsort(axis=1)
-        taken = given * self.weights[ranks] * self._outside(given)  # what each class loses to the unknown
-        revised = np.column_stack([taken.sum(axis=1), given - taken])
+        """Compute the probability (n,) of the unknown class."""
+        table = check_logits(logits, who="openmax", classes=len(self.means))
+        ranks = (-table).argsort(axis=1, kind="stable").argsort(axis=1)
+        outside = np.stack(  # (n, classes) in [0, 1]
+            [
+                tail.below(np.linalg.norm(table - mean, axis=1))
+                for tail, mean in zip(self.tails, self.means, strict=True)
+            ],
+            axis=1,
+        )
+        removed = table * self.weights[ranks] * outside  # what each class loses to the unknown class
+        revised = np.column_stack([removed.sum(axis=1), table - removed])
         unknown: FloatArray = softmax(revised)[:, 0]
         return unknown
-
-    def _outside(self, given: FloatArray) -> FloatArray:
-        """How far (n, classes), in [0, 1], an image is outside each class."""
-        columns = [
-            tail.below(np.linalg.norm(given - mean, axis=1)) for tail, mean in zip(self.tails, self.means, strict=True)
-        ]
-        return np.stack(columns, axis=1)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenMax:
-    """OpenMax: classes lose logits to an unknown one, the more the further an image is from what they look like.
+    """OpenMax: move logits from each class to an unknown class, the more the further the image is from the class.
 
-    Each class has the mean of the logits of its correctly classified training images and a Weibull distribution of the
-    `tail` highest Euclidean distances to it. The logits of the `alpha` highest classes (None: all) are multiplied by
-    1 - weight * share, where share is how much of that distribution lies below the image's distance and weight falls
-    with the rank, (alpha + 1 - rank) / alpha; what they lose is the unknown class's logit. Strangeness is its softmax.
-    Source: Bendale & Boult 2016, Algorithms 1 and 2, with the weights of their code (printed, weights are lower by
-    1 / alpha and the share is 1 less ours, which would revise the typical image most).
+    Each class has the mean logits of its correctly classified training images and a Weibull distribution of the `tail`
+    highest Euclidean distances to it. The logits of the `alpha` highest classes are multiplied by 1 - weight * w, where
+    w is that distribution's cumulative probability at the image's distance and weight falls with the rank,
+    (alpha + 1 - rank) / alpha; what they lose is the unknown class's logit. Strangeness is its softmax probability.
+    Source: Bendale & Boult 2016, Algorithms 1 and 2, with the weights of their code (as printed, weights are lower by
+    1 / alpha and w is 1 less ours, which would revise the most typical image most).
+
+    Args:
+        tail: Number of distances per class that the distribution is fitted to.
+        alpha: Number of classes revised; None for all.
+
+    Raises:
+        InvalidInput: A setting is out of range.
+
+    >>> logits = [[4.0, 0.0], [5.0, 0.0], [7.0, 0.0], [0.0, 4.0], [0.0, 5.0], [0.0, 7.0]]
+    >>> OpenMax().fit(None, logits, [0, 0, 0, 1, 1, 1]).strangeness(None, [[90.0, 90.0]])
+    array([1.])
     """
 
     tail: int = 20
@@ -104,36 +114,29 @@ class OpenMax:
 
     def __post_init__(self) -> None:
         if self.tail < _FEWEST:
-            raise InvalidInput(f"tail must be {_FEWEST} or more, got {self.tail}; 20 is the usual number")
+            raise InvalidInput(f"tail must be {_FEWEST} or more, got {self.tail}; 20 is the default")
         if self.alpha is not None and self.alpha < 1:
             raise InvalidInput(f"alpha must be 1 or more, got {self.alpha}; leave it out for all classes")
 
     def fit(self, features: ArrayLike | None, logits: ArrayLike | None, labels: ArrayLike | None) -> FittedOpenMax:
-        """Learn from logits (N, classes) and labels (N,), three correctly classified images or more of every class."""
-        given = checked_logits(logits, who=_NAME)
-        classes = given.shape[1]
-        truth = checked_labels(labels, rows=len(given), classes=classes, who=_NAME, least=_FEWEST)
-        right = given.argmax(axis=1) == truth
-        given, truth = given[right], _still_enough(truth[right], classes)
-        means = class_means(given, truth)
-        distances = np.linalg.norm(given - means[truth], axis=1)
-        tails = tuple(fit_tail(distances[truth == index], size=self.tail) for index in range(classes))
-        return FittedOpenMax(means, tails, self._weights(classes))
-
-    def _weights(self, classes: int) -> FloatArray:
+        """Fit to logits (N, classes) and labels (N,), at least three correctly classified images per class."""
+        table = check_logits(logits, who="openmax")
+        classes = table.shape[1]
+        truth = check_labels(labels, rows=len(table), classes=classes, who="openmax", least=_FEWEST)
         alpha = classes if self.alpha is None else self.alpha
         if alpha > classes:
             raise InvalidInput(f"alpha must be at most the number of classes, {classes}, got {alpha}; leave it out")
+        correct = table.argmax(axis=1) == truth
+        table, truth = table[correct], truth[correct]
+        counts = np.bincount(truth, minlength=classes)
+        if counts.min() < _FEWEST:
+            rarest = int(counts.argmin())
+            raise InvalidInput(
+                f"openmax needs at least {_FEWEST} correctly classified training images per class, "
+                f"got {counts[rarest]} of class {rarest}; train longer or leave the class out"
+            )
+        means = class_means(table, truth)
+        distances = np.linalg.norm(table - means[truth], axis=1)
+        tails = tuple(fit_tail(distances[truth == index], size=self.tail) for index in range(classes))
         weights: FloatArray = np.maximum(alpha - np.arange(classes), 0) / alpha
-        return weights
-
-
-def _still_enough(truth: IntArray, classes: int) -> IntArray:
-    counts = np.bincount(truth, minlength=classes)
-    if counts.min() < _FEWEST:
-        few = int(counts.argmin())
-        raise InvalidInput(
-            f"{_NAME} needs {_FEWEST} correctly classified training images or more of every class, "
-            f"got {counts[few]} of class {few}; train longer or leave the class out"
-        )
-    return truth
+        return FittedOpenMax(means, tails, weights)

@@ -5,7 +5,7 @@ from sklearn.mixture import GaussianMixture
 
 from cosight.errors import InvalidInput
 from cosight.models.abstention import Mahalanobis, Tapudd
-from cosight.models.abstention.mixtures import fit_mixture, nearest_starts
+from cosight.models.abstention.tapudd import fit_mixture, nearest_starts
 
 
 def overlapping(seed=0, rows=400, dimensions=4):
@@ -31,7 +31,7 @@ def test_from_the_same_start_it_is_scikit_learns(clusters):
     start = nearest_starts(rows, clusters, np.random.default_rng(42), who="x")
     ours, theirs = fit_mixture(rows, start, ridge=1e-6, who="x"), FromStart(start).fit(rows)
     assert (ours.steps, ours.converged) == (theirs.n_iter_, theirs.converged_)
-    assert ours.shares == pytest.approx(theirs.weights_, abs=1e-9)
+    assert ours.weights == pytest.approx(theirs.weights_, abs=1e-9)
     assert ours.means == pytest.approx(theirs.means_, abs=1e-8)
     squared = [
         cdist(rows, mean[None], "mahalanobis", VI=precision)[:, 0] ** 2
@@ -43,7 +43,7 @@ def test_from_the_same_start_it_is_scikit_learns(clusters):
 
 
 def test_what_does_not_stop_by_itself_says_so(monkeypatch):
-    monkeypatch.setattr("cosight.models.abstention.mixtures._STEPS", 2)
+    monkeypatch.setattr("cosight.models.abstention.tapudd._STEPS", 2)
     rows = overlapping()
     start = nearest_starts(rows, 3, np.random.default_rng(0), who="x")
     cut = fit_mixture(rows, start, ridge=1e-6, who="x")
@@ -55,7 +55,7 @@ def test_a_cluster_without_rows_is_kept_and_far_away():
     start = np.column_stack([np.ones(60), np.zeros(60)])
     fitted = fit_mixture(rows, start, ridge=1e-6, who="x")
     assert np.isfinite(fitted.squared_distances(rows)).all()
-    assert fitted.shares == pytest.approx([1, 0], abs=1e-9)
+    assert fitted.weights == pytest.approx([1, 0], abs=1e-9)
 
 
 def test_strangeness_is_the_mean_over_cluster_numbers_of_the_distance_to_the_nearest():
@@ -99,7 +99,7 @@ def test_fewer_images_than_dimensions_rest_on_the_ridge():
     ("features", "message"),
     [
         (np.zeros((20, 3)), "training features that vary"),
-        (np.eye(4)[np.arange(20) % 4], "5 different training features or more, got 4; set fewer clusters"),
+        (np.eye(4)[np.arange(20) % 4], "at least 5 different training features, got 4; set fewer clusters"),
         (np.eye(9), "got 9 for 10; add images or set fewer clusters"),
         ([[np.inf, 0.0]], "features must be finite, got inf"),
         (None, "tapudd needs features"),

@@ -1,17 +1,34 @@
-"""The eight functions of VisAlign, with their facts, in the order of its tables."""
+"""The registry of abstention functions: the eight of VisAlign, in the order of its tables, and `ood:NAME`."""
 
 from __future__ import annotations
 
-from cosight.models.abstention.dropout import McDropout
-from cosight.models.abstention.facts import Abstention, abstentions
-from cosight.models.abstention.mahalanobis import Mahalanobis
-from cosight.models.abstention.neighbours import NearestNeighbours
-from cosight.models.abstention.odin import AdjustedSoftmax
+from cosight.models.abstention.base import Abstention, abstentions
+from cosight.models.abstention.distances import Mahalanobis, NearestNeighbours
+from cosight.models.abstention.entropy import AdjustedSoftmax, DeepEnsemble, McDropout, SoftmaxProbability
+from cosight.models.abstention.ood import PREFIX, ood_abstention
 from cosight.models.abstention.openmax import OpenMax
-from cosight.models.abstention.softmax import DeepEnsemble, SoftmaxProbability
 from cosight.models.abstention.tapudd import Tapudd
 
-__all__ = ["abstentions"]
+__all__ = ["abstention", "abstentions"]
+
+
+def abstention(name: str) -> Abstention:
+    """Return the registry entry of an abstention function.
+
+    Args:
+        name: Name or alias of one of `abstentions`, or `ood:NAME` for a detector of pytorch-ood.
+
+    Returns:
+        The entry, whose `function` has the default settings.
+
+    Raises:
+        UnknownName: There is no function of this name; the message suggests the nearest ones.
+
+    >>> abstention("knn").settings
+    {'neighbours': 50}
+    """
+    return ood_abstention(name) if name.startswith(PREFIX) else abstentions[name]
+
 
 _ENTRIES = (
     Abstention(
@@ -25,7 +42,8 @@ _ENTRIES = (
     ),
     Abstention(
         "asp",
-        summary="Adjusted softmax probability: entropy of a hot softmax after a step towards the predicted class.",
+        summary="Adjusted softmax probability: entropy of a high-temperature softmax after a step to the predicted "
+        "class.",
         function=AdjustedSoftmax(),
         needs=("model",),
         citation="Liang et al. 2018, Enhancing the reliability of out-of-distribution image detection in neural "
@@ -35,7 +53,7 @@ _ENTRIES = (
     ),
     Abstention(
         "md",
-        summary="Mahalanobis distance to the nearest class, one covariance for all.",
+        summary="Mahalanobis distance to the nearest class, with one covariance for all classes.",
         function=Mahalanobis(),
         needs=("features", "labels"),
         citation="Lee et al. 2018, A simple unified framework for detecting out-of-distribution samples and "
@@ -45,7 +63,7 @@ _ENTRIES = (
     ),
     Abstention(
         "knn",
-        summary="Distance to the K-th nearest training image, features scaled to length one.",
+        summary="Distance to the K-th nearest training image, with features scaled to unit length.",
         function=NearestNeighbours(),
         needs=("features",),
         citation="Sun et al. 2022, Out-of-distribution detection with deep nearest neighbors",
@@ -60,7 +78,7 @@ _ENTRIES = (
     ),
     Abstention(
         "openmax",
-        summary="Probability of an unknown class, which takes from classes that look otherwise than the image.",
+        summary="Probability of an unknown class, by the distance of the logits to each class's mean logits.",
         function=OpenMax(),
         needs=("logits", "labels"),
         citation="Bendale & Boult 2016, Towards open set deep networks",

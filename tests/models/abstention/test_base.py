@@ -37,7 +37,7 @@ def test_equally_strange_calibration_images_answer_and_whatever_is_stranger_abst
 
 @pytest.mark.parametrize(
     ("values", "message"),
-    [([], "one image or more, got none"), ([1.0, np.nan], "finite, got nan"), ([[1.0]], "1 axes")],
+    [([], "at least one image, got none"), ([1.0, np.nan], "finite, got nan"), ([[1.0]], "1 axes")],
 )
 def test_calibration_it_refuses(values, message):
     with pytest.raises(InvalidInput, match=message):
@@ -65,7 +65,7 @@ def test_as_released_distances_are_squared_and_not_upside_down(name):
 
 def test_as_released_refuses_what_the_release_lacks_and_what_it_divides_by_zero():
     for name in ("openmax", "tapudd"):
-        with pytest.raises(InvalidInput, match=f"can be had of sp, .*, got {name}"):
+        with pytest.raises(InvalidInput, match=f"available for sp, .*, got {name}"):
             as_released([0.0, 1.0], name=name)
     with pytest.raises(InvalidInput, match="divides by the range"):
         as_released([1.0, 1.0], name="sp")
