@@ -51,13 +51,14 @@ def _commands(name: str, command: Any) -> list[tuple[str, Any]]:
 
 def _parameters(command: Any) -> list[str]:
     rows = ["| option | meaning | default |", "|---|---|---|"]
-    for parameter in command.params:
-        argument = parameter.param_type_name == "argument"
-        name = parameter.name.upper() if argument else ", ".join(parameter.opts)
-        default = (
-            "" if parameter.default is None or parameter.default is False or argument else f"`{parameter.default}`"
-        )
-        rows.append(f"| `{name}` | {' '.join((parameter.help or '').split())} | {default} |")
+    context = command.make_context(command.name, [], resilient_parsing=True)
+    for parameter in context.command.params:
+        is_argument = parameter.param_type_name == "argument"
+        name = (parameter.metavar or parameter.name.upper()) if is_argument else ", ".join(parameter.opts)
+        choices = parameter.type_descriptor.choices
+        text = " ".join((parameter.help or "").split()) + (f" One of {', '.join(choices)}." if choices else "")
+        has_default = not is_argument and parameter.default is not False and parameter.default not in (None, "")
+        rows.append(f"| `{name}` | {text} | {f'`{parameter.default}`' if has_default else ''} |")
     return [*rows, ""]
 
 

@@ -81,7 +81,7 @@ CASES = [
     (observers, ["--by", "colour"], "trials are grouped by experiment, condition, level, truth, got 'colour'"),
     (observers, ["--preset", "model-vs-humans"], "did you mean model-vs-human?"),
     (observers, ["--labels", "nope"], "no label-space is called 'nope'"),
-    (observers, ["--missing", "zero"], "--missing must be one of leave-out, random, got 'zero'"),
+    (observers, ["--missing", "zero"], "'zero' is not one of 'leave-out', 'random'"),
     (observers, ["--measure", "shape_bias"], "shape_bias needs trials of the cue-conflict experiment"),
     (observers, ["--json", "--csv"], "choose one of --json and --csv"),
     (observers, ["--confidence", "95"], "confidence must lie between 0 and 1, got 95"),

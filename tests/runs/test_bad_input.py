@@ -74,7 +74,7 @@ def finished(finished_once, tmp_path):
         ([TINY, "--how", "median"], ["mean", "sum", "max", "'median'"]),
         ([TINY, "--format", "gif"], ["png", "jpeg", "'gif'"]),
         ([TINY, "--engine", "locl"], ["'locl'", "local"]),
-        ([TINY, "--on-error", "never"], ["stop or skip", "'never'"]),
+        ([TINY, "--on-error", "never"], ["'stop', 'skip'", "'never'"]),
         ([TINY, "--batch", "0"], ["--batch"]),
         ([TINY, "--limit", "0"], ["--limit"]),
         ([TINY, "--labels", "cat,dog"], ["'airplane'", "cat dog"]),
@@ -88,6 +88,22 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_made(cosight, few_im
     run = tmp_path / "run"
     assert refused(cosight("evaluate", *arguments, "--on", few_images, "--out", run), *parts)
     assert not run.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"how": "median"}, "--how must be mean or sum or max, got 'median'"),
+        ({"format": "gif"}, "--format must be png or jpeg, got 'gif'"),
+        ({"on_error": "never"}, "--on-error must be stop or skip, got 'never'"),
+        ({"seed": -1}, "--seed must be 0 or more, got -1"),
+        ({"workers": 0}, "--workers must be 1 or more, got 0"),
+    ],
+)
+def test_python_callers_get_the_same_checks(few_images, tmp_path, option, message):
+    with pytest.raises(InvalidInput, match=message):
+        evaluate(TINY, on=few_images, out=tmp_path / "run", **option)
+    assert not (tmp_path / "run").exists()
 
 
 def test_stimuli_that_are_none(cosight, few_images, tmp_path):

@@ -18,6 +18,7 @@ from cosight.cli.evaluate import evaluate
 from cosight.cli.listing import list_names
 from cosight.cli.plan import plan
 from cosight.cli.score import score
+from cosight.cli.signatures import add_command
 from cosight.cli.train import train
 from cosight.errors import CosightError
 
@@ -51,11 +52,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("demo")(demo)
-app.command("evaluate")(evaluate)
-app.command("compare")(compare)
-app.command("score")(score)
-app.command("plan")(plan)
-app.command("train")(train)
+add_command(app, "evaluate", evaluate, function="cosight.runs.evaluate:evaluate")
+add_command(app, "compare", compare, function="cosight.scoring.compare:compare")
+add_command(app, "score", score, function="cosight.scoring.score:score")
+add_command(app, "plan", plan, function="cosight.scoring.plan:plan", renamed={"observers": "observer"})
+add_command(app, "train", train, function="cosight.training.trainer:train")
 app.command("list")(list_names)
 app.add_typer(build.app, name="build")
 app.add_typer(run.app, name="run")
@@ -83,7 +84,8 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except TyperException as error:
-        _complain(f"{error.format_message().rstrip('.')}; see `cosight --help`")
+        message = error.format_message().rstrip(".").replace("Value error, ", "")
+        _complain(f"{message}; see `cosight --help`")
     except CosightError as error:
         _complain(str(error))
     except ModuleNotFoundError as error:

@@ -40,17 +40,10 @@ def list_names(
     if as_json:
         typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
         return
-    from rich.table import Table
+    from cosight.cli.tables import print_table
 
-    from cosight.cli.tables import console
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    columns = [name for name in rows[0] if name not in _JSON_ONLY.get(what, ())]
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(str(row[name]) for name in columns))
-    console().print(table)
+    left_out = _JSON_ONLY.get(what, ())
+    print_table([{name: value for name, value in row.items() if name not in left_out} for row in rows])
 
 
 def steps_in_words(steps: tuple[str, ...]) -> str:

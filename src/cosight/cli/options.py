@@ -1,9 +1,9 @@
-"""Options that several commands share, and what they do with their results."""
+"""Options that several commands share, notes, progress and the output of scores."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,31 +18,18 @@ if TYPE_CHECKING:
 __all__ = [
     "AsCsv",
     "AsJson",
-    "By",
-    "Confidence",
-    "Gamma",
     "Labels",
-    "MeasureNames",
-    "Resamples",
     "Role",
     "Seed",
     "Sources",
-    "names",
     "notify",
     "progress_bar",
-    "say_scores",
+    "split_names",
+    "write_scores",
 ]
 
 Sources = Annotated[
     list[Path], typer.Argument(help="Trial files, folders of them, runs, or samples (sample:NAME).", show_default=False)
-]
-MeasureNames = Annotated[
-    list[str] | None,
-    typer.Option("--measure", help="Comma-separated measure names or aliases (`cosight list measures`)."),
-]
-By = Annotated[
-    list[str] | None,
-    typer.Option("--by", help="Comma-separated columns to group by: experiment, condition, level, truth."),
 ]
 Labels = Annotated[
     str | None,
@@ -57,30 +44,29 @@ Role = Annotated[
         show_default=False,
     ),
 ]
-Gamma = Annotated[float, typer.Option(min=0, max=1, help="An observer whose abstention exceeds this has abstained.")]
-Resamples = Annotated[int, typer.Option(help="Bootstrap resamples behind each interval.")]
-Confidence = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every row as JSON.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print every row as CSV.")]
 
 
-def names(given: list[str] | None) -> list[str] | None:
-    """Names given once with commas or several times."""
-    if not given:
-        return None
-    return [name.strip() for part in given for name in part.split(",") if name.strip()]
+def split_names(values: Sequence[str] | None) -> list[str] | None:
+    """Return the names in comma-separated values of an option that may be repeated; None where there are none.
+
+    >>> split_names(["ec, ma", "cles"])
+    ['ec', 'ma', 'cles']
+    """
+    return [name.strip() for value in values or () for name in value.split(",") if name.strip()] or None
 
 
 def notify(notices: tuple[str, ...]) -> None:
-    """What a reader should know, on standard error."""
+    """Print notes for the reader on standard error."""
     for notice in notices:
         typer.echo(f"note: {notice}", err=True)
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
-    """A progress bar on standard error, or None where that is not a terminal."""
+    """Show a progress bar on standard error; yield None where that is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -93,8 +79,8 @@ def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what[:40])
 
 
-def say_scores(scores: Scores, *, as_json: bool, as_csv: bool, table: Callable[[Scores], None]) -> None:
-    """Print scores the way that was asked for."""
+def write_scores(scores: Scores, print_table: Callable[[], None], *, as_json: bool, as_csv: bool) -> None:
+    """Print scores as JSON, CSV or a table, and their notices."""
     if as_json and as_csv:
         raise InvalidInput("choose one of --json and --csv, got both")
     notify(scores.notices)
@@ -103,4 +89,4 @@ def say_scores(scores: Scores, *, as_json: bool, as_csv: bool, table: Callable[[
     elif as_csv:
         typer.echo(scores.to_csv(), nl=False)
     else:
-        table(scores)
+        print_table()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cosight.cli.evaluate import resumable, say_run
+from cosight.cli.evaluate import print_run, run_in_terminal
 from cosight.cli.options import AsJson, notify, progress_bar
 from cosight.errors import InvalidInput
 
@@ -33,16 +31,20 @@ def status(run: Folder, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(_as_dict(found), indent=1))
         return
-    from rich.table import Table
+    from cosight.cli.tables import print_table
 
-    from cosight.cli.tables import console
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("observer", "answered", "of", "skipped", "state"):
-        table.add_column(name, overflow="fold", justify="left" if name in ("observer", "state") else "right")
-    for one in found.observers:
-        table.add_row(one.observer, str(one.answered), str(found.stimuli), str(one.skipped or ""), one.state)
-    console().print(table)
+    print_table(
+        [
+            {
+                "observer": one.observer,
+                "answered": one.answered,
+                "of": found.stimuli,
+                "skipped": one.skipped or None,
+                "state": one.state,
+            }
+            for one in found.observers
+        ]
+    )
     if found.asked > len(found.observers):
         typer.echo(f"{found.asked - len(found.observers)} models not reached yet")
     typer.echo(_line(found))
@@ -55,9 +57,9 @@ def resume(run: Folder) -> None:
     """Go on with a run: all models it was asked for, with the arguments that it was last given."""
     from cosight.runs.evaluate import resume as go_on
 
-    with resumable(run), progress_bar() as progress, redirect_stdout(sys.stderr):
+    with run_in_terminal(run), progress_bar() as progress:
         done = go_on(run, progress=progress)
-    say_run(done)
+    print_run(done)
 
 
 @app.command("list")

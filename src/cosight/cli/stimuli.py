@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cosight.cli.options import AsJson, Labels, Seed, names, notify, progress_bar
+from cosight.cli.options import AsJson, Labels, Seed, notify, progress_bar, split_names
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -369,9 +369,9 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
 
 
 def _kind_names(family: Family, given: list[str] | None) -> list[str]:
-    if given is None or names(given) == ["all"]:
+    if given is None or split_names(given) == ["all"]:
         return list(family.kinds)
-    asked = names(given) or []
+    asked = split_names(given) or []
     if not asked or "all" in asked:
         raise InvalidInput(f"--kind must be names or all, which stands alone, got {','.join(given)!r}")
     return [family.kinds.name_of(name) for name in asked]
@@ -382,7 +382,7 @@ def _alterations(family: Family, kinds: list[str] | None, steps: str, options: d
     from cosight.stimuli.alterations import alteration
 
     family.check(options)
-    every = kinds is None or names(kinds) == ["all"]
+    every = kinds is None or split_names(kinds) == ["all"]
     chosen, short = [], []
     for name in _kind_names(family, kinds):
         asked = list(family.kinds[name].steps) if steps == "all" else _spelled_out(steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
 from rich.measure import Measurement
@@ -25,7 +25,7 @@ from cosight.reports.grids import (
 )
 from cosight.statistics.rows import Scores
 
-__all__ = ["console", "print_benchmark", "print_comparison", "print_scores"]
+__all__ = ["console", "print_benchmark", "print_comparison", "print_scores", "print_table"]
 
 _STYLES = {"best": "bold", "second": "underline", "": ""}
 
@@ -41,6 +41,28 @@ def console() -> Console:
     """Standard output; wide where it is not a terminal, so that nothing is cut."""
     width = None if sys.stdout.isatty() else 2000
     return _Output(width=width, highlight=False, markup=False, emoji=False)  # names are data, not markup
+
+
+def print_table(rows: Sequence[Mapping[str, object]], *, title: str = "", show_header: bool = True) -> None:
+    """Print rows whose keys are the columns. Columns of numbers are aligned right; None is an empty cell."""
+    if not rows:
+        return
+    table = Table(
+        box=None, pad_edge=False, header_style="bold", title=title or None, title_justify="left",
+        show_header=show_header,
+    )  # fmt: skip
+    for name in rows[0]:
+        numeric = all(row[name] is None or isinstance(row[name], int | float) for row in rows)
+        table.add_column(name, overflow="fold", justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*(_cell_text(row[name]) for name in rows[0]))
+    console().print(table)
+
+
+def _cell_text(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def print_comparison(scores: Scores, *, list_pairs: bool, more: str = "--json") -> None:

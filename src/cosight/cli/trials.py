@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cosight.cli.options import AsJson, Labels, Role, Sources, names, notify
+from cosight.cli.options import AsJson, Labels, Role, Sources, notify, split_names
 
 __all__ = ["app"]
 
@@ -21,24 +21,16 @@ def show(sources: Sources, labels: Labels = None, role: Role = None, as_json: As
     from cosight.trials.reading import read
     from cosight.trials.summary import summarise
 
-    summary = summarise(read(*sources, labels=labels), roles=names(role) or ("test",))
+    summary = summarise(read(*sources, labels=labels), roles=split_names(role) or ("test",))
     notify(summary.notices)
     if as_json:
         typer.echo(json.dumps(summary.to_dict(), indent=1, ensure_ascii=False))
         return
-    from rich.table import Table
+    from cosight.cli.tables import console, print_table
 
-    from cosight.cli.tables import console
-
-    out = console()
-    out.print(summary.headline)
-    for title, frame in (("observers", summary.observers), ("experiments and conditions", summary.conditions)):
-        table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
-        for name in frame.columns:
-            table.add_column(name, no_wrap=True, justify="right" if frame[name].dtype.is_numeric() else "left")
-        for row in frame.iter_rows():
-            table.add_row(*("" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in row))
-        out.print(table)
+    console().print(summary.headline)
+    print_table(summary.observers.to_dicts(), title="observers")
+    print_table(summary.conditions.to_dicts(), title="experiments and conditions")
 
 
 @app.command("convert")

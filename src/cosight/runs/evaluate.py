@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cosight.errors import CosightError, InvalidInput
+from cosight.models.abstention import abstentions
 from cosight.models.loading import check_model_spec
 from cosight.models.model_spec import parse
 from cosight.runs.engines import engines
@@ -50,18 +51,51 @@ def evaluate(
     on_error: OnError = "stop",
     progress: Progress | None = None,
 ) -> Run:
-    """Show the stimuli of `on` to each model and keep the answers in the folder `out`; to resume is to call again.
+    """Show stimuli to models and store their answers as trials. Calling it again resumes an interrupted run.
 
-    `models` are lines (`timm:resnet50`, `onnx:FILE`, `trials:FILE`) or models, nn.Modules and functions of arrays (see
-    `as_model`). `on` is a stimulus set, a folder of images, or a benchmark that alters the photos of `source` on the
-    way. Answers are in the label space `labels` (default: the one the set's classes tell), to which a model's own
-    classes are mapped by `how`, or which a linear probe trained on the set `probe` answers in. With `abstain`,
-    functions that learn from the set's training split make observers `MODEL#FUNCTION`, which can refuse. Models may be
-    added to a run later; anything else that would change its answers is refused.
+    Models can be added to a run later. Anything else that would change its answers is refused.
+
+    Args:
+        *models: Models by name: timm:NAME, onnx:FILE, trials:FILE ... In Python also models, nn.Modules and functions
+            of arrays (see `as_model`).
+        on: Stimulus set, folder of images, or a benchmark that alters the photos of `source`.
+        out: Output folder. An unfinished run there is resumed.
+        source: Folder of photos that the benchmark alters while models are evaluated.
+        labels: Label space: a name (`cosight list label-spaces`) or comma-separated class names (default: that of the
+            set).
+        how: How a model's own classes are combined into one class of the label space.
+        features: Also store logits and features.
+        probe: Train a linear probe on the features of this stimulus set; the probe answers in the model's place.
+        abstain: Comma-separated abstention functions, or all (`cosight list abstentions`). They learn from the set's
+            training split and add observers MODEL#FUNCTION.
+        limit: Use only this many images, selected by a hash of their names.
+        seed: Seed of everything random.
+        tiles: Folder of images that mosaic and stickers draw from (default: `source`).
+        format: File format that altered photos are encoded in before models see them.
+        thumbnails: Store a thumbnail of each stimulus.
+        engine: Where models run: local, or ray (the cluster at RAY_ADDRESS).
+        batch: Batch size.
+        threads: Number of threads per model (default: the library's).
+        workers: Number of threads that read images (local) or of actors (ray); default: one per core.
+        on_error: What to do about an image or a model that cannot be read: stop, or skip it and report it.
+        progress: Called with images answered, images in all, and a description.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        InvalidInput: An argument is wrong, an image cannot be read, or `out` has other content.
+        UnknownName: A model, benchmark, label space or abstention function does not exist.
+
+    >>> evaluate(on="photos", out="run")
+    Traceback (most recent call last):
+    cosight.errors.InvalidInput: name at least one model, got none; for example timm:resnet50.a1_in1k
     """
+    if list(abstain) == ["all"]:
+        abstain = tuple(abstentions)
     arguments = _arguments(locals())
     lines = _checked_lines(models)
-    _check_way(engine, threads, workers, on_error)
+    _check_way(engine, threads, workers, seed, on_error)
     folder = RunFolder(Path(out))
     _check_output(folder, on, source)
     with folder.claimed():
@@ -134,11 +168,13 @@ def _checked_lines(models: Sequence[Any]) -> list[ModelReference]:
     return [ModelReference(model) for model in models]
 
 
-def _check_way(engine: str, threads: int | None, workers: int | None, on_error: str) -> None:
+def _check_way(engine: str, threads: int | None, workers: int | None, seed: int, on_error: str) -> None:
     engines.name_of(engine)
     for option, value in (("--threads", threads), ("--workers", workers)):
         if value is not None and value < 1:
             raise InvalidInput(f"{option} must be 1 or more, got {value}")
+    if seed < 0:
+        raise InvalidInput(f"--seed must be 0 or more, got {seed}")
     if on_error not in ("stop", "skip"):
         raise InvalidInput(f"--on-error must be stop or skip, got {on_error!r}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, get_args
 
 from cosight.errors import InvalidInput
 from cosight.measures import measures, pair_forms, solo_forms
@@ -13,7 +14,7 @@ from cosight.measures.declarations import PairForm
 from cosight.scoring.presets import Preset, presets
 from cosight.statistics.blocks import Block, empty, joined, nested_means, rows_of
 from cosight.statistics.contrasts import against_people, correlations, difference_rows, normalised, rank_rows
-from cosight.statistics.groups import PAIR_KINDS, check_names, pairs_of
+from cosight.statistics.groups import PAIR_KINDS, PairKind, check_names, pairs_of
 from cosight.statistics.observer_scores import solo_block
 from cosight.statistics.outputs import Outputs, output_form, output_measures
 from cosight.statistics.pair_scores import PAIRED, ceiling_blocks, model_ceiling_blocks, pair_blocks
@@ -26,7 +27,7 @@ from cosight.trials.reading import read
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 from cosight.trials.table import Trials
 
-__all__ = ["DEFAULT_MEASURES", "MISSING", "Progress", "compare"]
+__all__ = ["DEFAULT_MEASURES", "MISSING", "Missing", "Progress", "compare"]
 
 DEFAULT_MEASURES = (
     "accuracy",
@@ -34,7 +35,8 @@ DEFAULT_MEASURES = (
     "misclassification_agreement",
     "class_level_error_similarity",
 )
-MISSING = ("leave-out", "random")
+Missing = Literal["leave-out", "random"]
+MISSING: tuple[str, ...] = get_args(Missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,9 @@ def compare(
     *sources: str | Path | Trials,
     measure: Sequence[str] | None = None,
     by: Sequence[str] | None = None,
-    pairs: str = "all",
+    pairs: PairKind = "all",
     preset: str | None = None,
-    missing: str = "leave-out",
+    missing: Missing = "leave-out",
     correlate: bool = False,
     labels: str | LabelSpace | None = None,
     role: Sequence[str] = ("test",),
@@ -68,18 +70,43 @@ def compare(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Scores:
-    """Every behavioural alignment number of these trials, with its interval.
+    """Compare observers: how alike are their answers and errors? Every number has an interval.
 
-    Rows for each observer alone, each pair, each mean over a group (people, models), people's ceilings, each model's
-    share of the ceiling and rank, and the paired difference of every two models against the same people. With `by`, a
-    row for each group and the mean over them with equal weights; a preset brings its own grouping and exclusions.
+    Rows for each observer, each pair, each mean over a group (people, models), people's ceilings, each model's value
+    normalised by the ceiling, its rank, and the paired difference of every two models against the same people. With
+    `by`, one row per group and the mean over groups with equal weights.
 
     People and models are compared on the stimuli they share: stimuli that no model answered are left out, and the
-    ceiling beside a model that answered only some of the rest is computed on those. `role` chooses trials by what they
-    are for; the default is first showings of test stimuli.
+    ceiling beside a model that answered only some of the rest is computed on those.
 
-    `missing="random"` replaces missing answers by classes drawn at random, as the data of Xu et al. 2024 did; left out,
-    they count as wrong where only right and wrong matter, and not at all elsewhere.
+    Args:
+        *sources: Trial files, folders of trial files, runs, or samples (sample:NAME).
+        measure: Comma-separated measure names or aliases (`cosight list measures`).
+        by: Comma-separated columns to group by: experiment, condition, level, truth.
+        pairs: Which pairs of observers to compare.
+        preset: Published way of scoring: exclusions, grouping and measures (`cosight list presets`).
+        missing: Missing answers: left out (wrong for error consistency), or replaced by random classes as in Xu et al.
+            2024.
+        correlate: Also compute rank correlations between the measures, over pairs of observers.
+        labels: Label space: a name (`cosight list label-spaces`) or comma-separated class names.
+        role: Comma-separated roles of the trials to use: test, repeat, distractor, gold, check, warmup or all
+            (default: first showings of test stimuli).
+        gamma: An observer whose abstention exceeds this has abstained.
+        resamples: Number of bootstrap resamples behind each interval.
+        confidence: Confidence level of the intervals.
+        seed: Seed of everything random.
+        progress: Called with groups done, groups in all, and the group's name.
+
+    Returns:
+        Score rows, one per number.
+
+    Raises:
+        InvalidInput: An argument is wrong, or the trials do not have what a measure needs.
+        UnknownName: A measure, preset or label space does not exist.
+
+    >>> scores = compare("sample:edges", measure=["error_consistency"], resamples=10)
+    >>> scores.rows[0].measure
+    'error_consistency'
     """
     chosen = None if preset is None else presets[preset]
     names = _names(measure, chosen)

@@ -59,14 +59,32 @@ def plan(
     pilot: str | Path | Trials | AlignedTrials | None = None,
     observers: Sequence[str] = (),
 ) -> Plan:
-    """How many trials, people or images a study needs.
+    """Compute how many trials, people or images a study needs for an interval or to tell two models apart.
 
-    `width`: for a 95 % interval of the measure no wider than that, end to end. `difference`: to find that two models
-    differ by so much, the first at `value` and the second `difference` below it, two-sided at .05 with `power`.
-    Assumptions: `accuracy` (of both observers, or of people and then the model), `value`, `classes`, `joint` (the
-    share of trials that both get wrong; without it errors are taken as independent), or `sd` of one trial alone. A
-    `pilot` takes their place: of the `observers` named, or the mean over pairs of a person and a model.
-    `measure="gold"` asks for people an image: `error` is half the interval of a share near 1 / `classes` or `value`.
+    With `width`, the trials for a 95 % interval of that width. With `difference`, the trials to find that two models
+    differ by that much, the first at `value` and the second `difference` below it, two-sided at .05. With
+    `measure="gold"`, the people per image for label distributions within `error`.
+
+    Args:
+        measure: What is measured: accuracy, ec, ma, hellinger, or gold (people's label distributions).
+        width: Width of the 95 % interval, end to end.
+        difference: Difference between two models that is to be found.
+        accuracy: Expected accuracies, comma-separated: of both observers, or of people and of the model.
+        value: Expected value of the measure.
+        classes: Number of classes.
+        error: For gold: half the width of the interval of a class probability.
+        power: Probability to find the difference.
+        sd: Standard deviation of one trial's value.
+        joint: Fraction of trials that both get wrong (default: errors are independent).
+        pilot: Trials of a pilot study, which replace assumptions.
+        observers: Comma-separated observers of the pilot to plan for (default: the mean over pairs of a person and a
+            model).
+
+    Returns:
+        The question in words and its answers.
+
+    Raises:
+        InvalidInput: An assumption is missing, or contradicts another.
 
     >>> plan(measure="ec", width=0.2, accuracy=(0.8, 0.7), value=0.4).rows[0].value
     396

@@ -42,18 +42,41 @@ def score(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Scores:
-    """Numbers of each observer alone and against people's label distributions, each with its interval.
+    """Score each observer alone and against people's label distributions. Every number has an interval.
 
-    People are the human observers among the trials and in `humans`; without `humans`, the gold labels in a run's
-    manifest stand for people too, and `humans` may be a stimulus set that has them. Without `measure`, what these
-    trials allow of: accuracy, response entropy; shape bias on cue-conflict images; people's agreement (Fleiss) and the
-    Hellinger distance to them where they saw the same stimuli; entropy of the labels where there are probabilities;
-    reliability and risk where there is abstention. Observers that differ only in their seed get rows of their mean and
-    standard deviation as well.
+    People are the human observers among the trials and in `humans`. Without `humans`, the gold labels in a run's
+    manifest stand for people too. Without `measure`, all of these that the trials allow: accuracy and response
+    entropy; shape bias on cue-conflict images; people's agreement (Fleiss) and the Hellinger distance to them where
+    they saw the same stimuli; entropy of the labels where there are probabilities; reliability and risk where there is
+    abstention. Observers that differ only in their seed also get rows of their mean and standard deviation. Agreement
+    within people always uses their repeated showings too.
 
-    `on` names a benchmark and gives its table instead. `lam`: an Uncertain image counts as Must-Act if more than this
-    share of people gave its original label. `role` chooses trials by what they are for; the default is first showings
-    of test stimuli. Agreement within people always takes their repeated showings too.
+    Args:
+        *sources: Trial files, folders of trial files, runs, or samples (sample:NAME).
+        humans: Human reference: trials of people, or a stimulus set with gold labels.
+        on: Make the table of this benchmark instead (`cosight list benchmarks`: those that support score).
+        measure: Comma-separated measure names or aliases (`cosight list measures`).
+        by: Comma-separated columns to group by: experiment, condition, level, truth, category.
+        labels: Label space: a name (`cosight list label-spaces`) or comma-separated class names.
+        role: Comma-separated roles of the trials to use: test, repeat, distractor, gold, check, warmup or all
+            (default: first showings of test stimuli).
+        gamma: An observer whose abstention exceeds this has abstained.
+        lam: An Uncertain image counts as Must-Act if more than this fraction of people gave its original label.
+        resamples: Number of bootstrap resamples behind each interval.
+        confidence: Confidence level of the intervals.
+        seed: Seed of everything random.
+        progress: Called with groups done, groups in all, and the group's name.
+
+    Returns:
+        Score rows, one per number.
+
+    Raises:
+        InvalidInput: An argument is wrong, or the trials do not have what a measure needs.
+        UnknownName: A measure, preset or label space does not exist.
+
+    >>> scores = score("sample:edges", measure=["accuracy"], resamples=10)
+    >>> {row.measure for row in scores.rows}
+    {'accuracy'}
     """
     if resamples < 1:
         raise InvalidInput(f"--resamples must be 1 or more, got {resamples}; 1000 is usual")

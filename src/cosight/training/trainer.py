@@ -7,7 +7,7 @@ is to run again, and gives the weights that would have come without the break (s
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -63,10 +63,31 @@ class TrainedNetwork:
 
 
 def train(
-    recipe: Recipe | str | Path, *, out: str | Path, device: str = "cpu", progress: Progress | None = None
+    recipe: Recipe | str | Path,
+    *,
+    out: str | Path,
+    seed: Sequence[int] = (),
+    device: str = "cpu",
+    progress: Progress | None = None,
 ) -> list[TrainedNetwork]:
-    """Train a recipe's networks, one a seed, into `out`; those that are there already are left as they are."""
+    """Train a recipe's networks, one per seed. Calling it again resumes interrupted training.
+
+    Args:
+        recipe: TOML file with architecture, data and settings.
+        out: Output folder. Unfinished training there is resumed.
+        seed: Comma-separated seeds to train instead of the recipe's.
+        device: Device to train on: cpu or cuda.
+        progress: Called with batches done, batches in all, and a description.
+
+    Returns:
+        The trained networks, in the order of their seeds.
+
+    Raises:
+        InvalidInput: The recipe or its data cannot be used.
+    """
     wanted = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
+    if seed:
+        wanted = replace(wanted, seeds=tuple(seed))
     with processes() as group, ThreadPoolExecutor(os.cpu_count()) as pool, _deterministic():
         plan, data = blueprint(wanted), material(wanted)
         pictures = TrainingImages(data.stimuli, plan.resize, plan.preprocessing.interpolation)
