@@ -87,7 +87,7 @@ def test_other_tiles_are_not_mixed_in_and_left_over_ones_not_used(source, tmp_pa
     assert refused.code == 2
     assert "holds tiles of other images" in refused.err
     (out / "tiles/means.npy").write_bytes(b"broken")
-    assert "is broken" in cosight("stimuli", "verify", out).err
+    assert "cannot open the tile index" in cosight("stimuli", "verify", out).err
 
 
 @pytest.mark.parametrize("verb", ["distort", "manipulate"])
