@@ -2,7 +2,7 @@
 
 import pytest
 
-from cosight.benchmarks.visalign.categories import CATEGORIES, GROUPS, Counts, counts_of, truth_of
+from cosight.benchmarks.visalign.categories import CATEGORIES, GROUPS, Counts, parse_counts, truth_of
 from cosight.errors import InvalidInput
 
 
@@ -26,14 +26,14 @@ def test_truth_follows_from_the_group(number):
 
 def test_fewer_images_keep_the_published_proportions():
     assert Counts.scaled(100, train=1000, distractors=100) == Counts()
-    assert Counts.scaled(3, train=0, distractors=0).words == "1=3,2=3,3=3,4=3,5=3,6=3,7=3,8=6,train=0,distractors=0"
+    assert Counts.scaled(3, train=0, distractors=0).text == "1=3,2=3,3=3,4=3,5=3,6=3,7=3,8=6,train=0,distractors=0"
 
 
 def test_counts_in_words_come_back():
-    counts = counts_of("1=5, 8=30,train=50,distractors=0,3=0")
+    counts = parse_counts("1=5, 8=30,train=50,distractors=0,3=0")
     assert counts.categories[1] == 5
-    assert 3 not in counts.asked
-    assert counts_of(counts.words) == counts
+    assert 3 not in counts.requested
+    assert parse_counts(counts.text) == counts
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_counts_in_words_come_back():
 )
 def test_what_is_no_count_is_refused(text, message):
     with pytest.raises(InvalidInput, match=message):
-        counts_of(text)
+        parse_counts(text)

@@ -53,7 +53,7 @@ def test_a_tested_split_without_a_category_of_the_test_split_is_refused():
 
 def test_a_category_asked_for_needs_images():
     zeros = ",".join(f"{n}=0" for n in range(3, 9))
-    with pytest.raises(InvalidInput, match=r"none of category 2 .*count 2=0"):
+    with pytest.raises(InvalidInput, match=r"none of category 2 .*set 2=0 in the counts"):
         check_categories(stimuli(*GOOD, counts=f"1=1,2=1,{zeros}"))
     check_categories(stimuli(*GOOD, counts=f"1=1,2=0,{zeros}"))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from cosight.benchmarks.cifar10h.builder import Cifar10H
+from cosight.benchmarks.cifar10h.cifar10h_recipe import Cifar10H
 from cosight.errors import InvalidInput
 from cosight.stimuli.generate import generate_set
 from cosight.stimuli.sets import read_set, verify

@@ -121,7 +121,7 @@ def test_open_and_closed_share_nothing(built, secret):
 
 def test_killed_it_reveals_nothing_and_resumes_to_the_same_set(tmp_path, monkeypatch):
     out, hidden, made = tmp_path / "set", tmp_path / "secret", []
-    original = building.Building.make
+    original = building.BuildRecipe.make
 
     def dying(self, unit, jobs):
         made.append(unit.name)
@@ -129,7 +129,7 @@ def test_killed_it_reveals_nothing_and_resumes_to_the_same_set(tmp_path, monkeyp
             raise KeyboardInterrupt
         return original(self, unit, jobs)
 
-    monkeypatch.setattr(building.Building, "make", dying)
+    monkeypatch.setattr(building.BuildRecipe, "make", dying)
     with pytest.raises(KeyboardInterrupt):
         build("digits", out, counts=COUNTS, closed=hidden)
     monkeypatch.undo()
@@ -148,7 +148,7 @@ def test_a_lost_image_is_made_again_and_the_closed_rows_stay_listed(built, secre
     build("digits", tmp_path / "set", counts=COUNTS, closed=tmp_path / "secret")
     before = read_set(tmp_path / "set").frame
     (tmp_path / "set" / before.filter(split="test")["file"][0]).unlink()
-    assert build("digits", tmp_path / "set", counts=COUNTS).made.new == 1  # without --closed
+    assert build("digits", tmp_path / "set", counts=COUNTS).generated.new == 1  # without --closed
     assert read_set(tmp_path / "set").frame.equals(before)
 
 
@@ -223,7 +223,7 @@ def test_answers_of_people_to_closed_images_go_to_the_secret_manifest(tmp_path):
 
 @pytest.mark.parametrize("where", ["set", "set/secret", "."])
 def test_the_secret_lies_outside_the_set(where, tmp_path):
-    with pytest.raises(InvalidInput, match=r"--closed must lie outside .*set, which is given away") as error:
+    with pytest.raises(InvalidInput, match=r"--closed must be outside .*set, which is given away") as error:
         build("digits", tmp_path / "set", counts=COUNTS, closed=tmp_path / where)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "set").exists()
@@ -232,7 +232,7 @@ def test_the_secret_lies_outside_the_set(where, tmp_path):
 def test_a_folder_with_something_else_is_refused_before_anything_is_made(built, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
-    for folder, message in ((built / "set", "one that --closed made"), (tmp_path / "full", "must be new, empty")):
+    for folder, message in ((built / "set", "one that --closed wrote"), (tmp_path / "full", "must be new, empty")):
         with pytest.raises(InvalidInput, match=message):
             build("digits", tmp_path / "set", counts=COUNTS, closed=folder)
     assert not (tmp_path / "set").exists()

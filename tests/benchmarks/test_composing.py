@@ -7,7 +7,8 @@ import cv2
 import numpy as np
 import pytest
 
-from cosight.benchmarks.visalign.composing import Composites, Generated
+from cosight.benchmarks.visalign.composites import Composites
+from cosight.benchmarks.visalign.prompts import GeneratedImages
 from cosight.errors import InvalidInput
 from cosight.stimuli.generate import generate_set
 from cosight.stimuli.images import encode, read_image
@@ -202,7 +203,7 @@ class Painter:
 
 
 def painted(tmp_path, pipeline, identity, out="out", count=2):
-    recipe = Generated(2, pipeline, lambda name: Painter(0.5), count, size=64, identify=lambda name: identity)
+    recipe = GeneratedImages(2, pipeline, lambda name: Painter(0.5), count, size=64, identify=lambda name: identity)
     return generate_set(recipe, tmp_path / out, workers=1)
 
 
@@ -227,6 +228,6 @@ def test_recipes_name_the_packages_and_folders_behind_their_pixels(animals, tmp_
     composites = Composites(5, photos, 1, others=photos)
     assert composites.packages == ("scipy",)
     assert composites.folders == (animals, animals)
-    assert set(Generated(2, "hub/name", Painter, 1).packages) == {"torch", "diffusers", "transformers"}
-    assert Generated(2, "hub/name", Painter, 1).folders == ()
-    assert Generated(2, str(tmp_path), Painter, 1).folders == (tmp_path,)
+    assert set(GeneratedImages(2, "hub/name", Painter, 1).packages) == {"torch", "diffusers", "transformers"}
+    assert GeneratedImages(2, "hub/name", Painter, 1).folders == ()
+    assert GeneratedImages(2, str(tmp_path), Painter, 1).folders == (tmp_path,)

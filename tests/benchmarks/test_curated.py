@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cosight.benchmarks.building.curated_lists import Curated, read_curated
-from cosight.benchmarks.building.photos import left_out_of, photos_in
+from cosight.benchmarks.building.source_photos import read_curated_lists, read_photos, rejection_settings
 from cosight.cli.build import app
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import digest, encode
@@ -93,21 +92,21 @@ def test_several_lists_and_what_was_not_found(folders, tmp_path):
 
 def test_a_photo_is_known_by_its_pixels_not_by_its_name(folders, tmp_path):
     shutil.move(folders / "others/cup/0.png", folders / "others/truck/renamed.png")
-    photos = photos_in(folders / "others", curated=read_curated([curated(tmp_path / "c.csv", [100])]))
+    photos = read_photos(folders / "others", rejected=read_curated_lists([curated(tmp_path / "c.csv", [100])]))
     assert "truck/renamed.png" not in photos.files
-    assert photos.left_out == (digest(pixels(100)),)
+    assert photos.rejected == (digest(pixels(100)),)
     assert len(photos.files) == 9
 
 
 def test_no_list_leaves_nothing_out(folders):
-    assert photos_in(folders / "others").left_out == ()
-    assert left_out_of({"others": photos_in(folders / "others", curated=Curated())}) == {}
+    assert read_photos(folders / "others").rejected == ()
+    assert rejection_settings({"others": read_photos(folders / "others", rejected={})}) == {}
 
 
 def test_a_folder_of_rejected_photos_only_is_refused(folders, tmp_path):
-    listed = read_curated([curated(tmp_path / "c.csv", [*range(100, 105), *range(110, 115)])])
+    listed = read_curated_lists([curated(tmp_path / "c.csv", [*range(100, 105), *range(110, 115)])])
     with pytest.raises(InvalidInput, match="rejected every photo"):
-        photos_in(folders / "others", curated=listed)
+        read_photos(folders / "others", rejected=listed)
 
 
 @pytest.mark.parametrize(
@@ -125,5 +124,5 @@ def test_bad_lists_are_refused_in_one_line(tmp_path, text, message):
     if text is not None:
         path.write_text(text)
     with pytest.raises(InvalidInput, match=message) as error:
-        read_curated([path])
+        read_curated_lists([path])
     assert "\n" not in str(error.value)

@@ -12,28 +12,32 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import RidgeClassifier
 
 from cosight.benchmarks import building
-from cosight.benchmarks.digits.builder import build_digits, digits_builder
-from cosight.benchmarks.digits.glyphs import (
+from cosight.benchmarks.digits.digits_builder import build_digits, make_digits_builder
+from cosight.benchmarks.digits.drawing import (
     LETTERS,
     NEAR_MISSES,
     SHAPES,
     STYLES,
-    drawn_glyph,
-    near_miss,
-    styled_digit,
+    TEXTURES,
+    digit_ink,
+    digits_attribution,
+    draw_glyph,
+    draw_near_miss,
+    draw_styled_digit,
+    draw_texture,
+    join_digits,
+    possible_joins,
+    render,
+    stored_digits,
 )
-from cosight.benchmarks.digits.hybrids import joined, joins
-from cosight.benchmarks.digits.ink import about_digits, digit_ink, handwriting, on_paper
-from cosight.benchmarks.digits.linear import EPS, fitted, fooled
-from cosight.benchmarks.digits.textures import TEXTURES, texture
-from cosight.benchmarks.visalign.categories import counts_of
-from cosight.benchmarks.visalign.category_sheet import category_rows, write_category_sheet
+from cosight.benchmarks.digits.linear_attack import EPS, attack, fit_linear_classifier
+from cosight.benchmarks.visalign.categories import category_rows, parse_counts, write_category_sheet
 from cosight.errors import InvalidInput
 from cosight.humans.simulated.panel import Panel, simulated_trials
 from cosight.stimuli.images import read_image
 from cosight.stimuli.sets import check_splits, read_set, verify
 
-FEW = counts_of("1=10,2=12,3=10,4=9,5=10,6=18,7=15,8=40,train=200,distractors=12")
+FEW = parse_counts("1=10,2=12,3=10,4=9,5=10,6=18,7=15,8=40,train=200,distractors=12")
 
 
 OPEN = 200 + 2 * 124  # images of the open set
@@ -54,38 +58,38 @@ def whole(tmp_path_factory):
 @pytest.fixture(scope="module")
 def frame(whole):
     """All rows with everything: those of the open set and of the secret manifest."""
-    own = whole[0].made.stimuli.frame.filter(pl.col("split") != "closed")
+    own = whole[0].generated.stimuli.frame.filter(pl.col("split") != "closed")
     return pl.concat([own, whole[0].closed.stimuli.frame])
 
 
 def test_the_stored_digits_are_those_of_scikit_learn(tmp_path):
     reference = load_digits()
-    assert (handwriting().cells == reference.images).all()
-    assert (handwriting().labels == reference.target).all()
+    assert (stored_digits().cells == reference.images).all()
+    assert (stored_digits().labels == reference.target).all()
     spec = importlib.util.spec_from_file_location("store_digits", Path(__file__).with_name("store_digits.py"))
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     script.store(tmp_path / "digits.npz")
     with np.load(tmp_path / "digits.npz") as stored:
-        assert (stored["images"] == handwriting().cells).all()
+        assert (stored["images"] == stored_digits().cells).all()
     packaged = files("cosight.benchmarks.digits").joinpath("digits.npz").read_bytes()
     assert len(packaged) < 150_000
-    assert about_digits()["licence"] == "CC BY 4.0"
+    assert digits_attribution()["licence"] == "CC BY 4.0"
 
 
 def test_as_many_of_each_category_as_asked_for(whole, frame):
-    assert whole[0].made.dropped == {}
+    assert whole[0].generated.dropped == {}
     for split in ("calibration", "test", "closed"):
         counts = dict(frame.filter(split=split)["category"].value_counts().iter_rows())
         assert counts == FEW.categories
     train = frame.filter(split="train")
     assert train["truth"].value_counts()["count"].to_list() == [20] * 10
     assert train["category"].null_count() == 200
-    assert verify(whole[0].made.stimuli).intact
+    assert verify(whole[0].generated.stimuli).intact
 
 
 def test_splits_are_apart(whole, frame):
-    check_splits(whole[0].made.stimuli)
+    check_splits(whole[0].generated.stimuli)
     assert frame["stimulus"].n_unique() == frame.height  # no image twice at all
     for _, part in frame.filter(pl.col("parent").is_not_null()).group_by("parent"):
         assert part["split"].n_unique() == 1
@@ -107,19 +111,19 @@ def test_uncertain_gold_is_the_simulated_panels_and_says_so(whole, frame):
         assert sum(row["gold_counts"]) == 134
         assert np.allclose(row["gold"], np.array(row["gold_counts"]) / 134)
         assert json.loads(row["parameters"])["gold"] == "simulated"
-    assert whole[0].made.stimuli.facts["settings"]["simulated panel"]["people"] == 134
-    trials = simulated_trials(whole[0].made.stimuli, Panel(), persons=134).frame
+    assert whole[0].generated.stimuli.facts["settings"]["simulated panel"]["people"] == 134
+    trials = simulated_trials(whole[0].generated.stimuli, Panel(), persons=134).frame
     one = doubtful.row(0, named=True)
     said = trials.filter(stimulus=one["stimulus"])["response"].to_list()
     assert said.count("abstain") == one["gold_counts"][10]
 
 
 def test_category_3_fools_the_model_it_was_made_against_and_no_smaller_eps_does(frame, whole):
-    model = digits_builder(counts=FEW).model
+    model = make_digits_builder(counts=FEW).model
     for row in frame.filter(category=3, split="test").iter_rows(named=True):
         image = read_image(whole[1] / row["file"])
         assert model.answer(image) != int(row["truth"])
-        clean = next(on_paper(digit_ink(n)) for n in range(1797) if on_paper_digest(n) == row["parent"])
+        clean = next(render(digit_ink(n)) for n in range(1797) if on_paper_digest(n) == row["parent"])
         change = np.abs(image.astype(int) - clean).max()
         assert change == round(255 * json.loads(row["parameters"])["eps"])
         assert model.answer(clean) == int(row["truth"])
@@ -129,18 +133,18 @@ def on_paper_digest(place, cache={}):  # noqa: B006
     from cosight.stimuli.images import digest
 
     if place not in cache:
-        cache[place] = digest(on_paper(digit_ink(place)))
+        cache[place] = digest(render(digit_ink(place)))
     return cache[place]
 
 
 def test_the_attacked_model_is_as_good_as_a_reference():
-    images = np.stack([on_paper(digit_ink(n)) for n in range(600)]).reshape(600, -1) / 255
-    labels = handwriting().labels[:600].astype(int)
-    ours = fitted(images[:400], labels[:400].tolist(), 10)
+    images = np.stack([render(digit_ink(n)) for n in range(600)]).reshape(600, -1) / 255
+    labels = stored_digits().labels[:600].astype(int)
+    ours = fit_linear_classifier(images[:400], labels[:400].tolist(), 10)
     theirs = RidgeClassifier(alpha=10.0).fit(images[:400], labels[:400])
     right = (ours.logits(images[400:]).argmax(axis=1) == labels[400:]).mean()
     assert right > theirs.score(images[400:], labels[400:]) - 0.04
-    image, label = on_paper(digit_ink(0)), int(labels[0])
+    image, label = render(digit_ink(0)), int(labels[0])
     step = 1e-4  # the gradient against a finite difference, at the pixel where it is largest
     gradient = ours.gradient(image, label)
     at = np.unravel_index(np.abs(gradient).argmax(), gradient.shape)
@@ -152,16 +156,16 @@ def test_the_attacked_model_is_as_good_as_a_reference():
     moved = image / 255
     moved[at] += step
     assert (loss(moved) - loss(image / 255)) / step == pytest.approx(gradient[at], rel=1e-2)
-    with pytest.raises(building.Unfit, match="mistaken already"):
-        fooled(ours, image, (label + 1) % 10)
-    assert fooled(ours, image, label)[1] in EPS
+    with pytest.raises(building.UnusableCandidate, match="gets the clean image wrong"):
+        attack(ours, image, (label + 1) % 10)
+    assert attack(ours, image, label)[1] in EPS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [150, OPEN + 30])
 def test_a_killed_build_goes_on_to_the_same_bytes(whole, tmp_path, monkeypatch, after):
     out, drawn = tmp_path / "set", []
-    original = building.Building.make
+    original = building.BuildRecipe.make
 
     def dying(self, unit, jobs):
         drawn.append(unit.name)
@@ -169,14 +173,14 @@ def test_a_killed_build_goes_on_to_the_same_bytes(whole, tmp_path, monkeypatch, 
             raise KeyboardInterrupt
         return original(self, unit, jobs)
 
-    monkeypatch.setattr(building.Building, "make", dying)
+    monkeypatch.setattr(building.BuildRecipe, "make", dying)
     monkeypatch.setattr(building.secrets, "randbits", lambda bits: 7)
     with pytest.raises(KeyboardInterrupt):
         build_digits(out, counts=FEW, closed=tmp_path / "secret")
     monkeypatch.undo()
     monkeypatch.setattr(building.secrets, "randbits", lambda bits: 7 if after < OPEN else 8)  # it is drawn once
     again = build_digits(out, counts=FEW, closed=tmp_path / "secret")
-    assert again.made.present + again.closed.present == after - 1
+    assert again.generated.present + again.closed.present == after - 1
     assert tree(out) == tree(whole[1])
     assert tree(tmp_path / "secret") == tree(whole[1].with_name("secret"))
 
@@ -184,16 +188,16 @@ def test_a_killed_build_goes_on_to_the_same_bytes(whole, tmp_path, monkeypatch, 
 @pytest.mark.slow
 def test_the_closed_set_can_come_later_and_changes_nothing(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(building.secrets, "randbits", lambda bits: 7)
-    first = build_digits(tmp_path / "set", counts=FEW).made.stimuli.frame
+    first = build_digits(tmp_path / "set", counts=FEW).generated.stimuli.frame
     assert set(first["split"]) == {"train", "calibration", "test"}
     build_digits(tmp_path / "set", counts=FEW, closed=tmp_path / "secret")
     assert tree(tmp_path / "set") == tree(whole[1])
 
 
 def test_another_seed_is_another_set(whole, tmp_path):
-    few = counts_of("3=0,train=0,distractors=0", base=FEW)
-    other = build_digits(tmp_path / "set", counts=few, seed=1).made.stimuli.frame.filter(pl.col("category") != 1)
-    same = set(other["stimulus"]) & set(whole[0].made.stimuli.frame["stimulus"])
+    few = parse_counts("3=0,train=0,distractors=0", base=FEW)
+    other = build_digits(tmp_path / "set", counts=few, seed=1).generated.stimuli.frame.filter(pl.col("category") != 1)
+    same = set(other["stimulus"]) & set(whole[0].generated.stimuli.frame["stimulus"])
     assert len(same) < 0.03 * other.height  # contrast, say, draws nothing: one digit at one severity is one image
     with pytest.raises(InvalidInput, match="was made with seed 1, got 0"):
         build_digits(tmp_path / "set", counts=few, seed=0)
@@ -220,11 +224,11 @@ def test_the_datasheet_tells_composition_sources_and_licences(whole):
 
 
 def test_the_sheet_shows_every_category(whole, tmp_path):
-    rows = category_rows(whole[0].made.stimuli)
+    rows = category_rows(whole[0].generated.stimuli)
     assert [row.name for row in rows][:7] == [
         *("1 clean", "2 background", "3 attacked", "4 other", "5 hybrid", "6 near-miss", "7 style"),
     ]
-    write_category_sheet(whole[0].made.stimuli, tmp_path / "sheet.png")
+    write_category_sheet(whole[0].generated.stimuli, tmp_path / "sheet.png")
     assert read_image(tmp_path / "sheet.png").ndim == 3
 
 
@@ -238,20 +242,20 @@ def test_the_sheet_shows_every_category(whole, tmp_path):
 )
 def test_more_than_there_are_digits_is_refused(counts, message, tmp_path):
     with pytest.raises(InvalidInput, match=message):
-        build_digits(tmp_path / "set", counts=counts_of(counts))
+        build_digits(tmp_path / "set", counts=parse_counts(counts))
     assert not (tmp_path / "set").exists()
 
 
 def test_every_glyph_is_drawn_and_inside_the_picture():
     rng = np.random.default_rng(0)
-    inks = [drawn_glyph(text, rng) for text in LETTERS + SHAPES]
-    inks += [near_miss(letter, rng) for letter in NEAR_MISSES]
-    inks += [styled_digit(str(digit), style, rng) for digit in range(10) for style in STYLES]
+    inks = [draw_glyph(text, rng) for text in LETTERS + SHAPES]
+    inks += [draw_near_miss(letter, rng) for letter in NEAR_MISSES]
+    inks += [draw_styled_digit(str(digit), style, rng) for digit in range(10) for style in STYLES]
     for ink in inks:
         assert ink.shape == (32, 32)
         assert 0.02 < ink.mean() < 0.6
         assert max(ink[0].max(), ink[-1].max(), ink[:, 0].max(), ink[:, -1].max()) < 0.5
-    blank = drawn_glyph("\N{WHITE SQUARE}", rng)  # what a font without the glyph would not draw alike for all
+    blank = draw_glyph("\N{WHITE SQUARE}", rng)  # what a font without the glyph would not draw alike for all
     assert all(not np.allclose(ink, blank, atol=0.2) for ink in inks)
 
 
@@ -262,21 +266,21 @@ def test_near_misses_are_no_letters_of_category_4():
 
 @pytest.mark.parametrize("name", TEXTURES)
 def test_textures_span_their_range_and_follow_the_generator(name):
-    first, again, other = (texture(name, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    first, again, other = (draw_texture(name, np.random.default_rng(seed)) for seed in (0, 0, 1))
     assert (first.min(), first.max()) == (0, 1)
     assert (first == again).all()
     assert (first != other).any()
 
 
 def test_hybrids_hold_both_digits():
-    labels = handwriting().labels
+    labels = stored_digits().labels
     four, seven = (digit_ink(int(np.flatnonzero(labels == digit)[0])) for digit in (4, 7))
-    assert joins("4", "4") == ()
-    assert joins("7", "1") == ("beside",)
-    crossed = joined(four, seven, "crossed")
+    assert possible_joins("4", "4") == ()
+    assert possible_joins("7", "1") == ("beside",)
+    crossed = join_digits(four, seven, "crossed")
     assert (crossed >= four).all()
-    beside = joined(four, seven, "beside")
+    beside = join_digits(four, seven, "beside")
     assert beside[:, :14].sum() > 10
     assert beside[:, 18:].sum() > 10
     with pytest.raises(InvalidInput, match="got 'under'"):
-        joined(four, seven, "under")
+        join_digits(four, seven, "under")

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cosight.benchmarks.visalign.public import CORRUPTION_LABELS, import_public
+from cosight.benchmarks.visalign.public_set import CORRUPTION_LABELS, import_public
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import digest, encode
 

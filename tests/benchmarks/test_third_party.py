@@ -17,7 +17,7 @@ _MODULE = '''
     from pathlib import Path
     from typing import Annotated
 
-    from cosight.benchmarks import Benchmark, Built, benchmarks
+    from cosight.benchmarks import Benchmark, BuildResult, benchmarks
 
 
     def build(
@@ -26,11 +26,12 @@ _MODULE = '''
         images: Annotated[int, "Images per class."] = 4,
         bright: Annotated[bool, "White stripes."] = False,
         progress=None,
-    ) -> Built:
+    ) -> BuildResult:
         """Draw stripes."""
         from cosight.stimuli.generate import generate_set
 
-        return Built(generate_set(Stripes(images, bright), Path(out), progress=progress), notices=("look at them",))
+        generated = generate_set(Stripes(images, bright), Path(out), progress=progress)
+        return BuildResult(generated, notices=("look at them",))
 
 
     @dataclass(frozen=True)

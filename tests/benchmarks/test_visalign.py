@@ -7,17 +7,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cosight.benchmarks.building.photos import photos_in
-from cosight.benchmarks.building.split_sources import TESTED
-from cosight.benchmarks.visalign.builder import VisAlign, build_visalign
-from cosight.benchmarks.visalign.categories import counts_of
+from cosight.benchmarks.building.source_photos import read_photos
+from cosight.benchmarks.building.split_sources import EVALUATION_SPLITS
+from cosight.benchmarks.visalign.categories import parse_counts
+from cosight.benchmarks.visalign.visalign_builder import VisAlignBuilder, build_visalign
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import encode
 from cosight.stimuli.sets import check_splits, read_set, verify
 from cosight.trials.spaces import label_spaces
 
 CLASSES = label_spaces["visalign-11"].classes
-COUNTS = counts_of("1=10,2=10,3=4,4=4,5=6,6=3,7=5,8=12,train=20,distractors=4")
+COUNTS = parse_counts("1=10,2=10,3=4,4=4,5=6,6=3,7=5,8=12,train=20,distractors=4")
 
 
 def photo(rng, hue):
@@ -64,9 +64,9 @@ def loaded(name):
 
 
 def builder(folders, counts=COUNTS, **options):
-    given = {name: photos_in(folders / name) for name in ("photos", "others", "near", "renditions")}
+    given = {name: read_photos(folders / name) for name in ("photos", "others", "near", "renditions")}
     plan = {"attackers": ("halves",), "load": loaded, "side": 64, **options}
-    return VisAlign(given, counts, **plan)
+    return VisAlignBuilder(given, counts, **plan)
 
 
 @pytest.fixture(scope="module")
@@ -77,20 +77,20 @@ def built(folders, tmp_path_factory, one_torch_thread):
 
 def test_every_category_has_its_images(built):
     made, _ = built
-    frame = made.made.stimuli.frame
-    assert all("/category-3/" in job for job in made.made.dropped)
+    frame = made.generated.stimuli.frame
+    assert all("/category-3/" in job for job in made.generated.dropped)
     for split in ("calibration", "test"):
         counts = dict(frame.filter(split=split)["category"].value_counts().iter_rows())
         assert {k: v for k, v in counts.items() if k != 3} == {k: v for k, v in COUNTS.categories.items() if k != 3}
         assert 1 <= counts[3] <= 4
     assert frame.filter(split="train").height == 20
-    check_splits(made.made.stimuli)
-    assert verify(made.made.stimuli).intact
-    assert {made.made.stimuli.pixels(file).shape for file in frame["file"]} == {(64, 64, 3)}
+    check_splits(made.generated.stimuli)
+    assert verify(made.generated.stimuli).intact
+    assert {made.generated.stimuli.pixels(file).shape for file in frame["file"]} == {(64, 64, 3)}
 
 
 def test_truth_original_and_gold(built):
-    frame = built[0].made.stimuli.frame
+    frame = built[0].generated.stimuli.frame
     assert set(frame.filter(group="must-abstain")["truth"]) == {"abstain"}
     assert set(frame.filter(category=6)["original"]) == {None}
     assert set(frame.filter(category=7)["original"]) == {"tiger", None}
@@ -102,26 +102,26 @@ def test_truth_original_and_gold(built):
 
 
 def test_category_3_tells_model_and_eps(built):
-    for text in built[0].made.stimuli.frame.filter(category=3)["parameters"]:
+    for text in built[0].generated.stimuli.frame.filter(category=3)["parameters"]:
         told = json.loads(text)
         assert told["name"] == "the halves"
         assert 0.005 <= told["eps"] <= 0.03
 
 
 def test_attackers_are_known_by_what_they_are(built):
-    settings = built[0].made.stimuli.facts["settings"]
+    settings = built[0].generated.stimuli.facts["settings"]
     assert settings["attackers"] == [{"name": "the halves", "weights": "0" * 64}]
 
 
 def test_corruptions_have_kinds_and_severities(built):
-    part = built[0].made.stimuli.frame.filter(category=8)
+    part = built[0].generated.stimuli.frame.filter(category=8)
     assert part["level"].is_between(1, 10).all()
     assert part.filter(split="test").select("kind", "level").is_duplicated().sum() == 0
 
 
 def test_distractors_come_from_other_objects_of_their_own(built):
     distractors = read_set(built[1] / "distractors").frame
-    frame = built[0].made.stimuli.frame
+    frame = built[0].generated.stimuli.frame
     assert distractors.height == 4
     assert not set(distractors["parent"]) & set(frame["parent"])
     assert all(isinstance(json.loads(text)["clear"], bool) for text in distractors["parameters"])
@@ -136,7 +136,7 @@ def test_the_datasheet_has_licences_or_asks_for_them(built, folders):
 
 def test_a_second_run_finds_everything_and_a_changed_photo_is_noticed(built, folders, tmp_path):
     again = build_visalign(builder(folders), built[1])
-    assert again.made.new == 0
+    assert again.generated.new == 0
     path = folders / "others" / "cup" / "0.png"
     before = path.read_bytes()
     path.write_bytes(encode(np.zeros((90, 100, 3), np.uint8), "png"))
@@ -149,18 +149,18 @@ def test_a_second_run_finds_everything_and_a_changed_photo_is_noticed(built, fol
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_closed_set_shares_nothing(folders, tmp_path, workers):
-    few = counts_of("1=10,2=0,3=0,4=2,5=0,6=0,7=0,8=10,train=0,distractors=0")
+    few = parse_counts("1=10,2=0,3=0,4=2,5=0,6=0,7=0,8=10,train=0,distractors=0")
     built = build_visalign(
         builder(folders, few, attackers=(), load=None), tmp_path / "set", closed=tmp_path / "secret", workers=workers
     )
-    assert set(built.made.stimuli.frame["split"]) == set(TESTED)
-    check_splits(built.made.stimuli)
-    listed = built.made.stimuli.frame.filter(split="closed")
+    assert set(built.generated.stimuli.frame["split"]) == set(EVALUATION_SPLITS)
+    check_splits(built.generated.stimuli)
+    listed = built.generated.stimuli.frame.filter(split="closed")
     assert listed["parent"].null_count() == len(listed) == 22
     own = built.closed.stimuli.frame
     assert own["parent"].null_count() == 0
-    assert not set(own["parent"]) & set(built.made.stimuli.frame["parent"])
-    assert verify(built.made.stimuli).intact
+    assert not set(own["parent"]) & set(built.generated.stimuli.frame["parent"])
+    assert verify(built.generated.stimuli).intact
 
 
 @pytest.mark.parametrize(
@@ -173,24 +173,28 @@ def test_a_closed_set_shares_nothing(folders, tmp_path, workers):
 )
 def test_more_than_there_are_photos_is_refused(folders, tmp_path, counts, message):
     with pytest.raises(InvalidInput, match=message):
-        build_visalign(builder(folders, counts_of(counts, base=COUNTS)), tmp_path / "set")
+        build_visalign(builder(folders, parse_counts(counts, base=COUNTS)), tmp_path / "set")
 
 
 def test_what_is_missing_is_named(folders, tmp_path):
-    photos = photos_in(folders / "photos")
-    with pytest.raises(InvalidInput, match="category 4 needs a folder of others, got none; give one, or count 4=0"):
-        VisAlign({"photos": photos}, counts_of("3=0"))
+    photos = read_photos(folders / "photos")
+    with pytest.raises(
+        InvalidInput, match="category 4 needs a folder of others, got none; give --others, or set 4=0 in the counts"
+    ):
+        VisAlignBuilder({"photos": photos}, parse_counts("3=0"))
     with pytest.raises(InvalidInput, match="category 3 needs models to attack"):
         builder(folders, attackers=())
     with pytest.raises(InvalidInput, match="got 'sketches'"):
-        VisAlign({"photos": photos, "sketches": photos}, COUNTS)
+        VisAlignBuilder({"photos": photos, "sketches": photos}, COUNTS)
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(InvalidInput, match="found none in"):
-        photos_in(empty)
+        read_photos(empty)
     with pytest.raises(InvalidInput, match="names must be classes of visalign-11"):
         build_visalign(
-            VisAlign({"photos": photos_in(folders / "others")}, counts_of("1=1,2=0,3=0,4=0,5=0,6=0,7=0,8=0")),
+            VisAlignBuilder(
+                {"photos": read_photos(folders / "others")}, parse_counts("1=1,2=0,3=0,4=0,5=0,6=0,7=0,8=0")
+            ),
             tmp_path / "set",
         )
 
@@ -199,4 +203,4 @@ def test_a_class_without_photos_is_named(folders, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "tiger").symlink_to(folders / "photos" / "tiger")
     with pytest.raises(InvalidInput, match="has none of zebra"):
-        photos_in(tmp_path / "photos").by_class(label_spaces["visalign-11"])
+        read_photos(tmp_path / "photos").by_class(label_spaces["visalign-11"])

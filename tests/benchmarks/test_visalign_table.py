@@ -54,7 +54,7 @@ def blocks_of(categories):
 def test_the_printed_average_is_the_mean_of_the_eight_categories(row):
     categories, printed = PRINTED[row][:8], PRINTED[row][8]
     found = mean_over_groups(blocks_of(categories), (("category", "*"),), "category")
-    assert found.values[0] == pytest.approx(printed, abs=0.0011)  # nine numbers rounded to three places
+    assert found.values[0] == pytest.approx(printed, abs=0.0011)  # nine numbers rounded to three ranks
 
 
 def test_the_printed_average_is_not_the_mean_of_the_900_images():
@@ -233,7 +233,7 @@ def test_best_and_second_best_of_every_column_are_marked(made):
     for column, shown in enumerate(table.columns):
         cells = sorted((line.cells[column] for line in table.lines), key=lambda cell: cell.value)
         order = cells[::-1] if shown.measure == RS else cells
-        assert [cell.place for cell in order] == [1, 2, None, None, None]
+        assert [cell.rank for cell in order] == [1, 2, None, None, None]
 
 
 def test_ranks_have_intervals(made):
@@ -270,17 +270,17 @@ def test_equal_lines_share_their_mark(tmp_path):
     said = {name: random_answers(0) for name in ("model:a#sp", "model:b#sp")} | {"model:c#sp": random_answers(1)}
     table = visalign_table(scored(tmp_path, said))
     for column in range(len(table.columns)):
-        places = [line.cells[column].place for line in table.lines]
+        ranks = [line.cells[column].rank for line in table.lines]
         values = [line.cells[column].value for line in table.lines]
-        assert places[0] == places[1]
-        assert places[2] == places[0] if values[2] == values[0] else {places[0], places[2]} == {1, 2}
+        assert ranks[0] == ranks[1]
+        assert ranks[2] == ranks[0] if values[2] == values[0] else {ranks[0], ranks[2]} == {1, 2}
 
 
 def test_one_line_is_neither_best_nor_correlated(tmp_path):
     found = scored(tmp_path, {"model:a@45#sp": random_answers(0)})
     line = visalign_table(found).lines[0]
     assert (line.model, line.function, line.seeds) == ("model:a@45", "sp", 1)
-    assert {cell.place for cell in line.cells} == {None}
+    assert {cell.rank for cell in line.cells} == {None}
     assert not [row for row in found.rows if "correlation" in row.measure or row.statistic == "rank"]
 
 
@@ -364,7 +364,7 @@ def test_a_line_on_fewer_images_is_neither_ranked_nor_marked_nor_correlated(tmp_
     part = answers(rows[:6], "model:half#sp", random_answers(9))
     found = cosight.score(write_run(tmp_path, rows, [*said, *part]), on="visalign", resamples=10)
     line = next(line for line in visalign_table(found).lines if line.observer == "model:half#sp")
-    assert all(cell.place is None for cell in line.cells if cell.partial)
+    assert all(cell.rank is None for cell in line.cells if cell.partial)
     assert all(cell.partial for cell in line.cells[-4:])  # the average and the reliability scores
     ranked = {row.observer for row in found.rows if row.statistic == "rank" and row.measure == RS}
     assert ranked == set(names)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cosight.benchmarks.digits.builder import build_digits
+from cosight.benchmarks.digits.digits_builder import build_digits
 from cosight.benchmarks.visalign.categories import Counts
 from cosight.demo import me as module
 from cosight.demo.me import AGREEMENT, _best_lines, me
@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
         pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("demo")
     counts = Counts({**dict.fromkeys(range(1, 8), 2), 8: 30}, train=100, distractors=0)
-    stimuli = build_digits(folder / "digits", counts=counts, seed=1).made.stimuli
+    stimuli = build_digits(folder / "digits", counts=counts, seed=1).generated.stimuli
     tested = stimuli.frame.filter(pl.col("split") == "test")
     rng = np.random.default_rng(0)
     for model in ("near", "far"):

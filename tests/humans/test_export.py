@@ -87,12 +87,12 @@ def test_nobody_left_is_told(tmp_path):
 
 
 def test_a_curated_list_is_what_build_takes(tmp_path):
-    from cosight.benchmarks.building.curated_lists import read_curated
+    from cosight.benchmarks.building.source_photos import read_curated_lists
 
     rows = [row("a", "i0", "keep"), row("a", "i1", "reject", trial=2, reason='text, "logo"')]
     path = write_curated(trials_of(rows, space=None), tmp_path / "votes.parquet", files={"i1": "cat/1.png"})
     assert path.name == "votes-curated.csv"
-    assert read_curated([path]).rejected == {"i1": "cat/1.png"}
+    assert read_curated_lists([path]) == {"i1": "cat/1.png"}
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cosight.benchmarks.digits.builder import build_digits
+from cosight.benchmarks.digits.digits_builder import build_digits
 from cosight.benchmarks.visalign.categories import Counts
 from cosight.cli.study import results, simulating
 from cosight.errors import InvalidInput
@@ -90,7 +90,7 @@ def trials_of(folder):
 def build(folder, uncertain):
     """Digits that nobody is sure about, some clean ones, and distractors."""
     counts = Counts({**dict.fromkeys(range(1, 8), 0), 1: 6, 8: uncertain}, train=0, distractors=16)
-    return build_digits(folder / "digits", counts=counts, seed=3).made.stimuli.root
+    return build_digits(folder / "digits", counts=counts, seed=3).generated.stimuli.root
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosight.benchmarks.visalign.plans import COMPOSITE_SCHEMA, make_composite, plan_composites
+from cosight.benchmarks.visalign.composites import COMPOSITE_SCHEMA, make_composite, plan_composites
 from cosight.errors import InvalidInput
 from cosight.stimuli.composition.compositing import PLAIN_BACKGROUNDS, crop_to_cover, paste, plain_background
 from cosight.stimuli.composition.hybrids import SPLITS, hybrid, join_pictures, minimum_error_cut

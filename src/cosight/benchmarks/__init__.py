@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cosight.benchmarks.cifar10h import CIFAR_10H
 from cosight.benchmarks.digits import DIGITS
-from cosight.benchmarks.entry import AlteredPhotos, Benchmark, Built, Progress
+from cosight.benchmarks.entry import AlteredPhotos, Benchmark, BuildResult, Progress
 from cosight.benchmarks.imagenet_c import IMAGENET_C
 from cosight.benchmarks.laion_c import LAION_C
 from cosight.benchmarks.visalign import VISALIGN
@@ -24,7 +24,7 @@ from cosight.registry import Registry
 if TYPE_CHECKING:
     from cosight.trials import Trials
 
-__all__ = ["AlteredPhotos", "Benchmark", "Built", "Progress", "benchmarks", "build", "builder_of"]
+__all__ = ["AlteredPhotos", "Benchmark", "BuildResult", "Progress", "benchmarks", "build", "get_builder"]
 
 benchmarks: Registry[Benchmark] = Registry("benchmark")
 for _entry in (VISALIGN, DIGITS, LAION_C, IMAGENET_C, CIFAR_10H):
@@ -38,7 +38,7 @@ def build(
     humans: str | Path | None = None,
     sheet: str | Path | None = None,
     **options: Any,
-) -> Built:
+) -> BuildResult:
     """Build the stimulus set of a benchmark; an unfinished set is resumed.
 
     Args:
@@ -61,7 +61,7 @@ def build(
     run `cosight evaluate MODEL --on laion-c --source PHOTOS`
     """
     entry = benchmarks[name]
-    builder = builder_of(entry)
+    builder = get_builder(entry)
     call = signature(builder).bind(*arguments, **options)
     out = Path(call.arguments["out"])
     if call.arguments.get("seed", 0) < 0:
@@ -79,7 +79,7 @@ def build(
     return built
 
 
-def builder_of(entry: Benchmark) -> Callable[..., Built]:
+def get_builder(entry: Benchmark) -> Callable[..., BuildResult]:
     """The function that builds a benchmark's set; refused for one that is made while models are evaluated."""
     if entry.build is None:
         raise InvalidInput(

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from cosight.stimuli.generate import GeneratedSet
     from cosight.stimuli.sets import StimulusSet
 
-__all__ = ["AlteredPhotos", "Benchmark", "Built", "Progress", "ReportSection"]
+__all__ = ["AlteredPhotos", "Benchmark", "BuildResult", "Progress", "ReportSection"]
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuildResult:
     """What a builder made: the set, its distractors and its closed test set; `notices` are for the user."""
 
-    made: GeneratedSet
+    generated: GeneratedSet
     distractors: GeneratedSet | None = None
     closed: GeneratedSet | None = None
     notices: tuple[str, ...] = ()
@@ -53,8 +53,8 @@ class Benchmark:
 
     Either `build` makes a stimulus set of it, or `altered` says how photos are altered while models are evaluated.
 
-    `build` is a function that makes the set and returns `Built`. Its signature declares the options, for Python and
-    for the command line: positional parameters become arguments, keyword-only ones options, and
+    `build` is a function that builds the set and returns `BuildResult`. Its signature declares the options, for Python
+    and for the command line: positional parameters become arguments, keyword-only ones options, and
     `Annotated[Path | None, "help text"]` has the help text. One parameter is called `out`, the set's folder. A
     keyword-only `progress` is supplied by the command line. Import what is heavy inside the function: the registry is
     read to list benchmarks.
@@ -68,7 +68,7 @@ class Benchmark:
     humans: str  # the human reference, in words
     needs: str = "nothing"  # what the user provides, in words
     measures: tuple[str, ...] = ("accuracy",)  # registered names
-    build: Callable[..., Built] | None = None
+    build: Callable[..., BuildResult] | None = None
     example: str | None = None  # the command that makes the stimuli, where that needs some of the optional arguments
     altered: AlteredPhotos | None = None
     sheet: Callable[[StimulusSet, Path], None] | None = None  # writes the set's contact sheet (default: kinds down)

@@ -29,8 +29,8 @@ class TableCell:
     low: float | None = None
     high: float | None = None
     sd: float | None = None  # over seeds
-    place: int | None = None  # 1 the best of its column, 2 the second best
-    partial: bool = False  # whether it rests on fewer stimuli than others of its column, so that it has no place
+    rank: int | None = None  # 1 the best of its column, 2 the second best
+    partial: bool = False  # whether it rests on fewer stimuli than others of its column, so that it has no rank
 
 
 @dataclass(frozen=True, slots=True)

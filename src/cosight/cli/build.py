@@ -14,7 +14,7 @@ from cosight.cli.options import notify, progress_bar
 from cosight.cli.signatures import Call, command_for, summary_of
 
 if TYPE_CHECKING:
-    from cosight.benchmarks import Built
+    from cosight.benchmarks import BuildResult
 
 __all__ = ["app"]
 
@@ -30,10 +30,10 @@ class _Builders(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command of one of them; raise UnknownName with the nearest names for any other name."""
-        from cosight.benchmarks import benchmarks, builder_of
+        from cosight.benchmarks import benchmarks, get_builder
 
         entry = benchmarks[cmd_name]
-        builder = builder_of(entry)
+        builder = get_builder(entry)
 
         def action(
             call: Call,
@@ -69,8 +69,8 @@ def _build(name: str, call: Call, options: dict[str, Any]) -> None:
     with progress_bar() as progress:
         if "progress" in signature(call.function).parameters:
             options["progress"] = progress
-        built: Built = build(name, *call.arguments, **call.options, **options)
-    parts = [part for part in (built.made, built.closed) if part is not None]
+        built: BuildResult = build(name, *call.arguments, **call.options, **options)
+    parts = [part for part in (built.generated, built.closed) if part is not None]
     dropped = Counter((job.rsplit("/", 1)[0], reason) for part in parts for job, reason in part.dropped.items())
     missing = (f"{count} of {place} are missing: {reason}" for (place, reason), count in sorted(dropped.items()))
     notify((*built.notices, *missing))

@@ -226,7 +226,8 @@ def compose(
     sheet: Sheet = None,
 ) -> None:
     """Compose images of VisAlign's categories 2 and 5 from photos or prompts. Look at each before people see it."""
-    from cosight.benchmarks.visalign.composing import Composites, Generated
+    from cosight.benchmarks.visalign.composites import Composites
+    from cosight.benchmarks.visalign.prompts import GeneratedImages
     from cosight.stimuli.sets import read_set
 
     _check(out, Path(source), format_, on_error, sheet)
@@ -235,7 +236,7 @@ def compose(
         name = source.removeprefix("diffusers:")
         if others or backgrounds:
             raise InvalidInput("--others and --backgrounds are for photos; a pipeline follows its prompts")
-        recipe = Generated(category, name, _pipeline, count, size=size, steps=steps, guidance=guidance, seed=seed)
+        recipe = GeneratedImages(category, name, _pipeline, count, size=size, steps=steps, guidance=guidance, seed=seed)
     else:
         recipe = Composites(
             category,

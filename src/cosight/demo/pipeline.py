@@ -9,9 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from cosight.benchmarks.digits.builder import build_digits
-from cosight.benchmarks.visalign.categories import Counts
-from cosight.benchmarks.visalign.category_sheet import write_category_sheet
+from cosight.benchmarks.digits.digits_builder import build_digits
+from cosight.benchmarks.visalign.categories import Counts, write_category_sheet
 from cosight.demo.report import STRANGE, SURE, write_demo_page
 from cosight.demo.train_and_evaluate import ARCHITECTURES, Networks, trained_and_asked
 from cosight.errors import InvalidInput
@@ -81,7 +80,7 @@ def demo(
     """
     folder = Path(out)
     _check(folder)
-    made = build_digits(folder / STIMULI, counts=size.counts, seed=seed, progress=progress).made.stimuli
+    made = build_digits(folder / STIMULI, counts=size.counts, seed=seed, progress=progress).generated.stimuli
     networks = Networks(folder / STIMULI, folder, size.architectures, size.seeds, size.epochs)
     runs = trained_and_asked(networks, processes=processes or core_count(), progress=progress)
     found = _scored(folder, made, runs, size, seed, progress)

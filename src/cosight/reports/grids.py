@@ -175,7 +175,7 @@ def _benchmark_cell(column: TableColumn, cell: TableCell, whole: bool) -> GridCe
     if cell.value is None:
         return GridCell("-")
     digits = column.digits
-    sign, mark = _MARKS.get(cell.place or 0, ("", ""))
+    sign, mark = _MARKS.get(cell.rank or 0, ("", ""))
     value, spread = f"{cell.value:.{digits}f}", "" if cell.sd is None else f"\u00b1 {cell.sd:.{digits}f}"
     if not whole:
         return GridCell(f"{value}{sign}\n{spread}".rstrip(), mark)

@@ -1,11 +1,12 @@
-"""What builders share: a set is a list of slots, and each slot is filled by its first suitable candidate.
+"""What builders share: a set is a list of slots, and the first usable candidate of a slot becomes its image.
 
-An attack may not fool a model, a mask may be doubtful, a crop may show nothing: then the slot's next candidate is
-tried. Slots do not depend on each other, so they can be spread over processes, and an interrupted build resumes to the
+An attack may not fool a model, a mask may be doubtful, a crop may show nothing: then the next candidate of the slot is
+tried. Slots do not depend on each other, so worker processes can share them, and an interrupted build resumes to the
 same bytes.
 
-* `sources`, `photos`, `curation`   source images: disjoint pools per split, folders of photos, rejected images
-* `datasheet`                       a set in words
+* `split_sources`   divide sources among splits and slots
+* `source_photos`   folders of photos, without rejected images
+* `datasheet`       the datasheet of a set
 """
 
 from __future__ import annotations
@@ -18,29 +19,39 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from cosight.benchmarks.building.datasheet import Category, Origin, datasheet, write_datasheet
-from cosight.benchmarks.building.split_sources import shuffled
-from cosight.benchmarks.entry import Built, Progress
+from cosight.benchmarks.building.datasheet import DATASHEET, Category, SourceDescription, format_datasheet
+from cosight.benchmarks.building.split_sources import shuffle
+from cosight.benchmarks.entry import BuildResult, Progress
 from cosight.errors import InvalidInput
+from cosight.files import atomic_write
 from cosight.stimuli.generate import Outcome, StimulusJob, Unit, check_output, generate_set
 from cosight.stimuli.images import Bytes
 from cosight.stimuli.journal import SetRecord, stored_settings
 from cosight.stimuli.sets import StimulusSet, check_splits, read_set
 from cosight.trials.manifest import DISTRACTORS, MANIFEST, read_manifest, write_manifest
 
-__all__ = ["CLOSED", "Builder", "Building", "ClosableBuilder", "Drawn", "SetSlot", "Unfit", "built"]
+__all__ = [
+    "CLOSED",
+    "BuildRecipe",
+    "Builder",
+    "ClosableBuilder",
+    "SetSlot",
+    "SlotImage",
+    "UnusableCandidate",
+    "build_set",
+]
 
-CLOSED = "closed"  # the split whose labels are kept in a manifest of their own
-_PUBLIC = ("stimulus", "file", "image", "experiment", "split")  # what the set itself says of a closed image
+CLOSED = "closed"  # the split whose labels are in a manifest of their own
+_PUBLIC = ("stimulus", "file", "image", "experiment", "split")  # columns of closed images in the manifest of the set
 _CLOSED_SEED = "closed_seed"
 
 
-class Unfit(InvalidInput):
+class UnusableCandidate(InvalidInput):
     """A candidate that makes no stimulus; the next one is tried."""
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class SlotImage:
     """An image and its manifest columns, without those that its slot decides."""
 
     pixels: Bytes
@@ -49,9 +60,9 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class SetSlot:
-    """One image of a set, and what it can be made from, best first. `stamp` is a digest of what it is made from.
+    """One image of a set, and what it can be made from, best candidate first.
 
-    `category` is None for training images, `split` for distractors.
+    `stamp` is a digest of the sources. `category` is None for training images, `split` is None for distractors.
     """
 
     split: str | None
@@ -60,13 +71,13 @@ class SetSlot:
     candidates: tuple[Any, ...]
     stamp: str
     group: str | None = None
-    source: str = ""  # name of its source in messages (default: `place`)
+    source: str = ""  # name of its source in messages (default: `file`)
 
     @property
-    def place(self) -> str:
-        """The image's file below `images/`, without its ending.
+    def file(self) -> str:
+        """The file of the image below `images/`, without its ending.
 
-        >>> SetSlot("test", 8, 7, (), "").place
+        >>> SetSlot("test", 8, 7, (), "").file
         'test/category-8/0007'
         """
         folder = "" if self.category is None else f"/category-{self.category}"
@@ -74,7 +85,7 @@ class SetSlot:
 
 
 class Builder(Protocol):
-    """What differs between benchmarks. It is sent to the worker processes, so it can be pickled."""
+    """What differs between benchmarks. It is sent to worker processes, so it must be picklable."""
 
     @property
     def experiment(self) -> str:
@@ -93,31 +104,34 @@ class Builder(Protocol):
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Folders that are read."""
+        """Source folders."""
         ...
 
     def slots(self) -> Sequence[SetSlot]:
-        """The whole set; raises `InvalidInput` where there are not enough sources for it."""
+        """Return all slots of the set; raise `InvalidInput` if there are not enough sources."""
         ...
 
-    def draw(self, slot: SetSlot, candidate: Any) -> Drawn:
-        """The image of a slot; raises `Unfit` where this candidate makes none."""
+    def draw(self, slot: SetSlot, candidate: Any) -> SlotImage:
+        """Return the image of a slot; raise `UnusableCandidate` if this candidate makes none."""
         ...
 
 
 class ClosableBuilder(Builder, Protocol):
-    """A builder that can make a closed test set too."""
+    """A builder that can build a closed test set too."""
 
     def closed(self, seed: int) -> Builder:
-        """The builder of the closed test set: sources that no other split uses, everything random drawn from `seed`."""
+        """Return the builder of the closed test set.
+
+        It uses sources that no other split uses and draws everything random from `seed`.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Building:
-    """Recipe: a builder's slots, one after the other.
+class BuildRecipe:
+    """The recipe of a builder's slots, one unit of work per slot.
 
-    With `closed_seed`, files are numbered in an order drawn from it, so that their names tell nothing.
+    With `closed_seed`, files are numbered in an order drawn from it, so that their names reveal nothing.
     """
 
     builder: Builder
@@ -131,47 +145,50 @@ class Building:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The builder's."""
+        """The builder's packages."""
         return self.builder.packages
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The builder's."""
+        """The builder's folders."""
         return self.builder.folders
 
     def units(self) -> list[Unit]:
-        """One slot each. Closed slots are made in the order of their names: times of files tell nothing either."""
-        slots = {slot.place: slot for slot in self.builder.slots()}
-        if self.closed_seed is None:
-            return [self._unit(slot, place) for place, slot in slots.items()]
-        order = shuffled(slots, salt=CLOSED, seed=self.closed_seed)
-        return [self._unit(slots[place], f"{CLOSED}/{number:04d}") for number, place in enumerate(order)]
+        """Return one unit per slot.
 
-    def _unit(self, slot: SetSlot, file: str) -> Unit:
-        facts = {"category": slot.category, "group": slot.group, "split": slot.split}
-        facts |= {"experiment": self.builder.experiment, "image": file.replace("/", "-")}
-        return Unit(slot.source or slot.place, slot.stamp, (StimulusJob(file, facts),), payload=slot)
+        Closed slots come in the order of their new names, so that the times of the files reveal nothing either.
+        """
+        slots = {slot.file: slot for slot in self.builder.slots()}
+        if self.closed_seed is not None:
+            order = shuffle(slots, salt=CLOSED, seed=self.closed_seed)
+            slots = {f"{CLOSED}/{number:04d}": slots[file] for number, file in enumerate(order)}
+        units = []
+        for file, slot in slots.items():
+            facts = {"category": slot.category, "group": slot.group, "split": slot.split}
+            facts |= {"experiment": self.builder.experiment, "image": file.replace("/", "-")}
+            units.append(Unit(slot.source or slot.file, slot.stamp, (StimulusJob(file, facts),), payload=slot))
+        return units
 
     def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
-        """Try the candidates in turn."""
+        """Yield the image of the first usable candidate, or the reason why the last one was not usable."""
         reason = "no candidates"
         for candidate in unit.payload.candidates:
             try:
-                drawn = self.builder.draw(unit.payload, candidate)
-            except Unfit as error:
+                image = self.builder.draw(unit.payload, candidate)
+            except UnusableCandidate as error:
                 reason = str(error)
             else:
-                yield Outcome(jobs[0], drawn.pixels, drawn.facts)
+                yield Outcome(jobs[0], image.pixels, image.facts)
                 return
         yield Outcome(jobs[0], None, reason=reason)
 
 
-def built(
+def build_set(
     builder: ClosableBuilder,
     out: Path,
     *,
     title: str,
-    origins: Iterable[Origin],
+    sources: Iterable[SourceDescription],
     gold: Sequence[str],
     categories: Mapping[int, Category],
     check: Callable[[StimulusSet], None],
@@ -180,60 +197,74 @@ def built(
     workers: int = 1,
     notices: tuple[str, ...] = (),
     progress: Progress | None = None,
-) -> Built:
-    """Make what is missing of a set, check it and write its datasheet.
+) -> BuildResult:
+    """Build what is missing of a set, check the set and write its datasheet.
 
     Files are PNG, so that a stimulus is exactly what was drawn. The distractors are a set of their own inside `out`.
 
     Args:
-        builder: Makes the set.
-        out: The set's folder; an unfinished set there is resumed.
+        builder: Builds the set.
+        out: The folder of the set; an unfinished set there is resumed.
         title: Title of the datasheet.
-        origins: Where the images come from, for the datasheet.
+        sources: Where the images come from, for the datasheet.
         gold: Where the gold labels come from, for the datasheet.
         categories: The categories of the set, for the datasheet.
-        check: Raises where the finished set lacks something, besides `check_splits`.
-        distractors: Makes the distractors.
-        closed: Folder of the closed test set's labels, outside `out`; None makes no closed test set.
+        check: Raises `InvalidInput` if the finished set lacks something; runs after `check_splits`.
+        distractors: Builds the distractors.
+        closed: Folder for the labels of the closed test set, outside `out`; None builds no closed test set.
         workers: Number of worker processes. Does not change the output.
-        notices: What the user should know.
+        notices: Notices for the user.
         progress: Called with (done, total, what).
+
+    Returns:
+        The set, its distractors and its closed test set.
+
+    Raises:
+        InvalidInput: Not enough sources, an unusable folder, or a finished set that fails its checks.
     """
     if closed is not None:
-        _check_closed(closed, out)
-    made = generate_set(Building(builder), out, workers=workers, progress=progress)
-    whole = replace(made.stimuli, frame=made.stimuli.frame.filter(pl.col("split").ne_missing(CLOSED)))
-    secret = None
+        _check_closed_folder(closed, out)
+    generated = generate_set(BuildRecipe(builder), out, workers=workers, progress=progress)
+    complete = replace(generated.stimuli, frame=generated.stimuli.frame.filter(pl.col("split").ne_missing(CLOSED)))
+    closed_set = None
     if closed is not None:
-        # Neither the order nor the images may follow from the seed that the open set states.
+        # Neither the order nor the images may follow from the seed in the manifest of the open set.
         seed = (stored_settings(closed) or {}).get(_CLOSED_SEED) or 1 + secrets.randbits(62)
-        secret = generate_set(
-            Building(builder.closed(seed), seed), closed, images=out, workers=workers, progress=progress
-        )  # fmt: skip
-        made = replace(made, stimuli=_listed(whole, secret.stimuli))
-        whole = replace(whole, frame=pl.concat([whole.frame, secret.stimuli.frame.select(whole.frame.columns)]))
-    check_splits(whole)
-    check(whole)
-    apart = None
+        recipe = BuildRecipe(builder.closed(seed), seed)
+        closed_set = generate_set(recipe, closed, images=out, workers=workers, progress=progress)
+        generated = replace(generated, stimuli=_list_closed_images(complete, closed_set.stimuli))
+        closed_rows = closed_set.stimuli.frame.select(complete.frame.columns)
+        complete = replace(complete, frame=pl.concat([complete.frame, closed_rows]))
+    check_splits(complete)
+    check(complete)
+    distractor_set = None
     if distractors is not None:
-        apart = generate_set(Building(distractors), out / DISTRACTORS, workers=workers, progress=progress)
-    sheet = datasheet(
-        made.stimuli, title=title, origins=origins, gold=gold, categories=categories,
-        distractors=apart.stimuli if apart else None,
-    )  # fmt: skip
-    write_datasheet(sheet, out)
-    return Built(made, apart, secret, notices)
+        recipe = BuildRecipe(distractors)
+        distractor_set = generate_set(recipe, out / DISTRACTORS, workers=workers, progress=progress)
+    text = format_datasheet(
+        generated.stimuli,
+        title=title,
+        sources=sources,
+        gold=gold,
+        categories=categories,
+        distractors=distractor_set.stimuli if distractor_set else None,
+    )
+    with atomic_write(out / DATASHEET) as draft:
+        draft.write_text(text, encoding="utf-8")
+    return BuildResult(generated, distractor_set, closed_set, notices)
 
 
-def _check_closed(closed: Path, out: Path) -> None:
-    """Refuse a folder that would be given away with the set, or that holds another set, before anything is made."""
-    here, there = closed.resolve(), out.resolve()
-    if here.is_relative_to(there) or there.is_relative_to(here):
-        raise InvalidInput(f"--closed must lie outside {out}, which is given away, got {closed}; name another folder")
+def _check_closed_folder(closed: Path, out: Path) -> None:
+    """Refuse a folder that would be given away with the set, or that has another set, before anything is built."""
+    closed_path, out_path = closed.resolve(), out.resolve()
+    if closed_path.is_relative_to(out_path) or out_path.is_relative_to(closed_path):
+        raise InvalidInput(f"--closed must be outside {out}, which is given away, got {closed}; choose another folder")
     check_output(closed)
     settings = stored_settings(closed)
     if settings is not None and _CLOSED_SEED not in settings:
-        raise InvalidInput(f"--closed is a new folder or one that --closed made, got the set {closed}; name another")
+        raise InvalidInput(
+            f"--closed must be a new folder or one that --closed wrote, got the set {closed}; choose another folder"
+        )
     labelled = {row["stimulus"] for row in SetRecord.read(closed, out).rows.values()}
     listed = read_manifest(out)[0].filter(split=CLOSED)["stimulus"].to_list() if (out / MANIFEST).exists() else []
     if not labelled.issuperset(listed) or (settings is None and (out / "images" / CLOSED).exists()):
@@ -242,11 +273,11 @@ def _check_closed(closed: Path, out: Path) -> None:
         )
 
 
-def _listed(stimuli: StimulusSet, secret: StimulusSet) -> StimulusSet:
-    """List the closed images in the set's manifest, without anything that tells their labels."""
+def _list_closed_images(stimuli: StimulusSet, closed: StimulusSet) -> StimulusSet:
+    """List the closed images in the manifest of the set, without anything that reveals their labels."""
     schema = stimuli.frame.schema
     public = [pl.col(name) if name in _PUBLIC else pl.lit(None, kind).alias(name) for name, kind in schema.items()]
-    listed = pl.concat([stimuli.frame, secret.frame.select(public)])
-    if not read_manifest(stimuli.root)[0].equals(listed):
-        write_manifest(stimuli.root, listed, stimuli.facts)
+    frame = pl.concat([stimuli.frame, closed.frame.select(public)])
+    if not read_manifest(stimuli.root)[0].equals(frame):
+        write_manifest(stimuli.root, frame, stimuli.facts)
     return read_set(stimuli.root)

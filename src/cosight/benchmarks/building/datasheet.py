@@ -1,4 +1,4 @@
-"""A set's datasheet: what it is made of, from where, under which terms, and where its gold labels come from."""
+"""The datasheet of a set: what it is made of, from where, under which licence, and the origin of its gold labels."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from pathlib import Path
 
 import polars as pl
 
-from cosight.files import atomic_write
 from cosight.stimuli.sets import StimulusSet
 from cosight.trials.manifest import SPLITS
 
-__all__ = ["DATASHEET", "Category", "Origin", "datasheet", "origin_of", "write_datasheet"]
+__all__ = ["DATASHEET", "Category", "SourceDescription", "describe_source", "format_datasheet"]
 
 DATASHEET = "DATASHEET.md"
 _LICENCES = ("LICENSE", "LICENCE", "LICENSE.txt", "LICENCE.txt", "LICENSE.md", "LICENCE.md")
@@ -22,16 +21,16 @@ _UNKNOWN = "not stated: find out before you pass the set on"
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """A category of a set: its number, its group, a word for it and what it shows."""
+    """A category of a set: its number, its group, a short name, and a description of its images."""
 
     number: int
     group: str
-    word: str
-    shows: str
+    name: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SourceDescription:
     """Where images, or what they are drawn with, come from."""
 
     name: str
@@ -40,32 +39,53 @@ class Origin:
     about: str = ""
 
 
-def origin_of(folder: Path, *, used_for: str, rejected: int = 0) -> Origin:
-    """A source folder, without the images that curators `rejected`; its licence is the first line of a licence file."""
-    found = next((folder / name for name in _LICENCES if (folder / name).is_file()), None)
-    lines = found.read_text(encoding="utf-8", errors="replace").split("\n") if found else []
-    stated = next((line.strip("# ").strip() for line in lines if line.strip("# ").strip()), _UNKNOWN)
+def describe_source(folder: Path, *, used_for: str, rejected: int = 0) -> SourceDescription:
+    """Describe a source folder; its licence is the first line of its licence file.
+
+    Args:
+        folder: The folder.
+        used_for: The categories that are made from it.
+        rejected: Number of its images that curators rejected.
+    """
+    path = next((folder / name for name in _LICENCES if (folder / name).is_file()), None)
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path else []
+    licence = next((line.strip("# ").strip() for line in lines if line.strip("# ").strip()), _UNKNOWN)
     about = f"{rejected} images left out, rejected by curators" if rejected else ""
-    return Origin(folder.resolve().name, used_for, stated, about)
+    return SourceDescription(folder.resolve().name, used_for, licence, about)
 
 
-def datasheet(
+def format_datasheet(
     stimuli: StimulusSet,
     *,
     title: str,
-    origins: Iterable[Origin],
+    sources: Iterable[SourceDescription],
     gold: Sequence[str],
     categories: Mapping[int, Category],
     distractors: StimulusSet | None = None,
 ) -> str:
-    """Return the datasheet as Markdown, the same bytes every time; `gold` says where the gold labels come from."""
+    """Return the datasheet as Markdown, the same bytes every time.
+
+    Args:
+        stimuli: The set.
+        title: The title.
+        sources: Where the images come from.
+        gold: Where the gold labels come from, one sentence per item.
+        categories: The categories by number.
+        distractors: The set of distractors.
+    """
     settings = json.dumps(stimuli.facts.get("settings", {}), indent=1, sort_keys=True, ensure_ascii=False)
-    extra = [] if distractors is None else _distractors(distractors)
-    parts = [
-        f"# {title}\n\n{len(stimuli)} images.",
-        f"## Composition\n\n{_composition(stimuli.frame, categories)}",
-        *extra,
-        f"## Sources and licences\n\n{_origins(origins)}",
+    source_rows = [[source.name, source.used_for, source.licence, source.about] for source in sources]
+    parts = [f"# {title}\n\n{len(stimuli)} images.", f"## Composition\n\n{_composition(stimuli.frame, categories)}"]
+    if distractors is not None:
+        clear = sum(bool(json.loads(text).get("clear")) for text in distractors.frame["parameters"])
+        numbers = " and ".join(map(str, distractors.frame["category"].unique().sort()))
+        parts.append(
+            f"## Distractors\n\nA set of their own in `{distractors.root.name}/`. {len(distractors)} corrupted images "
+            f"of category {numbers}, of which {clear} are clear: everybody must refuse those. "
+            "Look at them before a survey."
+        )
+    parts += [
+        f"## Sources and licences\n\n{_table([['source', 'used for', 'licence', 'about'], *source_rows])}",
         "## Gold labels\n\n" + "\n".join(f"- {line}" for line in gold),
         "## Splits\n\nNo image, and no source of one, is in two splits. Calibration is made like the test set.",
         f"## How it was made\n\n```json\n{settings}\n```",
@@ -74,44 +94,22 @@ def datasheet(
 
 
 def _composition(frame: pl.DataFrame, categories: Mapping[int, Category]) -> str:
-    """A row per category; of the closed test set, whose labels are kept elsewhere, only how many images it has."""
-    present = [split for split in SPLITS if split in set(frame["split"]) and split != "closed"]
-    rows = [["category", "group", "shows", *present]]
-    for number, category in categories.items():
-        part = frame.filter(pl.col("category") == number)
-        if part.height:
-            counts = [str(part.filter(pl.col("split") == split).height) for split in present]
-            rows.append([f"{number} {category.word}", category.group, category.shows, *counts])
+    """Return a table with a row per category; of the closed test set only the number of images is stated."""
+    splits = [split for split in SPLITS if split in set(frame["split"]) and split != "closed"]
     train = frame.filter(pl.col("category").is_null() & pl.col("split").ne_missing("closed"))
-    if train.height:
-        counts = [str(train.filter(pl.col("split") == split).height) for split in present]
-        rows.append(["to train on", "", "unaltered images of the classes", *counts])
-    closed = frame.filter(pl.col("split") == "closed").height
-    more = f"\n\nAnd {closed} images of a closed test set, whose labels are kept elsewhere." if closed else ""
-    return _table(rows) + more
-
-
-def _distractors(stimuli: StimulusSet) -> list[str]:
-    clear = sum(bool(json.loads(text).get("clear")) for text in stimuli.frame["parameters"])
-    categories = " and ".join(map(str, stimuli.frame["category"].unique().sort()))
-    composition = f"{len(stimuli)} corrupted images of category {categories}, of which {clear} are clear"
-    return [
-        f"## Distractors\n\nA set of their own in `{stimuli.root.name}/`. {composition}: everybody must refuse those. "
-        "Look at them before a survey."
+    parts = [
+        ([f"{number} {category.name}", category.group, category.description], frame.filter(category=number))
+        for number, category in categories.items()
     ]
-
-
-def _origins(origins: Iterable[Origin]) -> str:
-    rows = [[origin.name, origin.used_for, origin.licence, origin.about] for origin in origins]
-    return _table([["source", "used for", "licence", "about"], *rows])
+    rows = [["category", "group", "shows", *splits]]
+    for words, part in [*parts, (["to train on", "", "unaltered images of the classes"], train)]:
+        if part.height:
+            rows.append([*words, *(str(part.filter(split=split).height) for split in splits)])
+    closed = frame.filter(split="closed").height
+    remark = f"\n\nAnd {closed} images of a closed test set, whose labels are kept elsewhere." if closed else ""
+    return _table(rows) + remark
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
-
-
-def write_datasheet(text: str, out: Path) -> None:
-    """Write it beside the set, whole or not at all."""
-    with atomic_write(out / DATASHEET) as draft:
-        draft.write_text(text, encoding="utf-8")

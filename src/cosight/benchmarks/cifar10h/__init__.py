@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cosight.benchmarks.entry import Benchmark, Built, Progress
+from cosight.benchmarks.entry import Benchmark, BuildResult, Progress
 
 __all__ = ["CIFAR_10H", "build"]
 
@@ -16,12 +16,12 @@ def build(
     *,
     workers: Annotated[int, "Number of worker processes. Does not change the output."] = 1,
     progress: Progress | None = None,
-) -> Built:
+) -> BuildResult:
     """Make CIFAR-10's test images with the answers of about 51 people each as gold labels (CIFAR-10H)."""
-    from cosight.benchmarks.cifar10h.builder import Cifar10H
+    from cosight.benchmarks.cifar10h.cifar10h_recipe import Cifar10H
     from cosight.stimuli.generate import generate_set
 
-    return Built(generate_set(Cifar10H(Path(source)), Path(out), workers=workers, progress=progress))
+    return BuildResult(generate_set(Cifar10H(Path(source)), Path(out), workers=workers, progress=progress))
 
 
 CIFAR_10H = Benchmark(

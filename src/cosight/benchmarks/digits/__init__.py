@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cosight.benchmarks.entry import Benchmark, Built, Progress, ReportSection
+from cosight.benchmarks.entry import Benchmark, BuildResult, Progress, ReportSection
 from cosight.benchmarks.visalign import VISALIGN
 
 __all__ = ["DIGITS", "build"]
@@ -19,14 +19,14 @@ def build(
     closed: Annotated[Path | None, "Also make a closed test set; its labels go to this folder, outside OUT."] = None,
     workers: Annotated[int, "Number of worker processes. Does not change the output."] = 1,
     progress: Progress | None = None,
-) -> Built:
+) -> BuildResult:
     """Build the embedded benchmark on handwritten digits. Gold labels of its Uncertain images are simulated."""
-    from cosight.benchmarks.digits.builder import build_digits
-    from cosight.benchmarks.visalign.categories import counts_of
+    from cosight.benchmarks.digits.digits_builder import build_digits
+    from cosight.benchmarks.visalign.categories import parse_counts
 
     return build_digits(
         Path(out),
-        counts=counts_of(counts),
+        counts=parse_counts(counts),
         seed=seed,
         closed=None if closed is None else Path(closed),
         workers=workers,

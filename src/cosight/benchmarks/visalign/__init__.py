@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cosight.benchmarks.entry import Benchmark, Built, Progress, ReportSection
+from cosight.benchmarks.entry import Benchmark, BuildResult, Progress, ReportSection
 from cosight.benchmarks.visalign.results_table import TABLE
 from cosight.errors import InvalidInput
 
@@ -42,7 +42,7 @@ def build(
     labels: Annotated[Path | None, "With --public: the folder with category1.txt ..., where it is apart."] = None,
     workers: Annotated[int | None, "Number of worker processes (default: one per core)."] = None,
     progress: Progress | None = None,
-) -> Built:
+) -> BuildResult:
     """Build VisAlign's categories from photos, or read the published set. Look at each image before people see it."""
     folders = {"photos": photos, "others": others, "near": near, "renditions": renditions, "backgrounds": backgrounds}
     processes = workers or os.cpu_count() or 1
@@ -50,10 +50,10 @@ def build(
         given = {**folders, "attackers": attackers, "curated": curated, "counts": counts, "closed": closed}
         if unused := [name for name, value in given.items() if value]:
             raise InvalidInput(f"--public reads the published set as it is, got --{unused[0]} too; leave one out")
-        from cosight.benchmarks.visalign.public import import_public
+        from cosight.benchmarks.visalign.public_set import import_public
 
         source = None if labels is None else Path(labels)
-        return Built(import_public(Path(public), Path(out), labels=source, workers=processes, progress=progress))
+        return BuildResult(import_public(Path(public), Path(out), labels=source, workers=processes, progress=progress))
     if photos is None:
         raise InvalidInput(
             "VisAlign is made from photos, got none; give --photos DIR, or --public DIR for the published set"
@@ -61,13 +61,13 @@ def build(
     if labels is not None:
         raise InvalidInput("--labels are the lists of the published set, got no --public; leave it out")
 
-    from cosight.benchmarks.building.photos import curated_photos
-    from cosight.benchmarks.visalign.builder import VisAlign, build_visalign, load_attacker
-    from cosight.benchmarks.visalign.categories import counts_of
+    from cosight.benchmarks.building.source_photos import read_curated_photos
+    from cosight.benchmarks.visalign.categories import parse_counts
+    from cosight.benchmarks.visalign.visalign_builder import VisAlignBuilder, build_visalign, load_attacker
 
-    asked = counts_of(counts)
-    sources, notices = curated_photos({name: folder for name, folder in folders.items() if folder}, curated or [])
-    builder = VisAlign(
+    asked = parse_counts(counts)
+    sources, notices = read_curated_photos({name: folder for name, folder in folders.items() if folder}, curated or [])
+    builder = VisAlignBuilder(
         sources, asked, seed=seed, side=size, attackers=tuple(attackers or ()), load=load_attacker
     )  # fmt: skip
     hidden = None if closed is None else Path(closed)
@@ -75,7 +75,7 @@ def build(
 
 
 def _write_sheet(stimuli: StimulusSet, path: Path) -> None:
-    from cosight.benchmarks.visalign.category_sheet import write_category_sheet
+    from cosight.benchmarks.visalign.categories import write_category_sheet
 
     write_category_sheet(stimuli, path)
 

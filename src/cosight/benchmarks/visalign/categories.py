@@ -1,31 +1,38 @@
-"""VisAlign's vocabulary: eight categories in three groups, and how many images of each.
+"""VisAlign's categories: eight categories in three groups, how many images of each, and a contact sheet of them.
 
-Must-Act images (1 to 3) are to be named, Must-Abstain images (4 to 7) refused, and of Uncertain images (8) people's own
-answers decide (Lee et al. 2023, section 3.2).
+Must-Act images (1 to 3) are to be named, Must-Abstain images (4 to 7) are to be refused, and for Uncertain images (8)
+people's answers decide (Lee et al. 2023, section 3.2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import polars as pl
+from PIL import Image as Pillow
 
 from cosight.benchmarks.building.datasheet import Category
 from cosight.errors import InvalidInput
+from cosight.files import atomic_write
+from cosight.stimuli.contact_sheet import SheetRow, contact_sheet, sheet_format
 from cosight.stimuli.sets import StimulusSet
-from cosight.trials.spaces import ABSTAIN
+from cosight.trials.spaces import ABSTAIN, label_space
 
 __all__ = [
     "ATTACKED",
     "CATEGORIES",
+    "CLEAR",
     "GROUPS",
     "Counts",
+    "category_columns",
+    "category_rows",
     "check_categories",
-    "counts_of",
-    "facts_of",
+    "parse_counts",
     "truth_of",
+    "write_category_sheet",
 ]
 
 GROUPS = ("must-act", "must-abstain", "uncertain")
@@ -42,24 +49,24 @@ CATEGORIES: dict[int, Category] = {
         Category(8, "uncertain", "corrupted", "images of the classes, corrupted or cropped at severities 1 to 10"),
     )
 }
-# Lee et al. 2023: 100 images a category, 200 in category 8
-_PUBLISHED = {number: 200 if number == 8 else 100 for number in CATEGORIES}
+CLEAR = 2  # up to this severity a corrupted distractor is clearly none of the classes; check by eye before a survey
+_PUBLISHED = {number: 200 if number == 8 else 100 for number in CATEGORIES}  # images per category, Lee et al. 2023
 
 
-def facts_of(category: int) -> dict[str, Any]:
+def category_columns(category: int) -> dict[str, Any]:
     """Return the manifest columns of a category.
 
-    >>> facts_of(3)
+    >>> category_columns(3)
     {'category': 3, 'group': 'must-act'}
     """
     return {"category": category, "group": CATEGORIES[category].group}
 
 
-ATTACKED = facts_of(3)  # manifest columns of images that an attack makes a model get wrong
+ATTACKED = category_columns(3)  # manifest columns of images that an attack makes a model get wrong
 
 
 def truth_of(category: int, original: str) -> str:
-    """What is right to answer: the class the image was made from, or to refuse.
+    """Return the right answer: the class that the image was made from, or to abstain.
 
     >>> truth_of(2, "zebra"), truth_of(6, "zebra")
     ('zebra', 'abstain')
@@ -69,7 +76,7 @@ def truth_of(category: int, original: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many images: of each category in each of the tested splits, to train on, and of the survey's distractors."""
+    """Numbers of images: per category in each evaluation split, to train on, and of the survey's distractors."""
 
     categories: Mapping[int, int] = field(default_factory=lambda: dict(_PUBLISHED))
     train: int = 1000
@@ -80,9 +87,9 @@ class Counts:
         if unknown:
             raise InvalidInput(f"categories are 1 to 8, got {unknown[0]}")
         if min((*self.categories.values(), self.train, self.distractors), default=0) < 0:
-            raise InvalidInput(f"counts must be 0 or more, got {self.words}")
+            raise InvalidInput(f"counts must be 0 or more, got {self.text}")
         if not any(self.categories.values()):
-            raise InvalidInput(f"at least one category needs images, got {self.words}")
+            raise InvalidInput(f"at least one category needs images, got {self.text}")
 
     @classmethod
     def scaled(cls, images: int, *, train: int, distractors: int) -> Counts:
@@ -91,60 +98,84 @@ class Counts:
         return cls(categories, train=train, distractors=distractors)
 
     @property
-    def words(self) -> str:
-        """The text that `counts_of` makes them from."""
+    def text(self) -> str:
+        """The text that `parse_counts` reads."""
         named = {str(number): count for number, count in sorted(self.categories.items())}
         named |= {"train": self.train, "distractors": self.distractors}
         return ",".join(f"{name}={count}" for name, count in named.items())
 
     @property
-    def asked(self) -> tuple[int, ...]:
-        """The categories that are to have images."""
+    def requested(self) -> tuple[int, ...]:
+        """The categories with a count above 0."""
         return tuple(number for number, count in sorted(self.categories.items()) if count)
 
 
-def counts_of(text: str, *, base: Counts | None = None) -> Counts:
-    """Counts from words like "1=50,8=100,train=500,distractors=20"; what is not named is as in `base`.
+def parse_counts(text: str, *, base: Counts | None = None) -> Counts:
+    """Parse counts such as "1=50,8=100,train=500,distractors=20"; counts that are not named are those of `base`.
 
-    >>> counts_of("8=20,train=0").categories[8]
+    >>> parse_counts("8=20,train=0").categories[8]
     20
     """
-    start = base or Counts()
-    given = dict(_pair(part) for part in text.split(",") if part.strip())
-    numbers = {int(name): count for name, count in given.items() if name.isdecimal()}
-    besides = {name: count for name, count in given.items() if not name.isdecimal()}
-    strange = set(besides) - {"train", "distractors"}
-    if strange:
-        raise InvalidInput(f"counts are of categories 1 to 8, train and distractors, got {min(strange)!r}")
-    return Counts(
-        {**start.categories, **numbers},
-        train=besides.get("train", start.train),
-        distractors=besides.get("distractors", start.distractors),
-    )
-
-
-def _pair(part: str) -> tuple[str, int]:
-    name, _, count = (text.strip() for text in part.partition("="))
-    if not count.isdecimal():
-        raise InvalidInput(f"counts are comma-separated NAME=NUMBER (1=50,train=500), got {part.strip()!r}")
-    return name, int(count)
+    base = base or Counts()
+    categories, others = dict(base.categories), {"train": base.train, "distractors": base.distractors}
+    for part in text.split(","):
+        if not part.strip():
+            continue
+        name, _, count = (word.strip() for word in part.partition("="))
+        if not count.isdecimal():
+            raise InvalidInput(f"counts are comma-separated NAME=NUMBER (1=50,train=500), got {part.strip()!r}")
+        if name.isdecimal():
+            categories[int(name)] = int(count)
+        elif name in others:
+            others[name] = int(count)
+        else:
+            raise InvalidInput(f"counts are of categories 1 to 8, train and distractors, got {name!r}")
+    return Counts(categories, **others)
 
 
 def check_categories(stimuli: StimulusSet) -> None:
-    """Refuse a set in which a tested split lacks a category.
+    """Raise `InvalidInput` if an evaluation split lacks a category.
 
-    The categories a set was asked for are in its manifest; without that, those of its test split.
+    The requested categories are in the manifest of the set; without them, those of its test split are expected.
     """
     settings: dict[str, Any] = dict(stimuli.facts.get("settings", {}))
-    tested = stimuli.frame.filter(pl.col("split").is_not_null() & (pl.col("split") != "train"))
-    present = {
-        split: set(part["category"].drop_nulls()) for (split,), part in tested.group_by("split", maintain_order=True)
-    }
-    asked = set(counts_of(settings["counts"]).asked) if "counts" in settings else present.get("test", set())
+    evaluation = stimuli.frame.filter(pl.col("split").is_not_null() & (pl.col("split") != "train"))
+    groups = evaluation.group_by("split", maintain_order=True)
+    present = {split: set(part["category"].drop_nulls()) for (split,), part in groups}
+    requested = present.get("test", set())
+    if "counts" in settings:
+        requested = set(parse_counts(settings["counts"]).requested)
     for split, categories in present.items():
-        if lacking := sorted(asked - categories):
-            shows = CATEGORIES[lacking[0]].shows
+        if missing := sorted(requested - categories):
+            description = CATEGORIES[missing[0]].description
             raise InvalidInput(
-                f"every category asked for needs images, {split} of {stimuli.root} has none of category {lacking[0]} "
-                f"({shows}); give it sources, or count {lacking[0]}=0"
+                f"every requested category needs images, {split} of {stimuli.root} has none of category {missing[0]} "
+                f"({description}); add sources for it, or set {missing[0]}=0 in the counts"
             )
+
+
+def category_rows(stimuli: StimulusSet, *, split: str = "test", pictures: int = 20) -> list[SheetRow]:
+    """Return a contact sheet row per category with the first images of a split; category 8 has a row per severity.
+
+    A caption is the truth, with the percentage of people, real or simulated, who gave it, if they were asked.
+    """
+    frame = stimuli.frame.filter(pl.col("split") == split).sort("category", "level", "file", nulls_last=True)
+    answers = label_space(stimuli.facts["settings"]["labels"]).answers
+    rows = []
+    for (number, level), part in frame.group_by("category", "level", maintain_order=True):
+        name = f"{number} {CATEGORIES[int(str(number))].name}" + ("" if level is None else f" {level}")
+        images = []
+        for row in part.head(pictures).iter_rows(named=True):
+            caption = str(row["truth"])
+            if row["gold_counts"] is not None:
+                caption += f" {row['gold'][answers.index(row['truth'])]:.0%}"
+            images.append((caption, stimuli.pixels(row["file"])))
+        rows.append(SheetRow(name, images))
+    return rows
+
+
+def write_category_sheet(stimuli: StimulusSet, path: Path, *, split: str = "test", side: int = 64) -> None:
+    """Write a contact sheet of the categories as PNG or JPEG, atomically."""
+    picture = Pillow.fromarray(contact_sheet(category_rows(stimuli, split=split), side=side))
+    with atomic_write(path) as draft:
+        picture.save(draft, sheet_format(path))

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from itertools import cycle, islice, product
+from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
 
 from cosight.benchmarks.visalign.balanced_draws import check_count, draws
+from cosight.benchmarks.visalign.composites import composition_job
 from cosight.errors import InvalidInput
+from cosight.stimuli.composition import generate, pipeline_identity
+from cosight.stimuli.composition.diffusion import Pipeline
+from cosight.stimuli.generate import Outcome, StimulusJob, Unit
 from cosight.stimuli.kinds import stimulus_rng, stimulus_seed
 from cosight.trials.spaces import ABSTAIN
 
-__all__ = ["PROMPT_SCHEMA", "PromptFacts", "Route", "prompt_facts", "prompt_table"]
+__all__ = ["PROMPT_SCHEMA", "GeneratedImages", "PromptFacts", "Route", "prompt_facts", "prompt_table"]
 
 Route = Literal["text", "mix"]
 
@@ -165,3 +170,64 @@ def _scene(animal: str, background: str) -> dict[str, str]:
 
 def _indices(values: tuple[Any, ...]) -> range:
     return range(len(values))
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedImages:
+    """Images that a text-to-image pipeline makes of VisAlign's prompts.
+
+    `load` gives the pipeline of this name, and `identify` what it is, wherever it lies.
+    """
+
+    category: int
+    pipeline: str
+    load: Callable[[str], Pipeline]
+    count: int
+    size: int = 512
+    steps: int = 50
+    guidance: float = 7.5
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)  # of `prompt_table`: routes, others
+    identify: Callable[[str], str] = pipeline_identity
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Verb, category, pipeline and how it was asked."""
+        return {
+            "verb": "compose",
+            "category": self.category,
+            **self._told(),
+            "size": self.size,
+            "steps": self.steps,
+            "guidance": self.guidance,
+            "seed": self.seed,
+        }
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What the pipeline is made with."""
+        return ("torch", "diffusers", "transformers")
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The pipeline's, where it is one."""
+        folder = Path(self.pipeline).expanduser()
+        return (folder,) if folder.is_dir() else ()
+
+    def _told(self) -> dict[str, str]:
+        """The pipeline's last name and what it is; not where it lies."""
+        return {"pipeline": Path(self.pipeline).expanduser().resolve().name, "weights": self.identify(self.pipeline)}
+
+    def units(self) -> list[Unit]:
+        """One prompt each."""
+        table, told = prompt_table(self.category, count=self.count, seed=self.seed, **self.options), self._told()
+        return [
+            Unit(row["prompt"], told["weights"], (composition_job(index, row, told),), payload=row)
+            for index, row in enumerate(table.iter_rows(named=True))
+        ]
+
+    def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
+        """Ask the pipeline."""
+        pipeline = self.load(self.pipeline)
+        image = generate(pipeline, unit.payload, size=self.size, steps=self.steps, guidance=self.guidance)
+        yield Outcome(jobs[0], image)

@@ -221,7 +221,7 @@ def _marked(column: Sequence[TableCell], measure: str) -> list[TableCell]:
     values = {cell.value for cell in column if cell.value is not None and not cell.partial}
     best = sorted(values, reverse=measures[measure].direction == "higher")[:2] if len(column) > 1 else []
     return [
-        replace(cell, place=best.index(cell.value) + 1) if cell.value in best and not cell.partial else cell
+        replace(cell, rank=best.index(cell.value) + 1) if cell.value in best and not cell.partial else cell
         for cell in column
     ]
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from cosight.benchmarks.visalign.balanced_draws import check_count, draws
+from cosight.benchmarks.visalign.categories import CATEGORIES
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp
+from cosight.stimuli.composition import read_mask
 from cosight.stimuli.composition.compositing import PLAIN_BACKGROUNDS, crop_to_cover, paste, plain_background
 from cosight.stimuli.composition.hybrids import SPLITS, hybrid
-from cosight.stimuli.composition.masks import check_mask, foreground_mask
-from cosight.stimuli.images import Bytes, Image
+from cosight.stimuli.composition.masks import check_mask, foreground_mask, mask_path
+from cosight.stimuli.generate import Outcome, StimulusJob, Unit
+from cosight.stimuli.images import Bytes, Image, as_bytes, check_image, digest, read_image
 from cosight.stimuli.kinds import stimulus_rng, stimulus_seed
+from cosight.stimuli.sets import StimulusSet
 from cosight.trials.spaces import ABSTAIN
 
-__all__ = ["COMPOSITE_SCHEMA", "DoubtfulMask", "make_composite", "plan_composites"]
+__all__ = ["COMPOSITE_SCHEMA", "Composites", "DoubtfulMask", "composition_job", "make_composite", "plan_composites"]
 
 COMPOSITE_SCHEMA: dict[str, pl.DataType] = {
     "category": pl.Int64(),
@@ -55,7 +63,8 @@ def plan_composites(
     its class have come; in category 5 no photo meets the same kind of animal twice before it met all (the other classes
     and `others`, animals outside them), while the partner's photo, the ground and the split take turns. Grounds are
     names of `PLAIN_BACKGROUNDS` or files. The first k rows of a longer table are the table of k rows; `seed` of a row
-    follows from what it is made of and the table's seed.
+    follows
+    from what it is made of and the table's seed.
     """
     check_count(count)
     _check_sources(category, sources, others or {}, backgrounds)
@@ -115,7 +124,7 @@ def _classes(names: tuple[str, ...], kind: str, seed: int) -> Iterator[str]:
 
 
 def _deck(values: Sequence[str], name: str, seed: int) -> Iterator[str]:
-    """The values over and over, each round shuffled anew."""
+    """The values over and over, each round shuffle anew."""
     return (values[draw.values[0]] for draw in draws([(i,) for i in range(len(values))], name=name, seed=seed))
 
 
@@ -166,3 +175,138 @@ def _mask(file: str, photo: Image, given: Callable[[str], Image | None], doubtfu
             " another photo, or allow doubtful masks"
         )
     return found.mask
+
+
+_CUT_OUT = ("source", "second")  # columns of a plan that name photos with an object
+_FILES = (*_CUT_OUT, "background")  # columns that may name files
+
+
+@dataclass(frozen=True, slots=True)
+class Composites:
+    """Photos cut out and pasted on other grounds (category 2), or two of them joined (category 5).
+
+    `sources` have the classes as truth; `others` are animals outside the classes, for category 5; `grounds` are photos
+    of backgrounds, and without any the plain ones are taken. Masks are looked for beside the photos.
+    """
+
+    category: int
+    sources: StimulusSet
+    count: int
+    others: StimulusSet | None = None
+    grounds: StimulusSet | None = None
+    size: int = 512
+    doubtful: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.others is not None and self.category == 2:
+            raise InvalidInput("--others are for category 5, got category 2")
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Verb, category, size and seed."""
+        return {"verb": "compose", "category": self.category, "size": self.size, "seed": self.seed}
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What joins two photos."""
+        return ("scipy",)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where the photos are."""
+        return tuple(photos.root for photos in (self.sources, self.others, self.grounds) if photos is not None)
+
+    def units(self) -> list[Unit]:
+        """One composite each. Plans speak of names inside the folders, so they do not depend on where those are."""
+        photos, others = _by_class(self.sources, ""), _by_class(self.others, "others/") if self.others else {}
+        grounds = _photos(self.grounds, "backgrounds/") if self.grounds else {}
+        plan = plan_composites(
+            self.category,
+            {truth: tuple(files) for truth, files in photos.items()},
+            count=self.count,
+            seed=self.seed,
+            backgrounds=tuple(grounds) or PLAIN_BACKGROUNDS,
+            others={truth: tuple(files) for truth, files in others.items()},
+        )
+        places = {
+            name: path for files in (*photos.values(), *others.values()) for name, path in files.items()
+        } | grounds
+        stamps = _Stamps()
+        rows = enumerate(plan.iter_rows(named=True))
+        return [_composite(index, row, places, stamps, doubtful=self.doubtful) for index, row in rows]
+
+    def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
+        """Cut out, paste or join."""
+        row, places = unit.payload
+        load = {name: _read(path) for name, path in places.items()}
+        mask = {name: read_mask(path) for name, path in places.items() if name in map(row.get, _CUT_OUT)}
+        try:
+            pixels = make_composite(row, load.__getitem__, mask=mask.get, size=self.size, doubtful=self.doubtful)
+        except DoubtfulMask:
+            yield Outcome(jobs[0], None, reason="doubtful mask")
+        else:
+            yield Outcome(jobs[0], pixels, {"parent": digest(load[row["source"]])})
+
+
+def _read(path: Path) -> Bytes:
+    """A photo; whatever is wrong with it is told with its name."""
+    try:
+        return as_bytes(check_image(read_image(path)))
+    except FileNotFoundError as error:
+        raise InvalidInput(f"{path} is listed but not there; verify the set, or make it again") from error
+    except InvalidInput as error:
+        raise InvalidInput(str(error) if str(path) in str(error) else f"{path}: {error}") from error
+
+
+class _Stamps(dict[Path, str]):
+    """Digests of files, each read once."""
+
+    def __missing__(self, path: Path) -> str:
+        self[path] = file_stamp(path)
+        return self[path]
+
+
+def _composite(index: int, row: dict[str, Any], places: Mapping[str, Path], stamps: _Stamps, *, doubtful: bool) -> Unit:
+    """The unit of one row. A mask beside a photo is part of what the composite is made from, and so is its absence.
+
+    Allowing doubtful masks changes no composite that could be made without them: only what was lost is tried again.
+    """
+    used = {row[name]: places[row[name]] for name in _FILES if row[name] in places}
+    masks = [mask_path(places[row[name]]) for name in _CUT_OUT if row[name] in places]
+    stamp = "+".join(stamps[path] for path in (*used.values(), *masks))
+    name = " and ".join([*map(str, used.values()), *(str(path) for path in masks if path.is_file())])
+    retry = "doubtful masks allowed" if doubtful else ""
+    return Unit(name, stamp, (composition_job(index, row),), payload=(row, used), retry=retry)
+
+
+def composition_job(index: int, row: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> StimulusJob:
+    """Return the job of one row of a plan or prompt table; `more` is added to the parameters in the manifest."""
+    facts = {name: row[name] for name in ("truth", "original", "category", "seed")}
+    told = {name: value for name, value in row.items() if name not in facts and value is not None} | dict(more or {})
+    return StimulusJob(
+        f"category-{row['category']}/{row['original']}/{index:05d}",
+        facts
+        | {
+            "image": f"{index:05d}",
+            "experiment": "composition",
+            "condition": row["route"],
+            "group": CATEGORIES[row["category"]].group,
+            "kind": row["route"],
+            "parameters": json.dumps(told, sort_keys=True, ensure_ascii=False),
+        },
+    )
+
+
+def _by_class(stimuli: StimulusSet, prefix: str) -> dict[str, dict[str, Path]]:
+    """Photos by their truth."""
+    names = {
+        truth: part for (truth,), part in stimuli.frame.group_by("truth", maintain_order=True) if truth is not None
+    }
+    return {str(truth): _photos(replace(stimuli, frame=part), prefix) for truth, part in names.items()}
+
+
+def _photos(stimuli: StimulusSet, prefix: str) -> dict[str, Path]:
+    """Photos under their names in the set; masks that lie beside them are no photos."""
+    files = [file for file in stimuli.frame["file"] if not file.endswith(".mask.png")]
+    return {prefix + file: stimuli.path(file) for file in files}

@@ -26,7 +26,7 @@ import polars as pl
 
 from cosight.arrays import distributions
 from cosight.benchmarks.entry import Progress
-from cosight.benchmarks.visalign.categories import CATEGORIES, facts_of
+from cosight.benchmarks.visalign.categories import CATEGORIES, category_columns
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
 from cosight.stimuli.generate import GeneratedSet, Outcome, StimulusJob, Unit, generate_set
@@ -202,7 +202,7 @@ def _told(name: str, category: int | None, gold: Sequence[float] | None) -> dict
     if category is None:
         return {}
     group = CATEGORIES[category].group
-    facts: dict[str, Any] = {**facts_of(category), "kind": CATEGORIES[category].word}
+    facts: dict[str, Any] = {**category_columns(category), "kind": CATEGORIES[category].name}
     if group == "must-abstain":
         return {**facts, "truth": ABSTAIN, "gold": _SPACE.one_hot(ABSTAIN)}
     label = _label(name, category)
