@@ -249,7 +249,7 @@ def broken(folder, name):
     [
         ("truncated.jpg", "broken"),
         ("one.png", "at least 32 x 32 pixels, got 1 x 1"),
-        ("deep.png", "8 bits a channel"),
+        ("deep.png", "8 bits per channel"),
         ("cmyk.jpg", "CMYK"),
         ("moving.gif", "2 frames"),
         ("text.png", "not an image"),
@@ -374,7 +374,7 @@ def test_damaged_records_are_one_line(source, tmp_path, cosight):
         (out / "jobs.parquet").write_bytes(damage)
         done = cosight(*arguments)
         assert done.code == 2
-        assert "jobs.parquet is not a record of jobs" in done.err
+        assert "cannot read the job table" in done.err
     (out / "jobs.parquet").write_bytes(jobs)
     (out / "journal.jsonl").write_text('{"settings": 3}\n{"job": "x"}\n[1]\n"half')
     done = cosight(*arguments)
@@ -389,7 +389,7 @@ def test_links_are_followed_and_links_to_nothing_are_named(source, tmp_path, cos
     arguments = ("stimuli", "corrupt", folder, tmp_path / "out", "--kind", "contrast", "--severity", 1, "--workers", 1)
     assert cosight(*arguments).out.startswith("6 stimuli made")
     (folder / "gone.png").symlink_to(tmp_path / "nothing.png")
-    assert "gone.png is not there, or a link to nothing" in cosight(*arguments).err
+    assert "gone.png does not exist or is a broken link" in cosight(*arguments).err
     done = cosight(*arguments, "--on-error", "skip")
     assert done.code == 0
     assert "gone.png" in done.err
@@ -422,7 +422,7 @@ def test_another_seed_or_variant_is_not_mixed_in(source, tmp_path, cosight):
     assert cosight(*arguments).code == 0
     before = tree(tmp_path / "out")
     assert "made with seed 0, got 1" in cosight(*arguments, "--seed", 1).err
-    assert "is there with" in cosight(*arguments, "--variant", "imagenet-c").err
+    assert "exists with" in cosight(*arguments, "--variant", "imagenet-c").err
     assert tree(tmp_path / "out") == before
 
 

@@ -147,7 +147,7 @@ def test_a_set_can_grow(tmp_path, whole):
     [
         ({"seed": 1}, "made with seed 0, got 1"),
         ({"stamp": "t"}, "source0 has changed since 0/0 was made"),
-        ({"parameters": '{"x": 1}'}, "0/0 is there with parameters"),
+        ({"parameters": '{"x": 1}'}, "0/0 exists with parameters"),
     ],
 )
 def test_other_settings_or_sources_are_refused_and_nothing_is_lost(tmp_path, whole, change, says):
@@ -213,7 +213,7 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path):
 def test_progress_counts_jobs(tmp_path):
     seen = []
     generate_set(Squares(), tmp_path / "out", workers=1, progress=lambda *args: seen.append(args))
-    assert seen == [(3, 12, "making"), (6, 12, "making"), (9, 12, "making"), (12, 12, "making")]
+    assert seen == [(3, 12, "generating"), (6, 12, "generating"), (9, 12, "generating"), (12, 12, "generating")]
 
 
 def test_workers_must_be_some(tmp_path):

@@ -59,7 +59,7 @@ def test_other_texts_are_refused_with_the_three_forms(text):
         ("31x256", "sides are 32 to 8192 pixels"),
         ("256/0", "sides are 32 to 8192 pixels"),
         ("256x99999999999999999999", "sides are 32 to 8192 pixels"),
-        ("224/256", "a crop fits into the short side, got '224/256'; try 256/224"),
+        ("224/256", "the crop must fit into the short side, got '224/256'; try 256/224"),
     ],
 )
 def test_sizes_that_cannot_be(text, rule):
@@ -118,7 +118,7 @@ def test_stretching_is_torchvisions(transforms, photos, size):
 
 
 def test_a_sliver_is_not_scaled_by_its_short_side():
-    with pytest.raises(InvalidInput, match="at most 64 times as long, got 2 x 5000; cut it first"):
+    with pytest.raises(InvalidInput, match="at most 64 times as long, got 2 x 5000; crop it first"):
         preparation("256/224")(noise(5000, 2, 3))
 
 

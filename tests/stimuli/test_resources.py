@@ -127,14 +127,14 @@ def test_zero_processes_are_refused(sources, out):
 @pytest.mark.parametrize("kept", [True, False])
 def test_images_that_are_no_tiles_are_told(kept, sources, out):
     (sources / "broken.png").write_bytes(b"nothing")
-    with pytest.raises(InvalidInput, match=r"broken\.png is not an image"):
+    with pytest.raises(InvalidInput, match=r"broken\.png: not an image"):
         tiles(out, sources)
     if kept:
         tiles(out, sources, on_skip=lambda reason: None)
     told = []
     assert len(tiles(out, sources, given=sources, on_skip=told.append)) == 3
     assert len(told) == 1
-    assert "broken.png is not an image" in told[0]
+    assert "broken.png: not an image" in told[0]
 
 
 # --- spectra
@@ -171,7 +171,7 @@ def test_a_given_spectrum_is_used_or_refused(sources, others, out, tmp_path):
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("0a.png", b"nothing", r"0a\.png is not an image"),
+        ("0a.png", b"nothing", r"0a\.png: not an image"),
         ("z.png", encode(np.zeros((1, 1), np.uint8), "png"), r"z\.png: an image must be at least 32 x 32 pixels"),
     ],
     ids=["no image", "too small"],

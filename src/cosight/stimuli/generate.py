@@ -1,25 +1,33 @@
-"""Generate a stimulus set."""
+"""Generate a stimulus set from a recipe, in worker processes, so that an interrupted run can be resumed.
+
+A recipe (`SetRecipe`) lists units of work; each unit has the jobs that share a source. In the output folder:
+
+* `images/`            the stimuli, each written atomically
+* `stimuli.parquet`    the manifest, written at the end
+* `jobs.parquet`       the result of each job, the stamp of its source, the versions it was made with
+* `journal.jsonl`      only in an unfinished set: the jobs done since the manifest was written
+
+To resume is to run again: jobs in `jobs.parquet` or in the journal are not repeated.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
-
-import cv2
 
 from cosight.errors import CosightError, InvalidInput
 from cosight.files import atomic_write, lock_folder, package_versions
 from cosight.processes import run_in_workers
 from cosight.stimuli.images import Bytes, FileFormat, decode, digest, encode
-from cosight.stimuli.journal import JOBS, Journal, SetRecord, is_started, open_journal, stored_settings
+from cosight.stimuli.journal import JOBS, SetRecord, is_started, open_journal, stored_settings
 from cosight.stimuli.sets import PIXEL_PACKAGES, StimulusSet, read_set
 from cosight.trials.manifest import MANIFEST
 
 __all__ = [
     "GeneratedSet",
-    "JobRunner",
     "OnError",
     "Outcome",
     "SetRecipe",
@@ -27,13 +35,22 @@ __all__ = [
     "Unit",
     "check_output",
     "generate_set",
-    "results",
 ]
+
+OnError = Literal["stop", "skip"]
+Progress = Callable[[int, int, str], None]
+_JOBS_PER_TASK = 20  # jobs of one unit that a worker does and reports together; the source is read once per task
+_RESOURCES = ("tiles", "spectrum.npy", "resources.json")  # may be in the output folder before the first image
 
 
 @dataclass(frozen=True, slots=True)
 class StimulusJob:
-    """One stimulus to make; `file` is its name below `images/` without the ending, `facts` go into the manifest."""
+    """One stimulus to make.
+
+    Attributes:
+        file: Its path below `images/`, without a suffix. It identifies the job.
+        facts: Manifest columns that are known beforehand.
+    """
 
     file: str
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -41,9 +58,14 @@ class StimulusJob:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Jobs done together because they share a source. `stamp` is a digest of the file(s) they are made from.
+    """Jobs that are done together because they share a source.
 
-    A job that came to nothing is tried again when the stamp has changed, or `retry`: what it also depended on.
+    Attributes:
+        name: What error messages call the source, usually its path.
+        stamp: Digest of the file or files that the stimuli are made from. A finished job with another stamp is refused.
+        jobs: The jobs.
+        payload: Whatever the recipe needs to do them.
+        retry: Digest of everything else a failed job depends on; a failed job is repeated when it or `stamp` differs.
     """
 
     name: str
@@ -54,13 +76,13 @@ class Unit:
 
     @property
     def failure_stamp(self) -> str:
-        """What is noted with a job that came to nothing."""
+        """The stamp that is recorded with a failed job."""
         return f"{self.stamp} {self.retry}".strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a recipe made of a job: pixels and further facts, or the reason why nothing is kept, or what went wrong."""
+    """The result of a job: pixels and further manifest columns, or the reason for dropping it, or an error."""
 
     job: StimulusJob
     pixels: Bytes | None
@@ -70,39 +92,46 @@ class Outcome:
 
 
 class SetRecipe(Protocol):
-    """What there is to make. It is sent to the worker processes, so it can be pickled."""
+    """The work behind a set. Recipes are sent to worker processes, so they can be pickled."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What all stimuli of a set have in common, as JSON; another value in the same folder is refused."""
+        """What all stimuli have in common, as JSON. A set with other settings is not resumed."""
         ...
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """Packages besides the usual ones whose versions may change a pixel."""
+        """Packages besides `PIXEL_PACKAGES` whose version may change a pixel."""
         ...
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Folders that are read; the output must lie outside them."""
+        """Source folders. The output must be outside them."""
         ...
 
     def units(self) -> Sequence[Unit]:
-        """All the work, in any order."""
+        """All units, in any order."""
         ...
 
     def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterable[Outcome]:
-        """Do these jobs of the unit, one outcome each; an error raised here is that of all jobs not yet told."""
+        """Yield one outcome for each of these jobs of the unit.
+
+        An error raised here is recorded for all jobs without an outcome.
+        """
         ...
-
-
-Progress = Callable[[int, int, str], None]
-_BESIDE = ("tiles", "spectrum.npy", "resources.json")  # what a recipe may have put there before the first image is made
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedSet:
-    """The set, and how it came about: `new` stimuli, `present` ones, jobs not kept, sources that could not be used."""
+    """A generated set.
+
+    Attributes:
+        stimuli: The set.
+        new: Number of stimuli made by this run.
+        present: Number of stimuli that an earlier run had made.
+        dropped: Reason for each job that the recipe dropped, by the job's file.
+        skipped: Reason for each source that could not be used, by the unit's name.
+    """
 
     stimuli: StimulusSet
     new: int
@@ -121,141 +150,168 @@ def generate_set(
     on_error: OnError = "stop",
     progress: Progress | None = None,
 ) -> GeneratedSet:
-    """Make what is not there yet and write the manifest; the bytes do not depend on `workers` or on interruptions.
+    """Make the stimuli that do not exist yet, then write the manifest.
 
-    With `workers` above 1 that many processes are started anew, so a script needs its `if __name__ == "__main__":`.
+    The bytes do not depend on `workers` or on interruptions.
 
-    With `on_error="stop"` the first source that cannot be used raises, with "skip" it is left out and named in the
-    result. What was made before an error stays and is found again.
+    Args:
+        recipe: What to make, for example `Alterations`.
+        out: Output folder. An unfinished set there is resumed.
+        images: Folder for the image files, if not `out`: the images can then be published without their labels.
+        format: File format of the images.
+        workers: Number of processes. With more than one, a script needs its `if __name__ == "__main__":`.
+        on_error: What a source that cannot be used does: "stop" raises its error, "skip" leaves it out and names it in
+            the result. Stimuli made before an error are kept.
+        progress: Called with the number of finished jobs, the number of all jobs and a label.
 
-    With `images`, the image files go to that folder and everything else to `out`: a set whose images may be given away
-    while its labels are kept.
+    Returns:
+        The set, and how many of its stimuli are new.
+
+    Raises:
+        InvalidInput: If `out` belongs to something else, the set in it has other settings, a source has changed since
+            it was used, or (with "stop") a source cannot be used.
     """
-    root = out if images is None else images
+    image_root = out if images is None else images
     settings = {**recipe.settings, "format": format}
     check_output(out, outside=recipe.folders)
-    _check_settings(out, settings)
+    for name, value in (stored_settings(out) or {}).items():
+        if settings.get(name) != value:
+            raise InvalidInput(
+                f"{out} was made with {name} {value!r}, got {settings.get(name)!r}; use the same or choose another "
+                "output folder"
+            )
     units = recipe.units()
-    with lock_folder(out), open_journal(out, root) as journal:
-        record = SetRecord.read(out, root)
-        record.check_same(units)
-        record.made_with = package_versions((*PIXEL_PACKAGES, *recipe.packages))
-        journal.begin(settings, record.made_with)
-        pending = [(unit, todo) for unit in units if (todo := record.todo(unit, root, retry=on_error == "stop"))]
-        task = JobRunner(recipe, root, format, on_error)
-        _carry_out(results(task, pending, workers=workers), record, journal, progress, sum(len(j) for _, j in pending))
-        if pending or record.unwritten or not (out / MANIFEST).exists():
-            record.write(out, root, settings)
+    with lock_folder(out), open_journal(out, image_root) as journal:
+        record = SetRecord.read(out, image_root)
+        _check_unchanged(record, units)
+        record.current_versions = package_versions((*PIXEL_PACKAGES, *recipe.packages))
+        journal.begin(settings, record.current_versions)
+        pending = [(unit, _jobs_to_do(record, unit, image_root, retry_skipped=on_error == "stop")) for unit in units]
+        tasks = [
+            (unit, jobs[start : start + _JOBS_PER_TASK])
+            for unit, jobs in pending
+            for start in range(0, len(jobs), _JOBS_PER_TASK)
+        ]
+        run = partial(_run_jobs, recipe=recipe, image_root=image_root, format=format, on_error=on_error)
+        done, total = 0, sum(len(jobs) for _, jobs in pending)
+        processes = min(workers, max(len(tasks), 1))
+        for lines in run_in_workers(run, tasks, workers=processes, initializer=_use_one_opencv_thread):
+            for line in lines:
+                record.add(line)
+                journal.write(line)
+            done += len(lines)
+            if progress:
+                progress(done, total, "generating")
+        if tasks or record.has_unwritten or not (out / MANIFEST).exists():
+            record.write(out, image_root, settings)
         journal.end()
-    return _made(out, root, record, units, {job.file for _, jobs in pending for job in jobs})
-
-
-def _carry_out(
-    work: Iterator[list[dict[str, Any]]], record: SetRecord, journal: Journal, progress: Progress | None, total: int
-) -> None:
-    done = 0
-    for lines in work:
-        for line in lines:
-            record.add(line)
-            journal.write(line)
-        done += len(lines)
-        if progress:
-            progress(done, total, "making")
-
-
-def _made(out: Path, root: Path, record: SetRecord, units: Sequence[Unit], done: set[str]) -> GeneratedSet:
-    asked = {job.file: unit.name for unit in units for job in unit.jobs}
-    lost = {job: record.lost[job] for job in asked if job in record.lost}
+    sources = {job.file: unit.name for unit in units for job in unit.jobs}
+    made_now = {job.file for _, jobs in pending for job in jobs}
+    failures = {job: record.failures[job] for job in sources if job in record.failures}
     return GeneratedSet(
-        stimuli=replace(read_set(out), root=root),
-        new=sum(job in record.rows and job in done for job in asked),
-        present=sum(job in record.rows and job not in done for job in asked),
-        dropped={job: reason for job, (outcome, reason) in lost.items() if outcome == "dropped"},
-        skipped={asked[job]: reason for job, (outcome, reason) in lost.items() if outcome == "skipped"},
+        stimuli=replace(read_set(out), root=image_root),
+        new=sum(job in record.rows and job in made_now for job in sources),
+        present=sum(job in record.rows and job not in made_now for job in sources),
+        dropped={job: reason for job, (outcome, reason) in failures.items() if outcome == "dropped"},
+        skipped={sources[job]: reason for job, (outcome, reason) in failures.items() if outcome == "skipped"},
     )
 
 
 def check_output(out: Path, *, outside: Iterable[Path] = ()) -> None:
-    """The output folder is new, empty, or holds a set that was made here, finished or not; and no source lies in it."""
-    here = out.resolve()
+    """Check that a set can be written to a folder.
+
+    Raises:
+        InvalidInput: If the folder is neither new nor empty nor a generated set, finished or not, or if it contains
+            or is inside one of the folders `outside`.
+    """
+    resolved = out.resolve()
     for folder in (folder.resolve() for folder in outside):
-        if here.is_relative_to(folder) or folder.is_relative_to(here):
-            raise InvalidInput(f"the output must lie outside the source {folder}, got {out}; name another folder")
+        if resolved.is_relative_to(folder) or folder.is_relative_to(resolved):
+            raise InvalidInput(f"the output must be outside the source {folder}, got {out}; choose another folder")
     if not out.exists():
         return
     if not out.is_dir():
-        raise InvalidInput(f"the output is a folder, got the file {out}; name another")
+        raise InvalidInput(f"the output is a folder, got the file {out}; choose another name")
     if (out / MANIFEST).exists():
         if "settings" not in read_set(out).facts or not (out / JOBS).exists():
             raise InvalidInput(f"cannot resume {out}: {JOBS} belongs to another set; choose another output folder")
-    elif not is_started(out) and any(p.name not in _BESIDE and p.name[0] != "." for p in out.iterdir()):
+    elif not is_started(out) and any(p.name not in _RESOURCES and p.name[0] != "." for p in out.iterdir()):
         raise InvalidInput(f"the output folder must be new, empty or an unfinished set, got {out}; choose another")
 
 
-def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:
-    for name, value in (stored_settings(out) or {}).items():
-        if settings.get(name) != value:
+def _check_unchanged(record: SetRecord, units: Iterable[Unit]) -> None:
+    """Raise if a finished job would be done differently now."""
+    finished = [(unit, job) for unit in units for job in unit.jobs if job.file in record.rows]
+    for unit, job in finished:
+        if record.stamps[job.file] != unit.stamp:
             raise InvalidInput(
-                f"{out} was made with {name} {value!r}, got {settings.get(name)!r}; use the same or name another folder"
+                f"{unit.name} has changed since {job.file} was made from it; choose another output folder"
             )
+        for name, value in job.facts.items():
+            if (stored := record.rows[job.file].get(name)) != value:
+                raise InvalidInput(
+                    f"{job.file} exists with {name} {stored!r}, got {value!r}; use the same options or choose another "
+                    "output folder"
+                )
 
 
-OnError = Literal["stop", "skip"]
-Pending = Sequence[tuple[Unit, tuple[StimulusJob, ...]]]
-_PORTION = 20  # jobs of a unit that are done and noted together; its source is read again for the next
+def _jobs_to_do(record: SetRecord, unit: Unit, image_root: Path, *, retry_skipped: bool) -> tuple[StimulusJob, ...]:
+    """Return the jobs that are not done, whose image is missing, or that failed and may succeed now."""
+
+    def is_done(job: StimulusJob) -> bool:
+        if job.file in record.rows:
+            return bool((image_root / record.rows[job.file]["file"]).exists())
+        if job.file not in record.failures or record.stamps[job.file] != unit.failure_stamp:
+            return False
+        return not (retry_skipped and record.failures[job.file][0] == "skipped")
+
+    return tuple(job for job in unit.jobs if not is_done(job))
 
 
-def results(task: JobRunner, pending: Pending, *, workers: int) -> Iterator[list[dict[str, Any]]]:
-    """Journal lines of the pending work, a portion of a unit at a time, in the order they finish."""
-    portions = [
-        (unit, jobs[start : start + _PORTION]) for unit, jobs in pending for start in range(0, len(jobs), _PORTION)
-    ]
-    count = min(workers, max(len(portions), 1))
-    return run_in_workers(task, portions, workers=count, initializer=_one_opencv_thread)
+def _run_jobs(
+    task: tuple[Unit, Sequence[StimulusJob]],
+    *,
+    recipe: SetRecipe,
+    image_root: Path,
+    format: FileFormat,  # noqa: A002 (the option's name)
+    on_error: OnError,
+) -> list[dict[str, Any]]:
+    """Make and write the images of these jobs; return one journal line per job."""
+    unit, jobs = task
+    lines: list[dict[str, Any]] = []
 
+    def report_failure(job: StimulusJob, outcome: str, reason: str) -> None:
+        stamp = unit.failure_stamp
+        lines.append({"job": job.file, "stamp": stamp, "row": None, "outcome": outcome, "reason": reason})
 
-@dataclass(frozen=True, slots=True)
-class JobRunner:
-    """What a worker does with a unit: make, encode, write, and say so in journal lines."""
-
-    recipe: SetRecipe
-    out: Path
-    format: FileFormat
-    on_error: OnError
-
-    def __call__(self, portion: tuple[Unit, Sequence[StimulusJob]]) -> list[dict[str, Any]]:
-        """Do these jobs of the unit; one journal line each."""
-        unit, jobs = portion
-        lines: list[dict[str, Any]] = []
-        try:
-            for outcome in self.recipe.make(unit, jobs):
-                if outcome.error is not None and self.on_error == "stop":
+    try:
+        for outcome in recipe.make(unit, jobs):
+            job = outcome.job
+            if outcome.error is not None:
+                if on_error == "stop":
                     raise outcome.error
-                lines.append(self._kept(outcome, unit))
-        except CosightError as error:
-            if self.on_error == "stop":
-                raise
-            told = {line["job"] for line in lines}
-            lines += [self._lost(job, unit, "skipped", str(error)) for job in jobs if job.file not in told]
-        return lines
-
-    def _lost(self, job: StimulusJob, unit: Unit, outcome: str, reason: str) -> dict[str, Any]:
-        return {"job": job.file, "stamp": unit.failure_stamp, "row": None, "outcome": outcome, "reason": reason}
-
-    def _kept(self, outcome: Outcome, unit: Unit) -> dict[str, Any]:
-        job = outcome.job
-        if outcome.error is not None:
-            return self._lost(job, unit, "skipped", str(outcome.error))
-        if outcome.pixels is None:
-            return self._lost(job, unit, "dropped", outcome.reason or "")
-        data = encode(outcome.pixels, self.format)
-        shown = outcome.pixels if self.format == "png" else decode(data)
-        file = f"images/{job.file}.{self.format}"
-        with atomic_write(self.out / file) as draft:
-            draft.write_bytes(data)
-        row = {**job.facts, **outcome.facts, "stimulus": digest(shown), "file": file}
-        return {"job": job.file, "stamp": unit.stamp, "row": row, "size": len(data)}
+                report_failure(job, "skipped", str(outcome.error))
+            elif outcome.pixels is None:
+                report_failure(job, "dropped", outcome.reason or "")
+            else:
+                data = encode(outcome.pixels, format)
+                file = f"images/{job.file}.{format}"
+                with atomic_write(image_root / file) as draft:
+                    draft.write_bytes(data)
+                stored_pixels = outcome.pixels if format == "png" else decode(data)
+                row = {**job.facts, **outcome.facts, "stimulus": digest(stored_pixels), "file": file}
+                lines.append({"job": job.file, "stamp": unit.stamp, "row": row, "size": len(data)})
+    except CosightError as error:
+        if on_error == "stop":
+            raise
+        reported = {line["job"] for line in lines}
+        for job in jobs:
+            if job.file not in reported:
+                report_failure(job, "skipped", str(error))
+    return lines
 
 
-def _one_opencv_thread() -> None:
-    cv2.setNumThreads(1)  # the processes share the cores among themselves
+def _use_one_opencv_thread() -> None:
+    import cv2
+
+    cv2.setNumThreads(1)  # the worker processes share the cores

@@ -1,4 +1,13 @@
-"""Stimulus sets."""
+"""Stimulus sets: read a folder, check and verify it, draw a sample, and store people's answers as gold labels.
+
+A stimulus set is a folder with a manifest (`stimuli.parquet`) and `images/`. Folders without a manifest are read too;
+their layout follows from their names:
+
+* LAION-C           DISTORTION/intensity_level_1..5/CLASS/*.JPEG
+* model-vs-human    NUMBER_EXPERIMENT_SESSION_CONDITION_CLASS_NUMBER_IMAGE.png, at any depth
+* class folders     CLASS/*.png, or EXPERIMENT/CLASS/*.png
+* a plain folder    *.png, truth unknown
+"""
 
 from __future__ import annotations
 
@@ -9,7 +18,6 @@ import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import combinations
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -23,7 +31,7 @@ from cosight.measures.gold_distributions import label_counts
 from cosight.stimuli.images import IMAGE_SUFFIXES, Bytes, Preparation, check_image, digest, read_image
 from cosight.trials.manifest import MANIFEST, MANIFEST_SCHEMA, SPLITS, manifest_frame, read_manifest, write_manifest
 from cosight.trials.model_vs_human import image_name
-from cosight.trials.spaces import LabelSpace, label_space
+from cosight.trials.spaces import label_space
 from cosight.trials.table import Trials, first_showings, of_roles
 
 __all__ = [
@@ -41,18 +49,22 @@ __all__ = [
     "write_gold_labels",
 ]
 
-# libraries that all stimuli pass through; their versions may change a pixel
+# libraries that every stimulus passes through; their versions may change a pixel
 PIXEL_PACKAGES = ("cosight", "numpy", "opencv-python-headless", "pillow", "numba", "scipy")
 _MODEL_VS_HUMAN = re.compile(r"^\d+_[^_]+_[^_]+_(?P<condition>[^_]+)_(?P<truth>[a-z]+)_\d+_.+$")
 _LEVEL_FOLDER = re.compile(r"^intensity_level_(\d+)$")
+_GOLD_SOURCES = {"human": "people", "simulated": "simulated"}  # values of `gold` in a manifest's parameters
 
 
 @dataclass(frozen=True, slots=True)
 class StimulusSet:
-    """Stimuli of one folder: `frame` has the manifest's columns, `file` is relative to `root`.
+    """The stimuli of one folder.
 
-    `facts` is what the manifest says of the whole set (settings, versions); empty for a folder without a manifest,
-    where `stimulus` (the digest) is null until the image is read.
+    Attributes:
+        root: The folder.
+        frame: One row per stimulus with the manifest's columns; `file` is relative to `root`. Without a manifest,
+            `stimulus` (the digest) is null.
+        facts: Settings and versions from the manifest; empty without a manifest.
     """
 
     root: Path
@@ -63,17 +75,17 @@ class StimulusSet:
         return self.frame.height
 
     def path(self, file: str) -> Path:
-        """Where a stimulus' image is."""
+        """Return the path of a stimulus' image."""
         return self.root / file
 
     def pixels(self, file: str) -> Bytes:
-        """The image, decoded."""
+        """Return the decoded image."""
         return read_image(self.path(file))
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What has become of a set's images since its manifest was written. Files are relative to the set."""
+    """How the images of a set differ from its manifest. Files are relative to the set."""
 
     stimuli: int
     changed: tuple[str, ...]
@@ -83,13 +95,13 @@ class Verification:
 
     @property
     def intact(self) -> bool:
-        """Whether every image is there with the pixels the manifest promises."""
+        """Whether every image exists with the pixels that the manifest records."""
         return not (self.changed or self.missing or self.broken)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceImage:
-    """A source as it was read (`pixels`, `digest`) and as it goes into what is made of it (`ready`)."""
+    """A source image: `pixels` and `digest` of the file, and `ready`, its pixels after the preparation."""
 
     pixels: Bytes
     ready: Bytes
@@ -99,9 +111,16 @@ class SourceImage:
 def read_source(
     stimuli: StimulusSet, file: str, prepare: Preparation | None = None, *, expected: str | None = None
 ) -> SourceImage:
-    """Read, prepare and check one image of a set; whatever is wrong with it is told with its name.
+    """Read, check and prepare one image of a set.
 
-    `expected` is the digest that the set's manifest has for it, where it has one.
+    Args:
+        stimuli: The set.
+        file: The image, relative to the set.
+        prepare: How the image is resized.
+        expected: The digest that the manifest has for it.
+
+    Raises:
+        InvalidInput: If the image is missing, cannot be used, or has another digest. The message has its path.
     """
     path = stimuli.path(file)
     try:
@@ -109,237 +128,232 @@ def read_source(
         ready = check_image(prepare(pixels) if prepare else pixels)
     except FileNotFoundError as error:
         raise InvalidInput(
-            f"{path} is not there, or a link to nothing; remove it from the set, or put it back"
+            f"{path} does not exist or is a broken link; restore it, or remove it from the set"
         ) from error
     except InvalidInput as error:
         raise InvalidInput(str(error) if str(path) in str(error) else f"{path}: {error}") from error
-    found = digest(pixels)
-    if expected is not None and found != expected:
-        raise InvalidInput(f"{path} has other pixels than its manifest says; verify the set, or make it again")
-    return SourceImage(pixels, ready, found)
+    actual = digest(pixels)
+    if expected is not None and actual != expected:
+        raise InvalidInput(f"the pixels of {path} differ from the manifest; verify the set, or generate it again")
+    return SourceImage(pixels, ready, actual)
 
 
 def read_set(path: str | Path) -> StimulusSet:
-    """Read a stimulus set, or a folder of images in one of the layouts above. No image is decoded."""
+    """Read a stimulus set, or a folder of images in one of the layouts above. No image is decoded.
+
+    Args:
+        path: The folder.
+
+    Returns:
+        The set, in the order of its manifest, or of its file names if it has none.
+
+    Raises:
+        InvalidInput: If there is no such folder, it has no images, or its manifest is not valid.
+    """
     root = Path(path)
     if not root.is_dir():
-        raise InvalidInput(f"a stimulus set is a folder, got {root}; give the folder that holds {MANIFEST} or images")
+        raise InvalidInput(f"a stimulus set is a folder, got {root}; give the folder that has {MANIFEST} or images")
     if (root / MANIFEST).exists():
-        return _read_stored(root)
+        frame, facts = read_manifest(root)
+        for name in ("stimulus", "file"):
+            if frame[name].has_nulls():
+                raise InvalidInput(
+                    f"every row of a manifest has stimulus and file, {root / MANIFEST} lacks {name}; "
+                    "generate the set again"
+                )
+        outside = [f for f in frame["file"] if PurePosixPath(f).is_absolute() or ".." in PurePosixPath(f).parts]
+        if outside:
+            raise InvalidInput(f"the files of a manifest are inside the set, {root / MANIFEST} names {outside[0]}")
+        return StimulusSet(root, frame, facts)
     files = image_files(root)
     if not files:
-        raise InvalidInput(f"a stimulus set holds images ({', '.join(IMAGE_SUFFIXES)}), found none in {root}")
-    frame = manifest_frame(_placed(root, PurePosixPath(file)) for file in files)
+        raise InvalidInput(f"a stimulus set has images ({', '.join(IMAGE_SUFFIXES)}), found none in {root}")
+    frame = manifest_frame(_row_from_path(root, PurePosixPath(file)) for file in files)
     presented = pl.Series([bool(_MODEL_VS_HUMAN.match(PurePosixPath(file).stem)) for file in files], dtype=pl.Boolean)
     name = pl.when(presented).then(image_name(pl.col("image"))).otherwise(pl.col("image"))
     return StimulusSet(root, frame.with_columns(name.alias("image")))
 
 
 def image_files(root: Path) -> list[str]:
-    """Images below a folder by their ending, as relative POSIX paths in order; hidden ones are left out.
+    """Return the images below a folder, by their suffix, as sorted relative POSIX paths; hidden ones are left out.
 
-    Links to folders are followed; a link to nothing is listed, so that whoever reads it says so.
+    Links to folders are followed. A broken link is listed, so that reading it raises an error.
     """
-    found: list[str] = []
-    seen: set[str] = set()  # folders, by where they really are: a link may lead back up
+    files: list[str] = []
+    visited: set[str] = set()  # real paths of folders: a link may lead back up
     for folder, folders, names in os.walk(root, followlinks=True):
-        if (real := os.path.realpath(folder)) in seen:
+        if (real := os.path.realpath(folder)) in visited:
             folders.clear()
             continue
-        seen.add(real)
+        visited.add(real)
         folders[:] = [name for name in folders if not name.startswith(".")]
         images = (name for name in names if name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith("."))
-        found += (Path(folder, name).relative_to(root).as_posix() for name in images)
-    odd = [file for file in found if file.encode("utf-8", "ignore").decode() != file]
-    if odd:  # neither the manifest nor the journal could hold it
-        raise InvalidInput(f"names of images are written in UTF-8, got {os.fsencode(odd[0])!r}; rename it")
-    return sorted(found)
+        files += (Path(folder, name).relative_to(root).as_posix() for name in images)
+    undecodable = [file for file in files if file.encode("utf-8", "ignore").decode() != file]
+    if undecodable:  # neither the manifest nor the journal could store it
+        raise InvalidInput(f"names of images are written in UTF-8, got {os.fsencode(undecodable[0])!r}; rename it")
+    return sorted(files)
 
 
-def _placed(root: Path, file: PurePosixPath) -> dict[str, Any]:
-    """What a file's place and name say about it."""
+def _row_from_path(root: Path, file: PurePosixPath) -> dict[str, Any]:
+    """Return the manifest columns that follow from a file's folders and name."""
     row: dict[str, Any] = {"file": str(file), "image": file.name}
     folders = file.parts[:-1]
-    published = _MODEL_VS_HUMAN.match(file.stem)
+    model_vs_human = _MODEL_VS_HUMAN.match(file.stem)
     if len(folders) >= 3 and (level := _LEVEL_FOLDER.match(folders[-2])):
         row |= {"experiment": "laion-c", "condition": folders[-3], "level": int(level[1]), "truth": folders[-1]}
-    elif published:
-        row |= {"experiment": root.resolve().name, **published.groupdict()}
+    elif model_vs_human:
+        row |= {"experiment": root.resolve().name, **model_vs_human.groupdict()}
     else:
         row["experiment"] = "/".join(folders[:-1]) or root.resolve().name
         row["truth"] = folders[-1] if folders else None
     return row | {"original": row.get("truth")}
 
 
-def _read_stored(root: Path) -> StimulusSet:
-    frame, facts = read_manifest(root)
-    path = root / MANIFEST
-    for name in ("stimulus", "file"):
-        if frame[name].has_nulls():
-            raise InvalidInput(f"a manifest names each stimulus and its file, {path} lacks {name}; make the set again")
-    outside = [f for f in frame["file"] if PurePosixPath(f).is_absolute() or ".." in PurePosixPath(f).parts]
-    if outside:
-        raise InvalidInput(f"a manifest's files lie inside the set, {path} names {outside[0]}")
-    return StimulusSet(root, frame, facts)
-
-
 def with_digests(stimuli: StimulusSet) -> StimulusSet:
     """Return the set with the digest of every image; images without one are decoded. No file is written."""
-    names, files = stimuli.frame["stimulus"].to_list(), stimuli.frame["file"].to_list()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and hashing leave the interpreter free
-        found = pool.map(lambda name, file: name or read_source(stimuli, file).digest, names, files)
-        return replace(stimuli, frame=stimuli.frame.with_columns(stimulus=pl.Series(list(found), dtype=pl.String)))
+    digests, files = stimuli.frame["stimulus"].to_list(), stimuli.frame["file"].to_list()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and hashing release the interpreter lock
+        computed = pool.map(lambda known, file: known or read_source(stimuli, file).digest, digests, files)
+        return replace(stimuli, frame=stimuli.frame.with_columns(stimulus=pl.Series(list(computed), dtype=pl.String)))
 
 
 def verify(stimuli: StimulusSet, *, progress: Callable[[int, int, str], None] | None = None) -> Verification:
-    """Decode every image of a set and compare its digest with the manifest's."""
+    """Decode every image of a set and compare its digest with the manifest.
+
+    Args:
+        stimuli: A set with a manifest.
+        progress: Called with the number of verified images, the number of all images and a label.
+
+    Returns:
+        The files that are changed, missing, broken or not in the manifest.
+
+    Raises:
+        InvalidInput: If the set has no manifest.
+    """
     if not stimuli.facts and stimuli.frame["stimulus"].null_count():
         raise InvalidInput(f"{stimuli.root} has no {MANIFEST} to verify against")
-    found: dict[str, list[str]] = {"changed": [], "missing": [], "broken": []}
-    names, files = stimuli.frame["stimulus"].to_list(), stimuli.frame["file"].to_list()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and hashing leave the interpreter free
-        states = pool.map(partial(_state, stimuli), names, files)
+
+    def compare(expected: str, file: str) -> str | None:
+        try:
+            return None if digest(stimuli.pixels(file)) == expected else "changed"
+        except FileNotFoundError:
+            return "missing"
+        except InvalidInput:
+            return "broken"
+
+    differing: dict[str, list[str]] = {"changed": [], "missing": [], "broken": []}
+    digests, files = stimuli.frame["stimulus"].to_list(), stimuli.frame["file"].to_list()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and hashing release the interpreter lock
+        states = pool.map(compare, digests, files)
         for done, (file, state) in enumerate(zip(files, states, strict=True), start=1):
             if state is not None:
-                found[state].append(file)
+                differing[state].append(file)
             if progress:
                 progress(done, len(stimuli), "verifying")
-    listed = set(stimuli.frame["file"])
-    unlisted = tuple(
-        f"images/{name}" for name in image_files(stimuli.root / "images") if f"images/{name}" not in listed
-    )
-    lost = {state: tuple(files) for state, files in found.items()}
-    return Verification(stimuli=len(stimuli), unlisted=unlisted, **lost)
-
-
-def _state(stimuli: StimulusSet, name: str, file: str) -> str | None:
-    try:
-        return None if digest(stimuli.pixels(file)) == name else "changed"
-    except FileNotFoundError:
-        return "missing"
-    except InvalidInput:
-        return "broken"
+    listed = set(files)
+    stored = (f"images/{name}" for name in image_files(stimuli.root / "images"))
+    unlisted = tuple(file for file in stored if file not in listed)
+    return Verification(len(stimuli), unlisted=unlisted, **{state: tuple(names) for state, names in differing.items()})
 
 
 def sample(stimuli: StimulusSet, count: int, *, seed: int) -> StimulusSet:
-    """`count` stimuli drawn by their files' names, in the set's order; a smaller sample is part of a larger one."""
+    """Draw `count` stimuli by the hash of their file names, in the set's order; samples of one seed are nested."""
     keys = [hashlib.sha256(f"{seed}/{file}".encode()).digest() for file in stimuli.frame["file"]]
-    kept = sorted(sorted(range(len(keys)), key=keys.__getitem__)[:count])
-    return replace(stimuli, frame=stimuli.frame[kept])
+    drawn = sorted(sorted(range(len(keys)), key=keys.__getitem__)[:count])
+    return replace(stimuli, frame=stimuli.frame[drawn])
 
 
 def check_splits(stimuli: StimulusSet) -> None:
-    """Refuse a set whose splits share images, or whose gold labels are no distributions.
+    """Check the splits and gold labels of a set.
 
-    Splits may share neither images nor the images that those were made from.
+    Raises:
+        InvalidInput: If a split is unknown, there is a test split without a calibration split, two splits share images
+            or the sources of their images, or the gold labels are not distributions over one list of answers.
     """
-    strange = set(stimuli.frame["split"].drop_nulls()) - set(SPLITS)
-    if strange:
-        raise InvalidInput(f"splits are {', '.join(SPLITS)}, {stimuli.root} has {min(strange)!r}; rename it")
-    _check_calibration(stimuli)
-    for column in ("stimulus", "parent"):
-        _check_disjoint(stimuli, column)
-    _check_gold(stimuli)
-
-
-def _check_calibration(stimuli: StimulusSet) -> None:
     splits = set(stimuli.frame["split"].drop_nulls())
+    unknown = splits - set(SPLITS)
+    if unknown:
+        raise InvalidInput(f"splits are {', '.join(SPLITS)}, {stimuli.root} has {min(unknown)!r}; rename it")
     if "test" in splits and "calibration" not in splits:
-        raise InvalidInput(f"a test set needs a calibration split of its own, {stimuli.root} has none; build it anew")
-
-
-def _check_disjoint(stimuli: StimulusSet, column: str) -> None:
-    parts = {
-        split: set(part[column].drop_nulls())
-        for (split,), part in stimuli.frame.group_by("split", maintain_order=True)
-        if split is not None
-    }
-    what = "images" if column == "stimulus" else "the sources of their images"
-    for first, second in combinations(sorted(parts, key=str), 2):
-        if shared := parts[first] & parts[second]:
-            raise InvalidInput(
-                f"splits must not share {what}, {first} and {second} of {stimuli.root} share {len(shared)} "
-                f"({min(shared)[:12]}...); build the set anew"
-            )
-
-
-def _check_gold(stimuli: StimulusSet) -> None:
-    known = stimuli.frame.filter(pl.col("gold").is_not_null())
-    for (answers,), part in known.group_by(pl.col("gold").list.len()):
-        table = np.array(part["gold"].to_list(), np.float64).reshape(part.height, -1)
+        raise InvalidInput(f"a test set needs a calibration split of its own, {stimuli.root} has none; build it again")
+    for column, what in (("stimulus", "images"), ("parent", "the sources of their images")):
+        values = {
+            split: set(part[column].drop_nulls())
+            for (split,), part in stimuli.frame.group_by("split", maintain_order=True)
+            if split is not None
+        }
+        for first, second in combinations(sorted(values, key=str), 2):
+            if shared := values[first] & values[second]:
+                raise InvalidInput(
+                    f"splits must not share {what}, {first} and {second} of {stimuli.root} share {len(shared)} "
+                    f"({min(shared)[:12]}...); build the set again"
+                )
+    labelled = stimuli.frame.filter(pl.col("gold").is_not_null())
+    for (answers,), part in labelled.group_by(pl.col("gold").list.len()):
         try:
-            distributions(table, name="gold")
+            distributions(np.array(part["gold"].to_list(), np.float64).reshape(part.height, -1), name="gold")
         except InvalidInput as error:
-            raise InvalidInput(f"{stimuli.root}, {answers} answers an image: {error}") from error
-    if known["gold"].list.len().n_unique() > 1:
-        raise InvalidInput(f"gold labels are about one list of answers, those of {stimuli.root} differ in length")
-
-
-_TOLD = {"human": "people", "simulated": "simulated"}  # how a manifest's parameters call them
+            raise InvalidInput(f"{stimuli.root}, {answers} answers per image: {error}") from error
+    if labelled["gold"].list.len().n_unique() > 1:
+        raise InvalidInput(
+            f"gold labels must be about one list of answers, those of {stimuli.root} differ in length; build it again"
+        )
 
 
 def write_gold_labels(root: Path, trials: Trials, *, kind: Literal["human", "simulated"] = "human") -> int:
-    """Put the answers of one kind of participants into the manifest of the set at `root`; how many images have some.
+    """Write the answers of one kind of participants into the manifest of a set, as gold labels.
 
-    Images are known by their digest. First showings of test stimuli count. Where a set has groups, only Uncertain
-    images are asked about: the others' gold labels hold by construction. Images that nobody answered keep what they
-    have. Simulated answers never replace people's.
+    Images are matched by their digest. First showings of test stimuli count. In a set with groups, only Uncertain
+    images get labels; those of the others hold by construction. Images without answers keep their labels.
+
+    Args:
+        root: A stimulus set with a manifest.
+        trials: The answers.
+        kind: Whose answers count. Simulated answers never replace people's.
+
+    Returns:
+        The number of images with answers.
+
+    Raises:
+        InvalidInput: If the set has no manifest or no label space, there are no answers to its images, an answer is
+            not in the label space, or simulated answers would replace people's.
     """
     stimuli = read_set(root)
-    space = _space_of(stimuli, trials)
-    asked = _asked(stimuli)["stimulus"].unique(maintain_order=True).to_list()
-    shown = trials.frame.filter(of_roles(("test",)) & (pl.col("kind") == kind) & pl.col("stimulus").is_in(asked))
-    given = first_showings(shown, ["observer", "stimulus"]).filter(pl.col("response").is_not_null())
-    if not given.height:
-        which = "Uncertain images" if _grouped(stimuli) else "images"
-        raise InvalidInput(f"gold labels need {kind} answers to {which} of {root}, got none in the trials")
-    strange = set(given["response"]) - set(space.answers)
-    if strange:
-        raise InvalidInput(f"people's answers must be those of {space.name}, got {min(strange)!r}; convert them first")
-    found = _counted(given, space)
-    rows = [_with_gold(row, found.get(row["stimulus"]), kind) for row in stimuli.frame.iter_rows(named=True)]
-    write_manifest(root, pl.DataFrame(rows, schema={**MANIFEST_SCHEMA, **stimuli.frame.schema}), stimuli.facts)
-    return len(found)
-
-
-def _space_of(stimuli: StimulusSet, trials: Trials) -> LabelSpace:
-    """The set's own label space, else that of the answers."""
-    own = stimuli.facts.get("settings", {}).get("labels")
-    space = label_space(own) if own else trials.space
+    space_name = stimuli.facts.get("settings", {}).get("labels")
+    space = label_space(space_name) if space_name else trials.space
     if space is None:
-        raise InvalidInput(f"gold labels are shares of the answers of a label space, {stimuli.root} names none")
-    return space
-
-
-def _asked(stimuli: StimulusSet) -> pl.DataFrame:
-    """The stimuli that people may decide about."""
+        raise InvalidInput(f"gold labels need a label space, neither {root} nor the trials have one; convert them")
     if stimuli.frame["stimulus"].has_nulls():
-        raise InvalidInput(
-            f"gold labels are kept in a manifest, {stimuli.root} has no {MANIFEST}; make a set of it first"
-        )
-    return stimuli.frame.filter(pl.col("group") == "uncertain") if _grouped(stimuli) else stimuli.frame
-
-
-def _grouped(stimuli: StimulusSet) -> bool:
-    return stimuli.frame["group"].null_count() < len(stimuli)
-
-
-def _counted(given: pl.DataFrame, space: LabelSpace) -> dict[str, list[int]]:
-    """How many gave each answer, by stimulus."""
-    images = {name: place for place, name in enumerate(given["stimulus"].unique(maintain_order=True))}
-    codes = [space.answers.index(answer) for answer in given["response"]]
-    counts = label_counts([images[name] for name in given["stimulus"]], codes, len(space.answers)).counts
-    return {name: counts[place].tolist() for name, place in images.items()}
+        raise InvalidInput(f"gold labels are stored in a manifest, {root} has no {MANIFEST}; generate a set from it")
+    has_groups = stimuli.frame["group"].null_count() < len(stimuli)
+    labelled = stimuli.frame.filter(pl.col("group") == "uncertain") if has_groups else stimuli.frame
+    of_these = pl.col("stimulus").is_in(labelled["stimulus"].unique(maintain_order=True).to_list())
+    shown = trials.frame.filter(of_roles(("test",)) & (pl.col("kind") == kind) & of_these)
+    answered = first_showings(shown, ["observer", "stimulus"]).filter(pl.col("response").is_not_null())
+    if not answered.height:
+        which = "Uncertain images" if has_groups else "images"
+        raise InvalidInput(f"gold labels need {kind} answers to {which} of {root}, got none in the trials")
+    unknown = set(answered["response"]) - set(space.answers)
+    if unknown:
+        raise InvalidInput(f"people's answers must be those of {space.name}, got {min(unknown)!r}; convert them first")
+    images = {name: index for index, name in enumerate(answered["stimulus"].unique(maintain_order=True))}
+    codes = [space.answers.index(answer) for answer in answered["response"]]
+    table = label_counts([images[name] for name in answered["stimulus"]], codes, len(space.answers)).counts
+    counts = {name: table[index].tolist() for name, index in images.items()}
+    rows = [_with_gold(row, counts.get(row["stimulus"]), kind) for row in stimuli.frame.iter_rows(named=True)]
+    write_manifest(root, pl.DataFrame(rows, schema={**MANIFEST_SCHEMA, **stimuli.frame.schema}), stimuli.facts)
+    return len(counts)
 
 
 def _with_gold(row: dict[str, object], counts: list[int] | None, kind: str) -> dict[str, object]:
     if counts is None or row["group"] not in ("uncertain", None):
         return row
-    known = json.loads(str(row["parameters"] or "{}"))
-    if kind == "simulated" and known.get("gold") == _TOLD["human"]:
+    parameters = json.loads(str(row["parameters"] or "{}"))
+    if kind == "simulated" and parameters.get("gold") == _GOLD_SOURCES["human"]:
         raise InvalidInput(
             f"people's gold labels are not replaced by simulated ones, {row['file']} has people's; use a copy"
         )
-    told = json.dumps({**known, "gold": _TOLD[kind]}, sort_keys=True)
-    shares = [count / sum(counts) for count in counts]
-    return {**row, "gold_counts": counts, "gold": shares, "parameters": told}
+    parameters["gold"] = _GOLD_SOURCES[kind]
+    gold = [count / sum(counts) for count in counts]
+    return {**row, "gold_counts": counts, "gold": gold, "parameters": json.dumps(parameters, sort_keys=True)}
