@@ -53,7 +53,8 @@ def rows(verb: str, photo: Bytes, options: dict[str, object]) -> list[SheetRow]:
     family = FAMILIES[verb]
     return [
         SheetRow(
-            name, [(step, alteration(name, **{family.word: step, **options}).seeded(photo, 0)) for step in kind.steps]
+            name,
+            [(step, alteration(name, **{family.step_name: step, **options}).apply(photo, 0)) for step in kind.steps],
         )
         for name, kind in sorted(family.kinds.items())
     ]

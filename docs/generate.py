@@ -153,7 +153,7 @@ def registries_page() -> str:
     for family in FAMILIES.values():
         parts += [f"## {family.kinds.kind.capitalize()}s\n", f"`cosight stimuli {family.verb}`.\n"]
         parts += _table(
-            ["name", family.word, "random", "what it does", "source"],
+            ["name", family.step_name, "random", "what it does", "source"],
             [
                 [f"`{k.name}`", steps_in_words(k.steps), "yes" if k.random else "no", k.summary, k.citation]
                 for k in family.kinds.values()

@@ -85,7 +85,7 @@ def test_other_tiles_are_not_mixed_in_and_left_over_ones_not_used(source, tmp_pa
     assert cosight(*arguments, "--level", 1, "--tiles", source / "class1").code == 0
     refused = cosight(*arguments, "--level", 2, "--tiles", source / "class0")
     assert refused.code == 2
-    assert "holds tiles of other images" in refused.err
+    assert "has tiles of other images" in refused.err
     (out / "tiles/means.npy").write_bytes(b"broken")
     assert "cannot open the tile index" in cosight("stimuli", "verify", out).err
 
@@ -104,7 +104,7 @@ def test_resources_of_a_run_killed_before_its_first_image_are_used_by_the_same_r
         shutil.copytree(whole / name, out / name) if (whole / name).is_dir() else shutil.copy(whole / name, out / name)
     other = cosight("stimuli", verb, source / "class1", out, *arguments)
     assert other.code == 2
-    assert "that is not of" in other.err
+    assert "not built from" in other.err
     assert (out / resource).exists()
     assert cosight("stimuli", verb, source / "class0", out, *arguments).code == 0
     assert tree(out) == tree(whole)

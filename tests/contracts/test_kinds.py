@@ -126,7 +126,7 @@ def test_options_that_leave_nothing_to_chance_need_no_generator(kind, options):
 
 @every_kind
 def test_steps_out_of_range_are_refused(verb, kind):
-    word = FAMILIES[verb].word
+    word = FAMILIES[verb].step_name
     undistorted = {"0"} if verb == "manipulate" else set()  # a condition there
     for wrong in {"0", "11", "-1", "nan", "1.5x", ""} - undistorted:
         with pytest.raises(InvalidInput, match=f"{word} of {kind} must be .*, got"):

@@ -46,7 +46,7 @@ def test_wrong_calls():
         alteration("fog")
     with pytest.raises(UnknownName, match="did you mean fog"):
         alteration("fogg", severity=1)
-    with pytest.raises(InvalidInput, match="to corrupt takes region, textures, variant, got colour"):
+    with pytest.raises(InvalidInput, match="corrupt takes the options region, textures, variant, got colour"):
         alteration("fog", severity=1, colour="red")
     with pytest.raises(InvalidInput, match="1 to 5 in ImageNet-C, got 7"):
         alteration("fog", severity=7, variant="imagenet-c")
@@ -194,7 +194,7 @@ def test_sources_with_one_name_are_refused(tmp_path, squares):
     for ending in ("png", "jpeg"):
         (tmp_path / "in").mkdir(exist_ok=True)
         (tmp_path / f"in/a.{ending}").write_bytes(encode(squares[0], ending))
-    with pytest.raises(InvalidInput, match="differ in more than their ending"):
+    with pytest.raises(InvalidInput, match="differ in more than their suffix"):
         stored(read_set(tmp_path / "in"), tmp_path / "out", alteration("fog", severity=1))
 
 

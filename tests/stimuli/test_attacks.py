@@ -262,7 +262,7 @@ def test_bad_input_is_named(grey, model, change, message):
         ({"steps": 0}, "steps must be at least 1, got 0"),
         ({"step_size": -1.0}, "step_size must be a positive number"),
         ({"rng": None}, "a random start needs rng"),
-        ({"rng": [np.random.default_rng(0)]}, r"one an image \(4\), got 1"),
+        ({"rng": [np.random.default_rng(0)]}, r"one per image \(4\), got 1"),
     ],
 )
 def test_bad_options_of_pgd_are_named(linear, grey, change, message):

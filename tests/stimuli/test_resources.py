@@ -74,7 +74,7 @@ def test_a_given_folder_is_used_and_kept(sources, others, out, tmp_path):
     assert first.path == out / "tiles"
     assert first.digest == build_tiles(others, tmp_path / "same").digest
     assert tiles(out, sources, given=others).digest == first.digest
-    with pytest.raises(InvalidInput, match=r"tiles that is not of .*sources; give it with --tiles"):
+    with pytest.raises(InvalidInput, match=r"tiles in .* not built from .*sources; give it with --tiles"):
         tiles(out, sources)
     begin(out)
     assert tiles(out, sources).digest == first.digest
@@ -90,7 +90,7 @@ def test_a_given_index_is_used_where_it_is(sources, others, out, tmp_path):
 def test_given_tiles_are_refused_where_others_are_kept(as_index, sources, others, out, tmp_path):
     kept = tiles(out, sources)
     given = build_tiles(others, tmp_path / "index").path if as_index else others
-    with pytest.raises(InvalidInput, match=r"out holds tiles of other images than .*; leave --tiles out"):
+    with pytest.raises(InvalidInput, match=r"out has tiles of other images than .*; leave --tiles out"):
         tiles(out, sources, given=given)
     begin(out)
     assert tiles(out, others).digest == kept.digest
@@ -145,7 +145,7 @@ def test_the_sources_spectrum_is_made_once_and_kept(sources, others, out):
     assert made.digest == mean_spectrum(images(0)).digest
     assert read_spectrum(out / "spectrum.npy").digest == made.digest
     assert spectrum_for_set(out, read_set(sources)).digest == made.digest
-    with pytest.raises(InvalidInput, match=r"spectrum that is not of .*others; give it with --spectrum"):
+    with pytest.raises(InvalidInput, match=r"spectrum in .* not built from .*others; give it with --spectrum"):
         spectrum_for_set(out, read_set(others))
     begin(out)
     assert spectrum_for_set(out, read_set(others)).digest == made.digest
@@ -162,7 +162,7 @@ def test_a_given_spectrum_is_used_or_refused(sources, others, out, tmp_path):
     assert spectrum_for_set(out, set_, given=given).digest == read_spectrum(given).digest
     assert not out.exists()
     spectrum_for_set(out, set_)
-    with pytest.raises(InvalidInput, match=r"out holds another spectrum than .*given\.npy; leave --spectrum out"):
+    with pytest.raises(InvalidInput, match=r"out has another spectrum than .*given\.npy; leave --spectrum out"):
         spectrum_for_set(out, set_, given=given)
     mean_spectrum(images(0)).save(given)
     assert spectrum_for_set(out, set_, given=given).digest == read_spectrum(out / "spectrum.npy").digest

@@ -157,7 +157,7 @@ def _rows(what: str) -> list[dict[str, str]]:
         return [
             {
                 "name": kind.name,
-                family.word: steps_in_words(kind.steps),
+                family.step_name: steps_in_words(kind.steps),
                 "random": "yes" if kind.random else "no",
                 "summary": kind.summary,
                 "source": kind.citation,

@@ -389,12 +389,12 @@ def _alterations(family: Family, kinds: list[str] | None, steps: str, options: d
         asked = list(family.kinds[name].steps) if steps == "all" else _spelled_out(steps)
         there = [step for step in asked if family.has(name, step, options)] if every or steps == "all" else asked
         there = there or (asked[:1] if not every else [])  # which is refused with the reason
-        short += [name] if len(there) < len(asked) and family.word != "condition" else []
-        chosen += [alteration(name, **{family.word: step, **options}) for step in there]
+        short += [name] if len(there) < len(asked) and family.step_name != "condition" else []
+        chosen += [alteration(name, **{family.step_name: step, **options}) for step in there]
     if not chosen:
-        raise InvalidInput(f"no kind has {family.word} {steps!r}; see `cosight list {family.kinds.kind}s`")
+        raise InvalidInput(f"no kind has {family.step_name} {steps!r}; see `cosight list {family.kinds.kind}s`")
     if short and steps != "all":
-        notify((f"not every {family.word} of {steps} is there for {', '.join(short)}",))
+        notify((f"not every {family.step_name} of {steps} is there for {', '.join(short)}",))
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""Alterations: one kind at one step, applied to an image, a batch, a data set on the fly, or a whole stimulus set."""
+"""Alterations: one kind at one step, applied to an image, a batch, the items of a data set, or a stimulus set."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from cosight.stimuli.images import (
 )
 from cosight.stimuli.kinds import Kind, stimulus_seed
 from cosight.stimuli.manipulations import condition_step, manipulate, manipulations
-from cosight.stimuli.sets import SourceImage, StimulusSet, read_source
+from cosight.stimuli.sets import StimulusSet, read_source
 
 __all__ = [
     "FAMILIES",
@@ -42,35 +42,42 @@ __all__ = [
     "all_alterations",
     "alter_batch",
     "alteration",
+    "source_units",
     "with_resource",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Kinds that belong together: the verb that applies them, the word for their steps, the options of the verb.
+    """Kinds that one verb applies.
 
-    `step(kind, name, options)` is the index of a step, and refuses what the kind does not have.
+    Attributes:
+        verb: corrupt, distort or manipulate.
+        step_name: What the verb calls a step: severity, level or condition.
+        kinds: The kinds.
+        call: The function of that verb.
+        step: Returns the index of a step (`step(kind, name, options)`); raises if the kind does not have it.
+        options: Options of the verb and their allowed values; None for a value that is not a word.
     """
 
     verb: str
-    word: str
+    step_name: str
     kinds: Registry[Kind]
     call: Callable[..., Image]
     step: Callable[[Kind, Any, Mapping[str, Any]], int]
-    options: Mapping[str, tuple[str, ...] | None]  # the values an option may have, None where it is no word
+    options: Mapping[str, tuple[str, ...] | None]
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Refuse options that the verb does not take, and words that they do not know."""
+        """Raise if the verb does not take an option, or not with this value."""
         for name, value in options.items():
             if name not in self.options:
-                raise InvalidInput(f"to {self.verb} takes {', '.join(sorted(self.options))}, got {name}")
+                raise InvalidInput(f"{self.verb} takes the options {', '.join(sorted(self.options))}, got {name}")
             words = self.options[name]
             if words is not None and value not in words:
                 raise InvalidInput(f"{name} must be {' or '.join(words)}, got {value!r}")
 
     def has(self, kind: str, step: Any, options: Mapping[str, Any]) -> bool:
-        """Whether a kind has this step, with these options."""
+        """Return whether a kind has this step, with these options."""
         try:
             self.step(self.kinds[kind], step, options)
         except InvalidInput:
@@ -111,7 +118,13 @@ FAMILIES: dict[str, Family] = {
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """One kind at one step. `alteration` makes them.
+    """One kind at one step, made by `alteration`.
+
+    Attributes:
+        verb: corrupt, distort or manipulate.
+        kind: Name of the kind.
+        step: Name of the step.
+        options: Options of the verb.
 
     >>> alteration("fog", severity=7)
     alteration('fog', severity='7')
@@ -123,31 +136,31 @@ class Alteration:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, image: Image, rng: np.random.Generator | None = None, *, own: str | None = None) -> Image:
-        """The image, altered; `own` is the digest of the image, so that it is not made of itself (mosaic, stickers)."""
+        """Return the altered image. Tiles with the digest `own` (the image itself) are not used by mosaic, stickers."""
         family = FAMILIES[self.verb]
         extra = {"own": own} if self.verb == "distort" else {}
-        return family.call(image, self.kind, rng=rng, **{family.word: self.step}, **self.options, **extra)
+        return family.call(image, self.kind, rng=rng, **{family.step_name: self.step}, **self.options, **extra)
 
-    def seeded(self, image: Image, seed: int) -> Image:
-        """The image, altered as in a stimulus set with this seed: the draw follows from the image itself."""
+    def apply(self, image: Image, seed: int) -> Image:
+        """Return the image, altered with the draw that a stimulus set with this seed has for it."""
         source = digest(as_bytes(check_image(image)))
         return self(image, np.random.default_rng(self.seed_of(source, seed)), own=source)
 
     def seed_of(self, source: str, seed: int) -> int:
-        """The seed with which the source of this digest is altered in a set with seed `seed`."""
+        """Return the seed of the stimulus made from the image with digest `source` in a set with seed `seed`."""
         return stimulus_seed(source, self.kind, self.step, seed)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The numbers behind the step, for the manifest; textures, tiles and spectra by their digest."""
+        """The numbers behind the step, for the manifest; textures, tiles and spectra are given by their digest."""
         kind = FAMILIES[self.verb].kinds[self.kind]
-        known = {name: value for name, value in self.options.items() if name in kind.options}
-        plain = {name: getattr(value, "digest", value) for name, value in known.items() if value is not None}
-        return {**plain, **kind.settings(kind.steps.index(self.step), **known)}
+        used = {name: value for name, value in self.options.items() if name in kind.options}
+        plain = {name: getattr(value, "digest", value) for name, value in used.items() if value is not None}
+        return {**plain, **kind.settings(kind.steps.index(self.step), **used)}
 
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())
-        return f"alteration({self.kind!r}, {FAMILIES[self.verb].word}={self.step!r}{options})"
+        return f"alteration({self.kind!r}, {FAMILIES[self.verb].step_name}={self.step!r}{options})"
 
 
 def alteration(
@@ -158,9 +171,27 @@ def alteration(
     condition: str | float | None = None,
     **options: Any,
 ) -> Alteration:
-    """A corruption (`severity=`), distortion (`level=`) or manipulation (`condition=`) to apply to many images."""
-    given = {"corrupt": severity, "distort": level, "manipulate": condition}
-    chosen = [(verb, step) for verb, step in given.items() if step is not None]
+    """Choose an alteration, to apply it to many images.
+
+    Args:
+        kind: A corruption, distortion or manipulation.
+        severity: Severity of a corruption.
+        level: Level of a distortion.
+        condition: Condition of a manipulation.
+        **options: Options of `corrupt`, `distort` or `manipulate`.
+
+    Returns:
+        A function of an image and a random generator.
+
+    Raises:
+        InvalidInput: If not exactly one of severity, level and condition is given, or the kind does not have it.
+        UnknownName: If there is no such kind.
+
+    >>> alteration("contrast", severity=3)(np.full((32, 32), 90, np.uint8)).shape
+    (32, 32)
+    """
+    steps = {"corrupt": severity, "distort": level, "manipulate": condition}
+    chosen = [(verb, step) for verb, step in steps.items() if step is not None]
     if len(chosen) != 1:
         raise InvalidInput(f"give one of severity, level and condition, got {len(chosen)}")
     verb, step = chosen[0]
@@ -171,15 +202,18 @@ def alteration(
 
 
 def all_alterations(verb: str, **options: Any) -> list[Alteration]:
-    """Every kind of a family at every step that it has with these options."""
+    """Return every kind of a family at every step that it has with these options."""
     family = FAMILIES[verb]
     steps = [(name, step) for name, kind in family.kinds.items() for step in kind.steps]
-    there = [(name, step) for name, step in steps if family.has(name, step, options)]
-    return [alteration(name, **{family.word: step, **options}) for name, step in there]
+    return [
+        alteration(name, **{family.step_name: step, **options})
+        for name, step in steps
+        if family.has(name, step, options)
+    ]
 
 
 def with_resource(chosen: Sequence[Alteration], option: str, make: Callable[[], Any]) -> list[Alteration]:
-    """The alterations with what those among them need that take `option`; it is made only for them."""
+    """Return the alterations with a resource as `option`; `make` is called only if one of their kinds takes it."""
     if not any(option in FAMILIES[how.verb].kinds[how.kind].options for how in chosen):
         return list(chosen)
     resource = make()
@@ -187,24 +221,46 @@ def with_resource(chosen: Sequence[Alteration], option: str, make: Callable[[], 
 
 
 def alter_batch(images: Sequence[Image] | Image, how: Alteration, *, seed: int = 0, workers: int = 1) -> list[Image]:
-    """Alter many images, each with the draw a stimulus set with this seed has for it; order and company do not matter.
+    """Alter many images. The draw of each depends on the image and the seed alone, as in a stimulus set.
 
-    `images` is a list (any sizes) or one array with a first axis over images; `workers` threads share the work.
+    Args:
+        images: A list of images of any size, or one array with a first axis over images.
+        how: The alteration.
+        seed: Seed of everything random.
+        workers: Number of threads. Does not change the result.
+
+    Returns:
+        The altered images, in order.
+
+    Raises:
+        InvalidInput: If `workers` is below 1 or an image cannot be altered.
+
+    >>> len(alter_batch(np.zeros((2, 32, 32, 3), np.uint8), alteration("fog", severity=1), seed=1))
+    2
     """
     if workers < 1:
         raise InvalidInput(f"workers must be at least 1, got {workers}")
     if workers == 1:
-        return [how.seeded(image, seed) for image in images]
+        return [how.apply(image, seed) for image in images]
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda image: how.seeded(image, seed), images))
+        return list(pool.map(lambda image: how.apply(image, seed), images))
 
 
 class Altered(Sequence[Any]):
-    """A data set whose images are altered when they are asked for.
+    """A data set whose images are altered when they are read.
 
-    `dataset[i]` is an image or a tuple (or list) that starts with one (image, label, ...), an image an array or
-    Pillow's. The altered image is what a stored set would hold, passed through the same file format, so it has the same
-    digest.
+    An altered image has the pixels and the digest of the stimulus in a stored set: it passes through the same file
+    format.
+
+    Args:
+        dataset: A sequence of images (arrays or Pillow images), or of tuples or lists that start with an image.
+        how: The alteration.
+        seed: Seed of everything random.
+        prepare: How images are resized first: a preparation or its text.
+        format: File format of the stored set.
+
+    Raises:
+        InvalidInput: If `how` is not an alteration.
 
     >>> grey = [(np.full((32, 32, 3), 90, np.uint8), "grey")]
     >>> image, label = Altered(grey, alteration("contrast", severity=3), seed=1)[0]
@@ -222,7 +278,7 @@ class Altered(Sequence[Any]):
         format: FileFormat = "png",  # noqa: A002 (the option's name)
     ) -> None:
         if not isinstance(how, Alteration):
-            raise InvalidInput(f"how must be an alteration, got {how!r}; alteration(KIND, severity=...) makes one")
+            raise InvalidInput(f"how must be an alteration, got {how!r}; make one with alteration(KIND, severity=...)")
         self.dataset = dataset
         self.how = how
         self.seed = seed
@@ -234,31 +290,39 @@ class Altered(Sequence[Any]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
+            return [self[position] for position in range(*index.indices(len(self)))]
         item = self.dataset[index]
         if isinstance(item, (tuple, list)):
-            return (self._altered(item[0]), *item[1:])
-        return self._altered(item)
+            return (self._alter(item[0]), *item[1:])
+        return self._alter(item)
 
-    def _altered(self, image: Any) -> Bytes:
+    def _alter(self, image: Any) -> Bytes:
         source = as_bytes(check_image(image))
         ready = check_image(self.prepare(source) if self.prepare else source)
-        pixels = _drawn(ready, self.how, digest(source), self.seed)
+        pixels = _alter_source(ready, self.how, digest(source), self.seed)
         return pixels if self.format == "png" else decode(encode(pixels, self.format))
 
 
-def _drawn(ready: Bytes, how: Alteration, own: str, seed: int) -> Bytes:
-    """The stimulus made from a prepared source; the draw follows from the source (`own`) before it was prepared."""
-    return as_bytes(how(ready, np.random.default_rng(how.seed_of(own, seed)), own=own))
+def _alter_source(ready: Bytes, how: Alteration, source: str, seed: int) -> Bytes:
+    """Return the stimulus made from a prepared image; the draw depends on the digest of the image before that."""
+    return as_bytes(how(ready, np.random.default_rng(how.seed_of(source, seed)), own=source))
 
 
 @dataclass(frozen=True, slots=True)
 class Alterations:
-    """Recipe: every source at every alteration."""
+    """Recipe for `generate_set`: every source with every alteration.
+
+    Attributes:
+        sources: The images to alter.
+        alterations: What is done to each of them.
+        experiment: Experiment of all stimuli; None makes each kind an experiment and its steps the conditions.
+        seed: Seed of everything random.
+        prepare: How sources are resized first.
+    """
 
     sources: StimulusSet
     alterations: tuple[Alteration, ...]
-    experiment: str | None = None  # None: each kind is an experiment of its own, its steps the conditions
+    experiment: str | None = None
     seed: int = 0
     prepare: Preparation | None = None
 
@@ -270,7 +334,7 @@ class Alterations:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """None besides the usual ones."""
+        """No further packages."""
         return ()
 
     @property
@@ -279,58 +343,65 @@ class Alterations:
         return (self.sources.root,)
 
     def units(self) -> list[Unit]:
-        """One source file each."""
-        told = [self._told(how) for how in self.alterations]
-        units = [self._unit(row, told) for row in self.sources.frame.iter_rows(named=True)]
-        check_distinct(self.sources)
-        return units
-
-    def _told(self, how: Alteration) -> dict[str, Any]:
-        """What the manifest says of every stimulus that is altered this way."""
-        return {
-            "experiment": self.experiment or how.kind,
-            "condition": how.kind if self.experiment else how.step,
-            "level": FAMILIES[how.verb].kinds[how.kind].steps.index(how.step) + 1,
-            "kind": how.kind,
-            "parameters": json.dumps(how.parameters, sort_keys=True),
-        }
-
-    def _unit(self, row: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> Unit:
-        path, name = self.sources.path(row["file"]), stem(self.sources, row["file"])
-        kept = {column: row[column] for column in ("image", "truth", "original", "split")}
-        jobs = tuple(
-            StimulusJob(f"{how.kind}/{how.step}/{name}", {**kept, **facts})
-            for how, facts in zip(self.alterations, told, strict=True)
-        )
-        return Unit(str(path), file_stamp(path), jobs, payload=(row["file"], row["stimulus"]))
+        """One unit per source."""
+        facts = [
+            {
+                "experiment": self.experiment or how.kind,
+                "condition": how.kind if self.experiment else how.step,
+                "level": FAMILIES[how.verb].kinds[how.kind].steps.index(how.step) + 1,
+                "kind": how.kind,
+                "parameters": json.dumps(how.parameters, sort_keys=True),
+            }
+            for how in self.alterations
+        ]
+        folders = [f"{how.kind}/{how.step}" for how in self.alterations]
+        return source_units(self.sources, folders, facts)
 
     def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
-        """Read the source once and alter it as often as asked; one kind's refusal leaves the others alone."""
-        file, expected = unit.payload
+        """Read the source once and alter it for each job; an error of one kind does not affect the others."""
+        file, expected, _ = unit.payload
         source = read_source(self.sources, file, self.prepare, expected=expected)
-        wanted = {job.file for job in jobs}
+        pending = {job.file for job in jobs}
         for job, how in zip(unit.jobs, self.alterations, strict=True):
-            if job.file in wanted:
-                yield self._outcome(job, how, source, unit.name)
-
-    def _outcome(self, job: StimulusJob, how: Alteration, source: SourceImage, name: str) -> Outcome:
-        try:
-            pixels = _drawn(source.ready, how, source.digest, self.seed)
-        except InvalidInput as error:
-            return Outcome(job, None, error=InvalidInput(f"{name}: {error}"))
-        return Outcome(job, pixels, {"seed": how.seed_of(source.digest, self.seed), "parent": source.digest})
-
-
-def stem(sources: StimulusSet, file: str) -> str:
-    """A source's name without its ending, and without the folder that sets keep their images in."""
-    path = PurePosixPath(file).with_suffix("")
-    return str(path.relative_to("images")) if sources.facts and path.parts[0] == "images" else str(path)
+            if job.file not in pending:
+                continue
+            try:
+                pixels = _alter_source(source.ready, how, source.digest, self.seed)
+            except InvalidInput as error:
+                yield Outcome(job, None, error=InvalidInput(f"{unit.name}: {error}"))
+            else:
+                facts = {"seed": how.seed_of(source.digest, self.seed), "parent": source.digest}
+                yield Outcome(job, pixels, facts)
 
 
-def check_distinct(sources: StimulusSet) -> None:
-    """Two sources must not make one stimulus."""
-    seen: dict[str, str] = {}
-    for file in sources.frame["file"]:
-        other = seen.setdefault(stem(sources, file), file)
-        if other != file:
-            raise InvalidInput(f"sources must differ in more than their ending, got {other} and {file}; rename one")
+def source_units(sources: StimulusSet, folders: Sequence[str], facts: Sequence[Mapping[str, Any]]) -> list[Unit]:
+    """Return one unit per source, with one job per folder.
+
+    Args:
+        sources: The images that stimuli are made from.
+        folders: Folders below `images/`; each source makes one stimulus in each of them.
+        facts: Manifest columns of the stimuli in each folder.
+
+    Returns:
+        The units. Their payload is the source's file, digest (None if unknown) and truth.
+
+    Raises:
+        InvalidInput: If two sources differ only in their suffix, so that their stimuli would have one name.
+    """
+    units, files = [], dict[str, str]()
+    for row in sources.frame.iter_rows(named=True):
+        stem = PurePosixPath(row["file"]).with_suffix("")
+        if sources.facts and stem.parts[0] == "images":
+            stem = stem.relative_to("images")
+        other = files.setdefault(str(stem), row["file"])
+        if other != row["file"]:
+            raise InvalidInput(
+                f"sources must differ in more than their suffix, got {other} and {row['file']}; rename one"
+            )
+        columns = {name: row[name] for name in ("image", "truth", "original", "split")}
+        jobs = tuple(
+            StimulusJob(f"{folder}/{stem}", {**columns, **more}) for folder, more in zip(folders, facts, strict=True)
+        )
+        path = sources.path(row["file"])
+        units.append(Unit(str(path), file_stamp(path), jobs, payload=(row["file"], row["stimulus"], row["truth"])))
+    return units

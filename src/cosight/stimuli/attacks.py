@@ -1,11 +1,11 @@
-"""Attacks: the smallest change of pixels that leads a classifier astray. FGSM and PGD, in the Linf and the L2 norm.
+"""Adversarial attacks: FGSM and PGD, in the Linf and the L2 norm.
 
 A model is any callable from images, a torch tensor (N, channels, height, width) in [0, 1], to logits (N, classes), in
-eval mode, with its normalisation inside. `eps` is in units of such pixels (write 8/255); with `space="normalised"` it
-is in units of each channel's `std`, as VisAlign counts it. The result stays in [0, 1] and, up to the last bit of a
-float, within `eps` of the images; where the loss has no gradient, an image stays as it is.
+eval mode and with its normalisation inside. `eps` is in units of such pixels (write 8/255); with `space="normalised"`
+it is in units of each channel's `std`, as in VisAlign. The result stays in [0, 1] and, up to float rounding, within
+`eps` of the images; where the loss has no gradient, an image stays as it is.
 
-An image's result does not depend on the rest of its batch (up to float noise in the model) when each image brings its
+The result for an image does not depend on the rest of its batch (up to float noise in the model) if each image has its
 own generator for the random start. torch is imported on use.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -32,9 +33,9 @@ __all__ = [
     "Attack",
     "Classifier",
     "Norm",
+    "PreparedAttack",
     "Rngs",
     "Space",
-    "Strike",
     "Target",
     "attacks",
     "check_eps",
@@ -42,16 +43,16 @@ __all__ = [
     "check_logits",
     "check_range",
     "fgsm",
+    "make_target",
     "pgd",
     "pgd_settings",
-    "target",
 ]
 
 Classifier = Callable[["torch.Tensor"], "torch.Tensor"]
 Norm = Literal["linf", "l2"]
 Space = Literal["pixels", "normalised"]
 Rngs = np.random.Generator | Sequence[np.random.Generator]
-Strike = Callable[[float, "torch.Tensor", Rngs | None], "torch.Tensor"]
+PreparedAttack = Callable[[float, "torch.Tensor", Rngs | None], "torch.Tensor"]
 """(eps, rows, generators of those rows) -> the attacked images of those rows."""
 
 PGD_STEPS = 20
@@ -60,7 +61,7 @@ _REACH = 2.5  # default step = 2.5 eps / steps: the start may lie anywhere in th
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """What an attack is aimed at: a model, its images with their true labels, and pixels per unit of eps."""
+    """A model, images with their true labels, and pixels per unit of eps."""
 
     model: Classifier
     images: Tensor
@@ -70,12 +71,21 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One way to attack. `aim(target, **options)` does the work that all eps share and returns the strike;
-    `settings(eps, **options)` are the numbers that decide an attack of this size, for the record.
+    """A registered attack.
+
+    Attributes:
+        name: Its name.
+        prepare: `prepare(target, **options)` does the work that all eps share and returns the attack on that target.
+        norm: Norm that eps bounds.
+        random: Whether it draws random numbers.
+        options: Names of its options.
+        settings: `settings(eps, **options)` returns the numbers that define the attack, for the manifest.
+        summary: One line for lists.
+        citation: Where it was published.
     """
 
     name: str
-    aim: Callable[..., Strike]
+    prepare: Callable[..., PreparedAttack]
     norm: Norm
     random: bool
     options: frozenset[str]
@@ -96,13 +106,25 @@ def fgsm(
     space: Space = "pixels",
     std: Sequence[float] | None = None,
 ) -> Tensor:
-    """One step of `eps` along the sign of the gradient of the cross-entropy (Goodfellow et al. 2015).
+    """Take one step of `eps` along the sign of the gradient of the cross-entropy (Goodfellow et al. 2015).
 
-    `space="normalised"` needs `std`, one number a channel; by default the model's own, where it has one.
+    Args:
+        model: The classifier.
+        images: Images in [0, 1], (N, channels, height, width).
+        labels: True class of each image.
+        eps: Size of the step.
+        space: Unit of `eps`: pixels, or the channels' `std` (normalised).
+        std: Standard deviation per channel, for "normalised" (default: `model.std`).
+
+    Returns:
+        The attacked images.
+
+    Raises:
+        InvalidInput: If an argument does not fit, or the model has no gradient.
     """
-    aimed = target(model, images, labels, space=space, std=std)
+    target = make_target(model, images, labels, space=space, std=std)
     check_eps(eps, "linf", space)
-    return _aim_fgsm(aimed)(eps, _all_rows(aimed), None)
+    return _prepare_fgsm(target)(eps, _all_rows(target), None)
 
 
 def pgd(
@@ -119,20 +141,36 @@ def pgd(
     space: Space = "pixels",
     std: Sequence[float] | None = None,
 ) -> Tensor:
-    """Steps of steepest ascent of the cross-entropy, put back into the ball after each (Madry et al. 2018).
+    """Ascend the cross-entropy in steps, projecting onto the eps ball after each (Madry et al. 2018).
 
-    `step_size` is 2.5 eps / steps unless given. The start is uniform in the ball, drawn from `rng`: one generator for
-    the batch, or one an image (then an image's start does not depend on its place). The last iterate is returned.
+    Args:
+        model: The classifier.
+        images: Images in [0, 1], (N, channels, height, width).
+        labels: True class of each image.
+        eps: Radius of the ball.
+        norm: Norm of the ball.
+        steps: Number of steps.
+        step_size: Length of a step (default: 2.5 eps / steps).
+        random_start: Whether to start at a uniform draw from the ball instead of the image.
+        rng: Generator of the random start: one for the batch, or one per image.
+        space: Unit of `eps`: pixels, or the channels' `std` (normalised).
+        std: Standard deviation per channel, for "normalised" (default: `model.std`).
+
+    Returns:
+        The last iterate.
+
+    Raises:
+        InvalidInput: If an argument does not fit, or the model has no gradient.
     """
     if norm not in get_args(Norm):
         raise InvalidInput(f"norm must be linf or l2, got {norm!r}")
-    aimed = target(model, images, labels, space=space, std=std)
+    target = make_target(model, images, labels, space=space, std=std)
     check_eps(eps, norm, space)
-    strike = _aim_pgd(aimed, norm=norm, steps=steps, step_size=step_size, random_start=random_start)
-    return strike(eps, _all_rows(aimed), rng)
+    attack = _prepare_pgd(target, norm=norm, steps=steps, step_size=step_size, random_start=random_start)
+    return attack(eps, _all_rows(target), rng)
 
 
-def target(
+def make_target(
     model: Classifier,
     images: Tensor,
     labels: ArrayLike | Tensor,
@@ -140,18 +178,37 @@ def target(
     space: Space = "pixels",
     std: Sequence[float] | None = None,
 ) -> Target:
-    """Check everything but eps, once."""
+    """Check everything but eps and return the target of an attack. The arguments are those of `fgsm`."""
     torch = _torch()
     check_eval(model)
     if not isinstance(images, torch.Tensor) or images.ndim != 4 or not images.is_floating_point():
-        got = tuple(np.shape(images)), getattr(images, "dtype", type(images).__name__)
-        raise InvalidInput(f"images must be a float tensor (N, channels, height, width), got {got[1]} {got[0]}")
+        shape, dtype = tuple(np.shape(images)), getattr(images, "dtype", type(images).__name__)
+        raise InvalidInput(f"images must be a float tensor (N, channels, height, width), got {dtype} {shape}")
     if images.numel() and not (images.min() >= 0 and images.max() <= 1):  # nan fails here too
         low, high = float(images.min()), float(images.max())
         raise InvalidInput(f"images must lie in [0, 1], got {low:g} to {high:g}; put the normalisation into the model")
+    if space not in get_args(Space):
+        raise InvalidInput(f"space must be pixels or normalised, got {space!r}")
+    if space == "pixels" and std is not None:
+        raise InvalidInput(f"std belongs to space='normalised', got std {tuple(std)} with space='pixels'; leave it out")
     with _gradients():
         clean = images.detach().clone()
-        return Target(model, clean, _labels(labels, clean).clone(), _scale(model, clean, space, std))
+        codes = torch.as_tensor(labels, device=clean.device)
+        if codes.is_floating_point() or codes.dtype == torch.bool or codes.shape != clean.shape[:1]:
+            raise InvalidInput(
+                f"labels must be {len(clean)} whole numbers, one per image, got {codes.dtype} of shape "
+                f"{tuple(codes.shape)}"
+            )
+        if space == "pixels":
+            scale = clean.new_ones(1, 1, 1, 1)
+        else:
+            spread, channels = getattr(model, "std", None) if std is None else std, clean.shape[1]
+            if spread is None or len(spread) != channels or not all(isfinite(s) and s > 0 for s in spread):
+                raise InvalidInput(
+                    f"space='normalised' needs std, {channels} positive numbers, got {spread}; give std=..."
+                )
+            scale = clean.new_tensor(tuple(spread)).reshape(1, -1, 1, 1)
+        return Target(model, clean, codes.long().clone(), scale)
 
 
 def _torch() -> Any:
@@ -163,58 +220,35 @@ def _torch() -> Any:
 
 
 def check_eval(model: Classifier) -> None:
-    """Refuse a model with any part in train mode: its answers would depend on the batch."""
+    """Raise if any part of the model is in train mode: its answers would depend on the batch."""
     module = getattr(model, "module", model)
     parts = module.modules() if hasattr(module, "modules") else [module]
     if any(getattr(part, "training", False) is True for part in parts):
         raise InvalidInput("a model is attacked in eval mode, got one in train mode; call model.eval() first")
 
 
-def _labels(labels: ArrayLike | Tensor, images: Tensor) -> Tensor:
-    torch = _torch()
-    given = torch.as_tensor(labels, device=images.device)
-    if given.is_floating_point() or given.dtype == torch.bool or given.shape != images.shape[:1]:
-        rule = f"labels must be {len(images)} whole numbers, one an image"
-        raise InvalidInput(f"{rule}, got {given.dtype} of shape {tuple(given.shape)}")
-    return given.long()  # type: ignore[no-any-return]
-
-
-def _scale(model: Classifier, images: Tensor, space: Space, std: Sequence[float] | None) -> Tensor:
-    if space not in get_args(Space):
-        raise InvalidInput(f"space must be pixels or normalised, got {space!r}")
-    if space == "pixels" and std is not None:
-        raise InvalidInput(f"std belongs to space='normalised', got std {tuple(std)} with space='pixels'; leave it out")
-    if space == "pixels":
-        return images.new_ones(1, 1, 1, 1)
-    spread = getattr(model, "std", None) if std is None else std
-    channels = images.shape[1]
-    if spread is None or len(spread) != channels or not all(isfinite(s) and s > 0 for s in spread):
-        raise InvalidInput(f"space='normalised' needs std, {channels} positive numbers, got {spread}; give std=...")
-    return images.new_tensor(tuple(spread)).reshape(1, -1, 1, 1)
-
-
 def check_eps(eps: float, norm: Norm, space: Space) -> None:
-    """Refuse what is no size of a change, and 8 where 8/255 is meant."""
+    """Raise if eps is negative or not finite, or was written as 8 instead of 8/255."""
     if not (isfinite(eps) and eps >= 0):
         raise InvalidInput(f"eps must be a finite number from 0 up, got {eps}")
     if eps > 1 and norm == "linf" and space == "pixels":
         raise InvalidInput(f"eps is in units of pixels in [0, 1], got {eps:g}; write {eps:g}/255 if that is meant")
 
 
-def _all_rows(aimed: Target) -> Tensor:
-    return _torch().arange(len(aimed.images), device=aimed.images.device)  # type: ignore[no-any-return]
+def _all_rows(target: Target) -> Tensor:
+    return _torch().arange(len(target.images), device=target.images.device)  # type: ignore[no-any-return]
 
 
 @contextmanager
 def _gradients() -> Iterator[None]:
-    """Gradients are on in here, even where the caller works under no_grad or inference_mode."""
+    """Enable gradients, even if the caller works under no_grad or inference_mode."""
     torch = _torch()
     with torch.inference_mode(False), torch.enable_grad():
         yield
 
 
 def _gradient(model: Classifier, images: Tensor, labels: Tensor) -> Tensor:
-    """Gradient of each image's own cross-entropy: the sum over images keeps the batch size out of it."""
+    """Return the gradient of each image's own cross-entropy (a sum over images, so independent of the batch size)."""
     torch = _torch()
     with _gradients():
         pixels = images.detach().clone().requires_grad_()
@@ -233,63 +267,64 @@ def _gradient(model: Classifier, images: Tensor, labels: Tensor) -> Tensor:
 
 
 def check_logits(logits: Any, count: int) -> None:
-    """Refuse what is not (count, classes)."""
+    """Raise unless the logits are (count, classes)."""
     shape = tuple(getattr(logits, "shape", ()))
     if len(shape) != 2 or shape[0] != count:
         got = f"shape {shape}" if shape else type(logits).__name__
-        raise InvalidInput(f"a model gives logits of shape ({count}, classes) here, got {got}; wrap the model")
+        raise InvalidInput(f"a model must return logits of shape ({count}, classes) here, got {got}; wrap the model")
 
 
 def check_range(labels: Any, classes: int) -> None:
-    """Refuse labels (a tensor or an array) that are no classes of the model."""
+    """Raise unless all labels (a tensor or an array) are classes of the model."""
     if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
         low, high = int(labels.min()), int(labels.max())
         raise InvalidInput(f"labels must be 0 to {classes - 1}, the model's classes, got {low} to {high}")
 
 
-def _aim_fgsm(aimed: Target) -> Strike:
-    """One gradient serves every eps."""
-    step = _gradient(aimed.model, aimed.images, aimed.labels).sign() * aimed.scale
+def _prepare_fgsm(target: Target) -> PreparedAttack:
+    """Compute the gradient once, for every eps."""
+    step = _gradient(target.model, target.images, target.labels).sign() * target.scale
 
-    def strike(eps: float, rows: Tensor, rngs: Rngs | None) -> Tensor:
-        return (aimed.images[rows] + eps * step[rows]).clamp(0, 1)
+    def attack(eps: float, rows: Tensor, rngs: Rngs | None) -> Tensor:
+        return (target.images[rows] + eps * step[rows]).clamp(0, 1)
 
-    return strike
+    return attack
 
 
-def _aim_pgd(
-    aimed: Target,
+def _prepare_pgd(
+    target: Target,
     *,
     norm: Norm,
     steps: int = PGD_STEPS,
     step_size: float | None = None,
     random_start: bool = True,
-) -> Strike:
+) -> PreparedAttack:
     if steps < 1:
         raise InvalidInput(f"steps must be at least 1, got {steps}")
     if step_size is not None and not (isfinite(step_size) and step_size > 0):
         raise InvalidInput(f"step_size must be a positive number, got {step_size}; leave it out for 2.5 eps / steps")
 
     @_gradients()
-    def strike(eps: float, rows: Tensor, rngs: Rngs | None) -> Tensor:
-        clean, labels = aimed.images[rows], aimed.labels[rows]
+    def attack(eps: float, rows: Tensor, rngs: Rngs | None) -> Tensor:
+        clean, labels = target.images[rows], target.labels[rows]
         length = pgd_settings(eps, steps=steps, step_size=step_size)["step_size"]
-        change = _start(clean, eps, norm, rngs) if random_start else clean.new_zeros(clean.shape)  # in units of eps
+        # `change` is in units of eps
+        change = _random_start(clean, eps, norm, rngs) if random_start else clean.new_zeros(clean.shape)
         for _ in range(steps):
-            attacked = (clean + change * aimed.scale).clamp(0, 1)
-            uphill = _gradient(aimed.model, attacked, labels) * aimed.scale  # the chain rule, in units of eps
-            moved = (attacked - clean) / aimed.scale + length * _steepest(uphill, norm)
-            change = _into_ball(moved, eps, norm)
+            attacked = (clean + change * target.scale).clamp(0, 1)
+            uphill = _gradient(target.model, attacked, labels) * target.scale  # the chain rule, in units of eps
+            moved = (attacked - clean) / target.scale + length * _steepest(uphill, norm)
+            change = _project(moved, eps, norm)
         # Clipping to [0, 1] brings every pixel nearer to the clean one, so it does not leave the ball.
-        return (clean + change * aimed.scale).clamp(0, 1)
+        return (clean + change * target.scale).clamp(0, 1)
 
-    return strike
+    return attack
 
 
 def pgd_settings(
     eps: float, *, steps: int = PGD_STEPS, step_size: float | None = None, random_start: bool = True
 ) -> dict[str, Any]:
-    """How PGD walks at this eps: the options, and the step size that follows where none is given.
+    """Return the options of PGD at this eps, with the default step size filled in.
 
     >>> pgd_settings(0.08, steps=10)
     {'steps': 10, 'step_size': 0.02, 'random_start': True}
@@ -298,33 +333,28 @@ def pgd_settings(
     return {"steps": steps, "step_size": length, "random_start": random_start}
 
 
-def _start(clean: Tensor, eps: float, norm: Norm, rngs: Rngs | None) -> Tensor:
-    """Uniform in the ball, one draw an image."""
+def _random_start(clean: Tensor, eps: float, norm: Norm, rngs: Rngs | None) -> Tensor:
+    """Draw uniformly from the eps ball, once per image."""
     if rngs is None:
         raise InvalidInput(
             "a random start needs rng, got None; give numpy.random.default_rng(SEED) or random_start=False"
         )
     each = [rngs] * len(clean) if isinstance(rngs, np.random.Generator) else list(rngs)
     if len(each) != len(clean):
-        raise InvalidInput(f"rng must be one generator, or one an image ({len(clean)}), got {len(each)}")
-    draw = _in_cube if norm == "linf" else _in_ball
-    drawn = np.array([draw(rng, tuple(clean.shape[1:])) for rng in each]).reshape(clean.shape)
-    return clean.new_tensor(drawn * eps)
-
-
-def _in_cube(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return rng.uniform(-1, 1, shape)
-
-
-def _in_ball(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """A normal draw has a uniform direction; the d-th root makes the radius that of a uniform draw."""
-    direction = rng.standard_normal(shape)
-    radius: float = rng.uniform() ** (1 / direction.size)
-    return direction * (radius / float(np.linalg.norm(direction)))
+        raise InvalidInput(f"rng must be one generator, or one per image ({len(clean)}), got {len(each)}")
+    draws = []
+    for rng in each:
+        if norm == "linf":
+            draws.append(rng.uniform(-1, 1, tuple(clean.shape[1:])))
+        else:  # a normal draw has a uniform direction; the d-th root makes the radius that of a uniform draw
+            direction = rng.standard_normal(tuple(clean.shape[1:]))
+            radius: float = rng.uniform() ** (1 / direction.size)
+            draws.append(direction * (radius / float(np.linalg.norm(direction))))
+    return clean.new_tensor(np.array(draws).reshape(clean.shape) * eps)
 
 
 def _steepest(gradient: Tensor, norm: Norm) -> Tensor:
-    """The unit step that raises the loss most, zero where there is no gradient."""
+    """Return the unit step that raises the loss most; zero where there is no gradient."""
     if norm == "linf":
         return gradient.sign()
     largest = gradient.abs().amax(dim=(1, 2, 3), keepdim=True)
@@ -332,7 +362,8 @@ def _steepest(gradient: Tensor, norm: Norm) -> Tensor:
     return scaled / _lengths(scaled).clamp(min=1)  # a scaled image's length is at least 1, or 0
 
 
-def _into_ball(change: Tensor, eps: float, norm: Norm) -> Tensor:
+def _project(change: Tensor, eps: float, norm: Norm) -> Tensor:
+    """Return the nearest change within the eps ball."""
     if norm == "linf":
         return change.clamp(-eps, eps)
     lengths = _lengths(change)
@@ -341,14 +372,6 @@ def _into_ball(change: Tensor, eps: float, norm: Norm) -> Tensor:
 
 def _lengths(change: Tensor) -> Tensor:
     return _torch().linalg.vector_norm(change, dim=(1, 2, 3), keepdim=True)  # type: ignore[no-any-return]
-
-
-def _aim_pgd_linf(aimed: Target, **options: Any) -> Strike:
-    return _aim_pgd(aimed, norm="linf", **options)
-
-
-def _aim_pgd_l2(aimed: Target, **options: Any) -> Strike:
-    return _aim_pgd(aimed, norm="l2", **options)
 
 
 _GOODFELLOW = "Goodfellow, Shlens and Szegedy 2015, Explaining and harnessing adversarial examples"
@@ -363,7 +386,7 @@ _PGD: dict[str, Any] = {
 for _entry in (
     Attack(
         name="fgsm",
-        aim=_aim_fgsm,
+        prepare=_prepare_fgsm,
         norm="linf",
         random=False,
         options=frozenset(),
@@ -371,7 +394,15 @@ for _entry in (
         summary="One step along the gradient's sign.",
         citation=_GOODFELLOW,
     ),
-    Attack("pgd-linf", _aim_pgd_linf, "linf", summary="Many steps, every pixel within eps.", **_PGD),
-    Attack("pgd-l2", _aim_pgd_l2, "l2", summary="Many steps, the image's length of change within eps.", **_PGD),
+    Attack(
+        "pgd-linf", partial(_prepare_pgd, norm="linf"), "linf", summary="Many steps, every pixel within eps.", **_PGD
+    ),
+    Attack(
+        "pgd-l2",
+        partial(_prepare_pgd, norm="l2"),
+        "l2",
+        summary="Many steps, the image's length of change within eps.",
+        **_PGD,
+    ),
 ):
     attacks.add(_entry.name, _entry)

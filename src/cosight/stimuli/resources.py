@@ -1,10 +1,13 @@
-"""What some kinds need besides the image: made once from a whole folder, kept beside the set that is made with it."""
+"""Resources that some kinds need besides the image: a tile index (mosaic, stickers), a mean spectrum.
+
+A resource is built once from a folder of images and stored in the output folder of the set. `resources.json` there
+records which files it was built from, so that an interrupted run can be resumed.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +15,7 @@ from pathlib import Path
 
 from cosight.errors import InvalidInput
 from cosight.files import DRAFT_SUFFIX, atomic_write, file_stamp
+from cosight.processes import core_count
 from cosight.stimuli.images import Bytes, Preparation, check_image
 from cosight.stimuli.journal import is_started
 from cosight.stimuli.manipulations import Spectrum, mean_spectrum, read_spectrum
@@ -20,60 +24,64 @@ from cosight.stimuli.tiles import TileIndex, build_tiles, open_tiles, verify_til
 
 __all__ = ["spectrum_for_set", "tiles_for_set"]
 
-Skipped = Callable[[str], None]
-_NOTE = "resources.json"  # of which files the resources kept in a folder are made
+OnSkip = Callable[[str], None]
+_RECORD = "resources.json"
 
 
 def tiles_for_set(
-    out: Path, sources: Path, *, given: Path | None = None, workers: int | None = None, on_skip: Skipped | None = None
+    out: Path, sources: Path, *, given: Path | None = None, workers: int | None = None, on_skip: OnSkip | None = None
 ) -> TileIndex:
-    """The tile index for a set in `out`: of what is `given` (an index, or a folder of images), else of all `sources`.
+    """Return the tile index for a set, building it if necessary.
 
-    An index built here is kept in `out` and found there again; if another is kept already, what is given is refused.
-    An index that was not built just now is verified. An image that cannot be a tile is refused, or told to `on_skip`
-    and left out.
+    An index that is built here is stored in `out` and reused by the next run; one that exists is verified.
+
+    Args:
+        out: Output folder of the set.
+        sources: Folder of images to build the index from.
+        given: A tile index, or another folder of images to build it from.
+        workers: Number of worker processes (default: one per core).
+        on_skip: Called with the reason for each image that cannot be a tile. Without it such an image is an error.
+
+    Raises:
+        InvalidInput: If `out` has an index of other images, or an image cannot be used.
     """
-    kept = out / "tiles"
+    stored = out / "tiles"
+    images = given or sources
     if given is not None and (given / "tiles.json").exists():
         index = open_tiles(given)
-        if kept.exists():
-            _check_tiles(kept, index.digest, given)
-    elif not kept.exists():
-        with _noted(out, "tiles", read_set(given or sources)):
-            return _built(given or sources, kept, workers, on_skip)
+        if stored.exists():
+            _check_tiles(stored, index.digest, given)
+    elif not stored.exists():
+        with _recorded(out, "tiles", read_set(images)):
+            return _build_tiles(images, stored, workers, on_skip)
     else:
         if given is None:
-            _check_ours(out, "tiles", read_set(sources))
+            _check_record(out, "tiles", read_set(sources))
         else:
-            _check_tiles(kept, _digest_of(given, out, workers, on_skip), given)
-        index = open_tiles(kept)
+            with tempfile.TemporaryDirectory(dir=out, prefix=".", suffix=DRAFT_SUFFIX) as draft:
+                digest = _build_tiles(given, Path(draft) / "tiles", workers, on_skip).digest
+            _check_tiles(stored, digest, given)
+        index = open_tiles(stored)
     verify_tiles(index)
     return index
 
 
-def _check_tiles(kept: Path, digest: str, given: Path) -> None:
-    if open_tiles(kept).digest != digest:
+def _check_tiles(stored: Path, digest: str, given: Path) -> None:
+    if open_tiles(stored).digest != digest:
         raise InvalidInput(
-            f"{kept.parent} holds tiles of other images than {given}; "
-            "leave --tiles out to use those, or name another output folder"
+            f"{stored.parent} has tiles of other images than {given}; "
+            "leave --tiles out to use those, or choose another output folder"
         )
 
 
-def _digest_of(images: Path, out: Path, workers: int | None, on_skip: Skipped | None) -> str:
-    """Identity of the index that these images give."""
-    with tempfile.TemporaryDirectory(dir=out, prefix=".", suffix=DRAFT_SUFFIX) as draft:
-        return _built(images, Path(draft) / "tiles", workers, on_skip).digest
-
-
-def _built(images: Path, folder: Path, workers: int | None, on_skip: Skipped | None) -> TileIndex:
-    found = read_set(images)
-    if len(found) < 2:
+def _build_tiles(images: Path, folder: Path, workers: int | None, on_skip: OnSkip | None) -> TileIndex:
+    stimuli = read_set(images)
+    if len(stimuli) < 2:
         raise InvalidInput(
             f"mosaic and stickers need at least 2 tiles, found 1 image in {images}; give more with --tiles"
         )
-    paths = [found.path(file) for file in found.frame["file"]]
-    count = workers if workers is not None else os.cpu_count() or 1
-    return build_tiles(paths, folder, workers=count, on_skip=on_skip)
+    paths = [stimuli.path(file) for file in stimuli.frame["file"]]
+    return build_tiles(paths, folder, workers=core_count() if workers is None else workers, on_skip=on_skip)
 
 
 def spectrum_for_set(
@@ -82,71 +90,42 @@ def spectrum_for_set(
     *,
     prepare: Preparation | None = None,
     given: Path | None = None,
-    on_skip: Skipped | None = None,
+    on_skip: OnSkip | None = None,
 ) -> Spectrum:
-    """The spectrum given as a file, else the one in `out`, else the mean over all sources, then kept in `out`.
+    """Return the mean amplitude spectrum for a set, computing it if necessary.
 
-    If another than the one given is kept already, the given one is refused. A source that cannot be used is refused,
-    or told to `on_skip` and left out.
+    A spectrum that is computed here is stored in `out` and reused by the next run.
+
+    Args:
+        out: Output folder of the set.
+        sources: The images to average over.
+        prepare: How they are resized first.
+        given: File of a spectrum to use instead.
+        on_skip: Called with the reason for each source that cannot be used. Without it such a source is an error.
+
+    Raises:
+        InvalidInput: If `out` has another spectrum, or a source cannot be used.
     """
-    kept = out / "spectrum.npy"
-    there = read_spectrum(kept) if kept.exists() else None
+    path = out / "spectrum.npy"
+    stored = read_spectrum(path) if path.exists() else None
     if given is not None:
         spectrum = read_spectrum(given)
-        if there is not None and there.digest != spectrum.digest:
+        if stored is not None and stored.digest != spectrum.digest:
             raise InvalidInput(
-                f"{out} holds another spectrum than {given}; "
-                "leave --spectrum out to use it, or name another output folder"
+                f"{out} has another spectrum than {given}; "
+                "leave --spectrum out to use it, or choose another output folder"
             )
         return spectrum
-    if there is not None:
-        _check_ours(out, "spectrum", sources)
-        return there
-    spectrum = mean_spectrum(_prepared(sources, prepare, on_skip))
-    with _noted(out, "spectrum", sources):
-        spectrum.save(kept)
+    if stored is not None:
+        _check_record(out, "spectrum", sources)
+        return stored
+    spectrum = mean_spectrum(_prepared_images(sources, prepare, on_skip))
+    with _recorded(out, "spectrum", sources):
+        spectrum.save(path)
     return spectrum
 
 
-@contextmanager
-def _noted(out: Path, resource: str, sources: StimulusSet) -> Iterator[None]:
-    """Note of what a resource is made, so that a run killed before its first image knows it again.
-
-    The note comes first: a resource without one would be nobody's. Where nothing comes of it, it is as before.
-    """
-    path = out / _NOTE
-    before = path.read_text(encoding="utf-8") if path.exists() else None
-    known = json.loads(before) if before else {}
-    with atomic_write(path) as draft:
-        draft.write_text(json.dumps({**known, resource: _identity(sources)}, sort_keys=True) + "\n", encoding="utf-8")
-    try:
-        yield
-    except Exception:
-        path.unlink()
-        if before is not None:
-            path.write_text(before, encoding="utf-8")
-        raise
-
-
-def _check_ours(out: Path, resource: str, sources: StimulusSet) -> None:
-    """A set that was begun names its resources itself; before that, what is there must be of these sources."""
-    if is_started(out):
-        return
-    path = out / _NOTE
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if known.get(resource) != _identity(sources):
-        raise InvalidInput(
-            f"{out} holds a {resource} that is not of {sources.root}; give it with --{resource}, or name another folder"
-        )
-
-
-def _identity(sources: StimulusSet) -> str:
-    """sha256 of the files' names and bytes."""
-    files = (f"{file} {file_stamp(sources.path(file))}\n" for file in sources.frame["file"])
-    return hashlib.sha256("".join(files).encode()).hexdigest()
-
-
-def _prepared(sources: StimulusSet, prepare: Preparation | None, on_skip: Skipped | None) -> Iterator[Bytes]:
+def _prepared_images(sources: StimulusSet, prepare: Preparation | None, on_skip: OnSkip | None) -> Iterator[Bytes]:
     for file in sources.frame["file"]:
         try:
             pixels = check_image(sources.pixels(file))
@@ -159,3 +138,40 @@ def _prepared(sources: StimulusSet, prepare: Preparation | None, on_skip: Skippe
             on_skip(reason)
         else:
             yield ready
+
+
+@contextmanager
+def _recorded(out: Path, resource: str, sources: StimulusSet) -> Iterator[None]:
+    """Record what a resource is built from, before the block builds it; restore the old record if the block fails."""
+    path = out / _RECORD
+    before = path.read_text(encoding="utf-8") if path.exists() else None
+    record = json.loads(before) if before else {}
+    with atomic_write(path) as draft:
+        record[resource] = _identity(sources)
+        draft.write_text(json.dumps(record, sort_keys=True) + "\n", encoding="utf-8")
+    try:
+        yield
+    except Exception:
+        path.unlink()
+        if before is not None:
+            path.write_text(before, encoding="utf-8")
+        raise
+
+
+def _check_record(out: Path, resource: str, sources: StimulusSet) -> None:
+    """Raise if a stored resource was built from other sources. A set that was started records its resources itself."""
+    if is_started(out):
+        return
+    path = out / _RECORD
+    record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if record.get(resource) != _identity(sources):
+        raise InvalidInput(
+            f"cannot reuse the {resource} in {out}: not built from {sources.root}; give it with --{resource}, or "
+            "choose another output folder"
+        )
+
+
+def _identity(sources: StimulusSet) -> str:
+    """Return the sha256 of the files' names and bytes."""
+    files = (f"{file} {file_stamp(sources.path(file))}\n" for file in sources.frame["file"])
+    return hashlib.sha256("".join(files).encode()).hexdigest()

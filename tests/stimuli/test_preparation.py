@@ -1,4 +1,4 @@
-"""Prepared sources, against torchvision on Pillow images."""
+"""Preparations of source images, compared with torchvision on Pillow images."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import Preparation, preparation
+from cosight.torchvision_ops import import_torchvision
 
 
 @pytest.fixture(scope="module")
 def transforms():
-    """torchvision's transforms; its compiled operators, which nothing here needs, may be missing beside a CPU torch."""
-    torch = pytest.importorskip("torch")
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    """torchvision's transforms."""
+    pytest.importorskip("torch")
+    import_torchvision()
     return pytest.importorskip("torchvision.transforms")
 
 
