@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cosight.trials.reading import read, write
+from cosight.trials.formats import read, write
 from cosight.trials.spaces import label_spaces
 from perf.lines import Line, study
 
@@ -114,7 +114,7 @@ import os, sys
 if child := os.fork():  # a process started by a large one inherits its peak; a forked one starts afresh
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 import json, resource
-from cosight.trials.reading import read
+from cosight.trials.formats import read
 unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 size = read(sys.argv[1]).frame.estimated_size()

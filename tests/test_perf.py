@@ -14,7 +14,7 @@ from cosight.measures.answers import Answers
 from cosight.measures.consistency import error_consistency, error_consistency_matrix
 from cosight.measures.misclassification import misclassification_agreement_matrix
 from cosight.measures.uncertainty import pair_estimate
-from cosight.trials.reading import read
+from cosight.trials.formats import read
 
 _PARTS = (
     *("abstaining", "corruptions", "distortions", "evaluating", "exposing", "interval_coverage"),

@@ -13,7 +13,7 @@ import cosight
 from cosight.benchmarks.visalign.results_table import AVERAGE, TABLE, visalign_table
 from cosight.errors import InvalidInput, UnknownName
 from cosight.measures import hellinger, pearson_correlation, with_abstention
-from cosight.statistics.blocks import Key, mean_over_groups, single
+from cosight.statistics.blocks import Key, mean_over_groups, single_block
 from cosight.statistics.seeds import observer_name
 from tests.scoring.made import REFUSING, row_of, trials
 from tests.scoring.made_runs import VISALIGN, answers, random_answers, shares, stimuli, write_run
@@ -45,7 +45,7 @@ def blocks_of(categories):
     """The printed distances as one block a category."""
     key = Key("model:a#sp", "gold", "hellinger")
     return [
-        single((("category", str(i)),), key, value, np.full(2, value), 100)
+        single_block((("category", str(i)),), key, value, np.full(2, value), 100)
         for i, value in enumerate(categories, start=1)
     ]
 

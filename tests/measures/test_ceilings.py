@@ -13,7 +13,7 @@ import cosight
 from cosight.errors import InvalidInput
 from cosight.measures import class_level_error_similarity, error_consistency, misclassification_agreement
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, half_pairs, split_half_crowds
-from cosight.statistics.resampling import stream
+from cosight.statistics.resampling import random_stream
 from cosight.trials.join import align
 from tests.scoring.made import answered, observers, row_of, trials
 
@@ -151,7 +151,7 @@ def test_the_ceiling_of_compare_is_a_plain_loop_over_the_same_splits(people, see
     data = trials(answered(observers(people=people, models=1), skill=0.4, missing=0.2, seed=seed))
     found = cosight.compare(data, measure=["ec", "ma", "cles"], resamples=5, seed=seed)
     aligned = align(data)
-    rng = stream(seed, "halves", "people", "()")
+    rng = random_stream(seed, "halves", "people", "()")
     crowds = split_half_crowds(aligned.answers.of(aligned.people), splits=20, rng=rng)
     assert (crowds.response == NO_ANSWER).any()  # else the test would not see how silence is treated
     for name, value in plain_ceilings(crowds).items():

@@ -11,8 +11,8 @@ import cosight
 from cosight.benchmarks.visalign.results_table import visalign_table
 from cosight.errors import InvalidInput
 from cosight.measures import distance_items, draw_stimuli, hellinger, reliability_score, with_abstention
-from cosight.statistics.gold_labels import category_cells, gold_of, is_set, read_manifests
-from cosight.statistics.resampling import stream
+from cosight.statistics.gold_labels import category_groups, gold_of, is_stimulus_set, read_manifests
+from cosight.statistics.resampling import random_stream
 from cosight.trials import write
 from cosight.trials.join import align, with_manifest
 from tests.scoring.made import LETTERS, REFUSING, plain_interval, row_of, trials
@@ -72,11 +72,11 @@ def test_distances_match_a_plain_loop_over_stimuli_and_answers(tmp_path, distanc
     own, apart = outputs_of(said), distance_items[distance]
     gold = np.array([labels_of(row) for row in rows])
     value = np.mean([float(apart(g, q)) for g, q in zip(gold, own, strict=True)])
-    weights = draw_stimuli(np.ones(20), RESAMPLES, stream(SEED, "stimuli", "()")).astype(int)
+    weights = draw_stimuli(np.ones(20), RESAMPLES, random_stream(SEED, "stimuli", "()")).astype(int)
     people = np.array([row["gold_counts"] for row in rows if row["gold_counts"]])
-    drawn = stream(SEED, "gold answers", "()").multinomial(20, people / 20, size=(RESAMPLES, 10)) / 20
+    draw = random_stream(SEED, "gold answers", "()").multinomial(20, people / 20, size=(RESAMPLES, 10)) / 20
     samples = []
-    for times, again in zip(weights, drawn, strict=True):
+    for times, again in zip(weights, draw, strict=True):
         resampled = [*gold[:10], *again]
         items = [float(apart(g, q)) for g, q in zip(resampled, own, strict=True)]
         samples.append(np.mean(np.repeat(items, times)))
@@ -211,7 +211,7 @@ def test_reliability_is_that_of_the_manifest(tmp_path):
     plain = reliability_score(p, a, original, [row["group"] for row in rows], gold, gamma=0.6, lam=0.4, cost=12)
     row = row_of(found, "model:a#sp", None, RS, "cost=N/2")
     assert row.value == plain.value
-    weights = draw_stimuli(np.ones(24), RESAMPLES, stream(0, "stimuli", "()"))
+    weights = draw_stimuli(np.ones(24), RESAMPLES, random_stream(0, "stimuli", "()"))
     assert (row.low, row.high) == pytest.approx(plain_interval(weights @ plain.items, plain.value, 24))
     share = row_of(found, "model:a#sp", None, "action_share", "action=abstain_original")
     assert share.value == pytest.approx(plain.shares.abstain_original)
@@ -294,7 +294,7 @@ def test_labels_of_a_simulated_panel_are_called_simulated(tmp_path):
     run = write_run(tmp_path, rows, answers(rows, "model:a#sp", random_answers(0)))
     near = [row for row in quick(run).rows if row.measure == "hellinger" and row.statistic == "value"]
     assert [row.against for row in near] == ["simulated gold"]
-    assert is_set(run) is False
+    assert is_stimulus_set(run) is False
 
 
 def test_trials_known_by_name_get_digest_and_truth_from_the_set(tmp_path):
@@ -325,7 +325,7 @@ def test_one_picture_under_two_names_keeps_two_labels(tmp_path):
     said = [{**row, "truth": "a"} for row in said]
     table = align(trials(said, REFUSING))
     gold = gold_of(table, read_manifests([write_set(tmp_path, rows)]))
-    assert gold.shares.argmax(axis=1).tolist() == [0, 1]
+    assert gold.distributions.argmax(axis=1).tolist() == [0, 1]
 
 
 def test_two_manifests_without_digests_say_the_same_once(tmp_path):
@@ -341,7 +341,7 @@ def test_a_manifests_name_decides_between_equal_pictures_of_another_experiment(t
     ]
     said = [{**row, "experiment": "a study", "truth": "a"} for row in answers(rows, "model:a#sp", random_answers(0))]
     gold = gold_of(align(trials(said[:1], REFUSING)), read_manifests([write_set(tmp_path, rows)]))
-    assert gold.shares.argmax(axis=1).tolist() == [0]
+    assert gold.distributions.argmax(axis=1).tolist() == [0]
 
 
 def test_what_is_trained_or_calibrated_on_is_no_label(tmp_path):
@@ -366,7 +366,7 @@ def test_without_a_manifest_the_truth_decides():
     assert gold.original.tolist() == [0, 1, -1]
     assert not gold.known.any()
     with pytest.raises(InvalidInput, match="categories are those of a stimulus set's manifest, got none"):
-        category_cells(gold)
+        category_groups(gold)
 
 
 # ---------------------------------------------------------------------------------------------------------- bad input
@@ -379,7 +379,7 @@ def test_without_a_manifest_the_truth_decides():
         ({"gold": [1.5, -0.5, 0.0, 0.0]}, "gold label of test-category-1-0000 must not be negative"),
         ({"gold": [1.0, 0.0]}, r"must have 4 numbers \(a, b, c, abstain\), got 2; name the label space"),
         ({"gold_counts": [-1, 2, 0, 0], "gold": None}, "whole numbers of people, got -1"),
-        ({"gold_counts": [1, 1, 0, 0]}, "shares are those of its counts, got others; keep one of the two columns"),
+        ({"gold_counts": [1, 1, 0, 0]}, "gold and gold_counts disagree; keep one of the two columns"),
         ({"group": "must act"}, "group must be one of must-act, must-abstain, uncertain, got 'must act'"),
         ({"original": "donkey"}, "original may be -1 on must-abstain only"),
     ],

@@ -45,7 +45,7 @@ def table_of(response, truth, kinds, classes=CLASSES):
 
 
 def study(kinds, n=1500, seed=0, spread=0.2):
-    """Observers who share what is hard: right more often on easy images, drawn to one wrong class on the others."""
+    """Observers who share what is hard: right more often on easy images, draw to one wrong class on the others."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, CLASSES, n)
     hard, lure = rng.normal(0, 1, n), (truth + rng.integers(1, CLASSES, n)) % CLASSES
@@ -199,8 +199,8 @@ def test_people_and_images_of_a_pilot_reach_the_width_in_other_studies():
         pairs = np.array([[i, people] for i in range(people)])
         weights = draw_stimuli(np.ones(images), 300, rng)
         values = error_consistency_resampled(table.answers, weights, pairs)
-        drawn = np.concatenate([draw_people(people, 300, rng), np.ones((300, 1))], axis=1)
-        means = mean_over_pairs(values, pairs, drawn, table.people)
+        draw = np.concatenate([draw_people(people, 300, rng), np.ones((300, 1))], axis=1)
+        means = mean_over_pairs(values, pairs, draw, table.people)
         widths.append(np.subtract(*np.quantile(means, [0.975, 0.025])))
     assert np.mean(widths) == pytest.approx(0.12, rel=0.25)  # the parts come from one pilot of thirty people
 

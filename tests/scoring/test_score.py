@@ -20,7 +20,7 @@ from cosight.measures import (
     risk_coverage,
     with_abstention,
 )
-from cosight.statistics.resampling import stream
+from cosight.statistics.resampling import random_stream
 from cosight.trials import write
 from tests.scoring.made import LETTERS, REFUSING, answered, observers, plain_interval, plain_mean, row_of, trials
 
@@ -70,9 +70,9 @@ class Plain:
         self.stimuli = sorted({(r["experiment"], r["condition"], r["image"]) for r in rows})
         self.rows = {(r["observer"], (r["experiment"], r["condition"], r["image"])): r for r in rows}
         experiments = sorted({s[0] for s in self.stimuli})
-        draws = draw_people(len(self.people), RESAMPLES, stream(SEED, "people", *experiments, *self.people))
+        draws = draw_people(len(self.people), RESAMPLES, random_stream(SEED, "people", *experiments, *self.people))
         self.crowds = [[o for o, n in zip(self.people, row, strict=True) for _ in range(int(n))] for row in draws]
-        weights = draw_stimuli(np.ones(len(self.stimuli)), RESAMPLES, stream(SEED, "stimuli", "()"))
+        weights = draw_stimuli(np.ones(len(self.stimuli)), RESAMPLES, random_stream(SEED, "stimuli", "()"))
         self.draws = [[s for s, n in zip(self.stimuli, row, strict=True) for _ in range(int(n))] for row in weights]
 
     def gold(self, crowd, stimulus):
@@ -204,7 +204,7 @@ def test_label_entropy_matches_a_plain_loop_over_stimuli():
     rows = told(answered(observers(models=1), conditions={"e": ("0",)}, stimuli=20))
     found = cosight.score(trials(rows), measure=["label_entropy"], resamples=RESAMPLES, seed=SEED)
     items = label_entropy(np.array([output(r) for r in rows])).items
-    weights = draw_stimuli(np.ones(20), RESAMPLES, stream(SEED, "stimuli", "()")).astype(int)
+    weights = draw_stimuli(np.ones(20), RESAMPLES, random_stream(SEED, "stimuli", "()")).astype(int)
     samples = np.array([np.repeat(items, times).mean() for times in weights])
     check(row_of(found, "model:0", None, "label_entropy"), items.mean(), samples)
 
@@ -222,7 +222,7 @@ def test_risk_and_coverage_by_abstention_or_by_the_highest_probability():
         right = [r["response"] == r["truth"] for r in rows]
         doubt = [r["abstention"] if abstain else 1 - max(r["probabilities"]) for r in rows]
         found = cosight.score(trials(rows, space), measure=["aurc"], resamples=RESAMPLES, seed=SEED)
-        weights = draw_stimuli(np.ones(25), RESAMPLES, stream(SEED, "stimuli", "()")).astype(int)
+        weights = draw_stimuli(np.ones(25), RESAMPLES, random_stream(SEED, "stimuli", "()")).astype(int)
         samples = np.array([risk_coverage(np.repeat(doubt, t), np.repeat(right, t)).value for t in weights])
         check(row_of(found, "model:0", None, "risk_coverage"), risk_coverage(doubt, right).value, samples)
 
@@ -232,7 +232,7 @@ def test_mean_abstention_of_each_observer_and_over_seeds():
     names = {"model:0": "model:a@1#sp", "model:1": "model:a@2#sp"}
     rows = [{**r, "observer": names[r["observer"]]} for r in base]
     found = cosight.score(trials(rows, REFUSING), measure=["mean_abstention"], resamples=RESAMPLES, seed=SEED)
-    weights = draw_stimuli(np.ones(25), RESAMPLES, stream(SEED, "stimuli", "()"))
+    weights = draw_stimuli(np.ones(25), RESAMPLES, random_stream(SEED, "stimuli", "()"))
     doubt = {name: np.array([r["abstention"] for r in rows if r["observer"] == name]) for name in names.values()}
     samples = {name: weights @ values / weights.sum(axis=1) for name, values in doubt.items()}
     for name, values in doubt.items():
@@ -271,7 +271,7 @@ def test_reliability_rows_are_those_of_reliability_score(observer, gamma):
         trials(rows, REFUSING), measure=["rs", "action_share"], gamma=gamma, resamples=RESAMPLES, seed=SEED
     )
     arrays = given(rows, observer)
-    weights = draw_stimuli(np.ones(24), RESAMPLES, stream(SEED, "stimuli", "()"))
+    weights = draw_stimuli(np.ones(24), RESAMPLES, random_stream(SEED, "stimuli", "()"))
     for cost, label in ((0, "0"), (12, "N/2"), (24, "N")):
         plain = reliability_score(*arrays, gamma=gamma, cost=cost)
         row = row_of(found, observer, None, "reliability_score", f"cost={label}")
@@ -301,7 +301,7 @@ def test_presentations_of_a_stimulus_are_drawn_together():
     options = {"measure": ["rs"], "resamples": RESAMPLES, "seed": SEED}
     found = cosight.score(trials(twice, REFUSING), **options, role=["test", "repeat"])
     items = reliability_score(*given(rows, "model:0")).items
-    weights = draw_stimuli(np.ones(8), RESAMPLES, stream(SEED, "stimuli", "()"))
+    weights = draw_stimuli(np.ones(8), RESAMPLES, random_stream(SEED, "stimuli", "()"))
     row = row_of(found, "model:0", None, "reliability_score", "cost=0")
     check(row, 2 * items.sum(), 2 * (weights @ items))
 

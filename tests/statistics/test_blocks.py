@@ -21,17 +21,17 @@ from cosight.measures import (
 )
 from cosight.statistics.blocks import (
     Key,
-    block_of,
-    empty,
-    finite_samples,
-    joined,
+    empty_block,
+    finite_resampled,
+    join_blocks,
+    make_block,
     mean_over_groups,
     nested_means,
     range_of,
-    single,
+    single_block,
 )
 from cosight.statistics.blocks import rows_of as block_rows
-from cosight.statistics.resampling import stream
+from cosight.statistics.resampling import random_stream
 from cosight.statistics.rows import FLAGS, STATISTICS
 from tests.scoring.made import LETTERS, answered, observers, plain_interval, plain_mean, row_of, trials
 
@@ -55,7 +55,7 @@ class Plain:
     def met(self, observer, places):
         return [p for p in places if (observer, p) in self.said]
 
-    def cells(self, by):
+    def groups(self, by):
         """Group -> its stimuli, the groups as `compare` writes them."""
         keys = {"experiment": 0, "condition": 1}
         out = {}
@@ -75,7 +75,7 @@ class Plain:
 
     def drawn_stimuli(self, group, places):
         together = sorted({p[:3] for p in places})  # presentations of a stimulus are drawn together
-        rng = stream(SEED, "stimuli", str(group))
+        rng = random_stream(SEED, "stimuli", str(group))
         for times in draw_stimuli(np.ones(len(together)), RESAMPLES, rng).astype(int):
             often = dict(zip(together, times, strict=True))
             yield [p for p in places for _ in range(often[p[:3]])]
@@ -87,7 +87,7 @@ class Plain:
         there = {o for o in roster if self.met(o, places)}
         if len(roster) < 4:
             return [[o for o in roster if o in there]] * RESAMPLES
-        times = draw_people(len(roster), RESAMPLES, stream(SEED, "people", *experiments, *roster)).astype(int)
+        times = draw_people(len(roster), RESAMPLES, random_stream(SEED, "people", *experiments, *roster)).astype(int)
         return [[o for o, n in zip(roster, row, strict=True) for _ in range(n) if o in there] for row in times]
 
     def pairs_mean(self, people, places):
@@ -153,7 +153,7 @@ def test_every_pair_matches_the_plain_loop(measure):
 def test_groups_and_their_mean_match_the_plain_loop(rows):
     plain = Plain(rows, "ec")
     found = cosight.compare(trials(rows), measure=["ec"], by=["condition"], resamples=RESAMPLES, seed=SEED)
-    parts = plain.cells(["condition"])
+    parts = plain.groups(["condition"])
     values, samples = [], []
     for group, places in parts.items():
         values.append(plain.whole(places))
@@ -169,7 +169,7 @@ def test_groups_and_their_mean_match_the_plain_loop(rows):
 def nested(plain, observer=None):
     """Over conditions within experiments, then over experiments: experiment -> (value, samples), and the top."""
     inside = {}
-    for group, places in plain.cells(["experiment", "condition"]).items():
+    for group, places in plain.groups(["experiment", "condition"]).items():
         inside.setdefault(group[0][1], []).append(
             (plain.whole(places, observer), plain.samples(group, places, observer))
         )
@@ -245,8 +245,8 @@ NAN = float("nan")
 
 def block(group, values, samples=None, names=None):
     keys = tuple(Key(name, None, "m") for name in (names or "abcdef"[: len(values)]))
-    drawn = np.array(samples if samples is not None else [[v, v] for v in values], dtype=float).reshape(len(values), -1)
-    return block_of(group, keys, np.array(values, dtype=float), drawn, np.full(len(values), 10.0))
+    draw = np.array(samples if samples is not None else [[v, v] for v in values], dtype=float).reshape(len(values), -1)
+    return make_block(group, keys, np.array(values, dtype=float), draw, np.full(len(values), 10.0))
 
 
 def test_the_mean_over_groups_has_equal_weights_and_counts_what_it_leaves_out():
@@ -254,14 +254,14 @@ def test_the_mean_over_groups_has_equal_weights_and_counts_what_it_leaves_out():
     second = block((("g", "2"),), [2.0, 4.0], [[3.0, 5.0], [6.0, NAN]])
     mean = mean_over_groups([first, second], (("g", "*"),), "g")
     assert mean.values.tolist() == [1.5, 4.0]
-    assert mean.samples[0].tolist() == [2.0, 5.0]  # nan left out of the second resample
-    assert mean.samples[1][0] == 6.0  # a group whose value is undefined lends no resamples either
-    assert np.isnan(mean.samples[1][1])
+    assert mean.resampled[0].tolist() == [2.0, 5.0]  # nan left out of the second resample
+    assert mean.resampled[1][0] == 6.0  # a group whose value is undefined lends no resamples either
+    assert np.isnan(mean.resampled[1][1])
     assert mean.n.tolist() == [20.0, 10.0]
     assert mean.notes == ("mean over g: 2 groups", "mean over g: 1 groups, 1 undefined left out")
 
 
-def test_a_number_that_a_group_lacks_is_no_cell():
+def test_a_number_that_a_group_lacks_is_not_counted():
     mean = mean_over_groups([block((), [1.0, 3.0]), block((), [2.0])], (), "g")
     assert mean.values.tolist() == [1.5, 3.0]
     assert mean.notes[1] == "mean over g: 1 groups"
@@ -290,15 +290,17 @@ def test_blocks_are_picked_and_joined():
     one = block((), [1.0, 2.0, 3.0])
     assert one.at([0, 2]).values.tolist() == [1.0, 3.0]
     assert [key.observer for key in one.at([2, 0]).keys] == ["c", "a"]
-    both = joined([one.at([0]), single((), Key("z", None, "m"), 9.0, np.array([8.0, 10.0]), 4, "made", ("sweep",))])
-    assert (both.values.tolist(), both.notes, both.samples.shape) == ([1.0, 9.0], ("", "made"), (2, 2))
+    both = join_blocks(
+        [one.at([0]), single_block((), Key("z", None, "m"), 9.0, np.array([8.0, 10.0]), 4, "made", ("sweep",))]
+    )
+    assert (both.values.tolist(), both.notes, both.resampled.shape) == ([1.0, 9.0], ("", "made"), (2, 2))
     assert (both.flags, both.clusters.tolist()) == (((), ("sweep",)), [10.0, 4.0])
-    assert block_rows(empty((), 5), confidence=0.95, seed=0) == []
+    assert block_rows(empty_block((), 5), confidence=0.95, seed=0) == []
 
 
 def test_infinite_numbers_have_no_interval_and_say_so():
     values, samples = np.array([np.inf, 1.0]), np.array([[np.inf, 2.0], [1.0, np.inf]])
-    clean = finite_samples(values, samples)
+    clean = finite_resampled(values, samples)
     assert np.isnan(clean[0]).all()
     assert clean[1][0] == 1.0
     row = block_rows(block((), [np.inf], [[np.inf, 2.0]]), confidence=0.95, seed=0)[0]
@@ -325,14 +327,14 @@ def test_a_row_says_why_it_has_no_value_and_what_its_interval_lacks():
 
 
 def test_a_flag_that_is_there_is_not_raised_again():
-    given = single((), Key("a", None, "m"), NAN, np.full(9, NAN), 0, "undefined: nobody came", ("undefined",))
+    given = single_block((), Key("a", None, "m"), NAN, np.full(9, NAN), 0, "undefined: nobody came", ("undefined",))
     (row,) = block_rows(given, confidence=0.95, seed=0)
     assert (row.flags, row.note) == (("undefined",), "undefined: nobody came")
 
 
-def test_the_parts_of_a_key_join_the_group_of_its_row():
-    keys = [Key("a", None, "m", part=(("cost", cost),)) for cost in ("0", "N")]
-    given = block_of((("condition", "fog"),), keys, np.zeros(2), np.zeros((2, 3)), np.full(2, 4.0))
+def test_the_variant_of_a_key_joins_the_group_of_its_row():
+    keys = [Key("a", None, "m", variant=(("cost", cost),)) for cost in ("0", "N")]
+    given = make_block((("condition", "fog"),), keys, np.zeros(2), np.zeros((2, 3)), np.full(2, 4.0))
     rows = block_rows(given, confidence=0.95, seed=0)
     assert [row.group for row in rows] == [(("condition", "fog"), ("cost", "0")), (("condition", "fog"), ("cost", "N"))]
     assert [row.in_group("cost") for row in rows] == ["0", "N"]
@@ -341,19 +343,19 @@ def test_the_parts_of_a_key_join_the_group_of_its_row():
 # ------------------------------------------------------------------------------------------- what was drawn, and ends
 
 
-def drawn(values, clusters, *, over_people):
+def block_over(values, clusters, *, over_people):
     """A block whose units of resampling are not its trials."""
     keys, samples = [Key(name, None, "m") for name in "abc"[: len(values)]], np.zeros((len(values), 2))
     n = np.full(len(values), 100.0)
-    return block_of((), keys, np.array(values), samples, n, clusters=np.array(clusters), over_people=over_people)
+    return make_block((), keys, np.array(values), samples, n, clusters=np.array(clusters), over_people=over_people)
 
 
 @pytest.mark.parametrize(("over_people", "clusters"), [(False, [9.0, 8.0]), (True, [4.0, 8.0])])
 def test_a_mean_over_groups_rests_on_all_their_stimuli_but_on_the_fewest_people(over_people, clusters):
     """The same people come in every group, other stimuli in each; what is undefined adds nothing."""
     cells = [
-        drawn([0.5, NAN], [5.0, 3.0], over_people=over_people),
-        drawn([0.7, 0.1], [4.0, 8.0], over_people=over_people),
+        block_over([0.5, NAN], [5.0, 3.0], over_people=over_people),
+        block_over([0.7, 0.1], [4.0, 8.0], over_people=over_people),
     ]
     mean = mean_over_groups(cells, (), "g")
     assert mean.clusters.tolist() == clusters
@@ -364,20 +366,20 @@ def test_a_mean_over_groups_rests_on_all_their_stimuli_but_on_the_fewest_people(
 def test_a_mean_of_means_still_rests_on_the_fewest_people():
     places, people = [("1", "x"), ("1", "y"), ("2", "x")], [6.0, 5.0, 7.0]
     cells = [
-        replace(drawn([0.5], [count], over_people=True), group=(("e", e), ("c", c)))
+        replace(block_over([0.5], [count], over_people=True), group=(("e", e), ("c", c)))
         for (e, c), count in zip(places, people, strict=True)
     ]
     assert [mean.clusters.tolist() for mean in nested_means(cells, ("e", "c"))] == [[5.0], [7.0], [5.0]]
 
 
 def test_a_mean_of_nothing_defined_rests_on_nobody():
-    assert mean_over_groups([drawn([NAN], [5.0], over_people=True)], (), "g").clusters.tolist() == [0.0]
+    assert mean_over_groups([block_over([NAN], [5.0], over_people=True)], (), "g").clusters.tolist() == [0.0]
 
 
 def test_the_units_that_were_drawn_widen_an_interval_not_the_trials():
     samples = np.random.default_rng(0).normal(0.5, 0.1, (1, 500))
     keys, values, n = [Key("a", None, "accuracy")], np.array([0.5]), np.array([1000.0])
-    few, many = (block_of((), keys, values, samples, n, clusters=np.array([c])) for c in (5.0, 1000.0))
+    few, many = (make_block((), keys, values, samples, n, clusters=np.array([c])) for c in (5.0, 1000.0))
     (narrow,), (wide,) = (block_rows(given, confidence=0.95, seed=0) for given in (many, few))
     assert wide.low < narrow.low < narrow.high < wide.high
     assert (narrow.n, narrow.clusters, wide.n, wide.clusters) == (1000, 1000, 1000, 5)
@@ -413,12 +415,12 @@ WILD = st.one_of(st.floats(-50, 50), st.just(NAN))
     WILD,
     st.integers(0, 40),
 )
-def test_interval_ends_stay_inside_the_range_and_around_the_value(measure, statistic, share, samples, reach, units):
+def test_interval_ends_stay_inside_the_range_and_around_the_value(measure, statistic, share, samples, min_high, units):
     lowest, highest = range_of(measure, statistic)
     value = np.clip(np.interp(share, [0, 1], np.clip([lowest, highest], -50, 50)), lowest, highest)
-    given = block_of(
+    given = make_block(
         (), [Key("a", None, measure, statistic)], np.array([value]), np.array([samples]), np.array([9]),
-        reach=np.array([reach]), clusters=np.array([units]),
+        min_high=np.array([min_high]), clusters=np.array([units]),
     )  # fmt: skip
     (row,) = block_rows(given, confidence=0.95, seed=0)
     assert (row.low is None) == (row.high is None)

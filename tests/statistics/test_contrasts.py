@@ -11,8 +11,14 @@ from scipy import stats
 
 import cosight
 from cosight.measures import holm
-from cosight.statistics.blocks import Key, block_of, finite_samples
-from cosight.statistics.contrasts import against_people, correlations, difference_rows, normalised, rank_rows
+from cosight.statistics.blocks import Key, finite_resampled, make_block
+from cosight.statistics.contrasts import (
+    correlations,
+    difference_rows,
+    models_against_people,
+    normalise_by_ceiling,
+    rank_rows,
+)
 from cosight.statistics.pair_scores import CEILING_ONE, PAIRED
 from cosight.statistics.rows import parse_group
 from tests.scoring.made import answered, observers, row_of, trials
@@ -31,13 +37,13 @@ def block(entries, group=(), resamples=50, spread=0.01, seed=0, paired=True):
         entries |= {key._replace(statistic=PAIRED): entries[key._replace(statistic="value")] for key in beside}
     values = np.array(list(entries.values()), dtype=float)
     noise = np.random.default_rng(seed).normal(0, spread, (len(values), resamples))
-    samples, n = finite_samples(values, values[:, None] + noise), np.full(len(values), 90.0)
-    return block_of(group, list(entries), values, samples, n)
+    samples, n = finite_resampled(values, values[:, None] + noise), np.full(len(values), 90.0)
+    return make_block(group, list(entries), values, samples, n)
 
 
 def ranked(given, measure, **options):
     """The ranks of the models, as `compare` asks for them."""
-    index = against_people(given, measure, MODELS)
+    index = models_against_people(given, measure, MODELS)
     return rank_rows(given, index, **{"of": "models", "confidence": 0.95, "seed": 0, **options})
 
 
@@ -52,7 +58,7 @@ def test_a_share_of_the_ceiling_is_never_clipped():
             ("models", "people", EC, CEILING_ONE): 0.4,
         }
     )
-    found = {b.keys[0]: b for b in normalised(given, MODELS)}
+    found = {b.keys[0]: b for b in normalise_by_ceiling(given, MODELS)}
     assert {key: b.values[0] for key, b in found.items()} == pytest.approx(
         {
             Key("x", "people", EC, "normalised"): 0.25,
@@ -62,12 +68,12 @@ def test_a_share_of_the_ceiling_is_never_clipped():
     )
     share = found[Key("y", "people", EC, "normalised")]
     paired = given.keys.index(Key("y", "people", EC, PAIRED))
-    assert share.samples[0] == pytest.approx(given.samples[paired] / given.samples[3])  # resample by resample
+    assert share.resampled[0] == pytest.approx(given.resampled[paired] / given.resampled[3])  # resample by resample
 
 
 def test_a_distance_is_turned_round_so_that_one_is_as_alike_as_people():
     given = block({("x", "people", "hellinger", CEILING_ONE): 0.2, ("x", "people", "hellinger"): 0.8})
-    assert normalised(given, MODELS)[0].values[0] == pytest.approx(0.25)
+    assert normalise_by_ceiling(given, MODELS)[0].values[0] == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(
@@ -81,15 +87,17 @@ def test_a_distance_is_turned_round_so_that_one_is_as_alike_as_people():
     ],
 )
 def test_nothing_to_take_a_share_of(entries):
-    assert normalised(block(entries), MODELS) == []
+    assert normalise_by_ceiling(block(entries), MODELS) == []
 
 
 def test_a_ceiling_of_zero_or_infinity_gives_no_share():
-    zero = normalised(block({("x", "people", EC, CEILING_ONE): 0.0, ("x", "people", EC): 0.1}, spread=0), MODELS)[0]
+    zero = normalise_by_ceiling(
+        block({("x", "people", EC, CEILING_ONE): 0.0, ("x", "people", EC): 0.1}, spread=0), MODELS
+    )[0]
     assert np.isnan(zero.values[0])
     kl = "kullback_leibler"
     both = {("x", "people", kl, CEILING_ONE): np.inf, ("x", "people", kl): np.inf}
-    endless = normalised(block(both, spread=0), MODELS)
+    endless = normalise_by_ceiling(block(both, spread=0), MODELS)
     assert np.isnan(endless[0].values[0])
 
 
@@ -122,12 +130,12 @@ def test_one_model_or_a_measure_without_direction_has_no_rank(measure):
 def test_a_difference_is_paired_over_the_same_resamples():
     given = block({("x", "people", EC): 0.3, ("y", "people", EC): 0.1})
     shared = np.random.default_rng(1).normal(0, 1, 50)  # what moves both alike cancels
-    given = replace(given, samples=given.samples + shared)
+    given = replace(given, resampled=given.resampled + shared)
     (row,) = difference_rows(given, EC, MODELS, confidence=0.95, seed=0)
     assert (row.observer, row.against, row.measure, row.statistic) == ("x", "y", EC, "difference")
     assert row.value == pytest.approx(0.2)
     assert 0.15 < row.low < 0.2 < row.high < 0.25
-    assert row.note == f"against the same people; p <= {2 / 51:.4f}"  # no resample on the other side
+    assert row.note == "against the same people; p <= .039"  # no resample on the other side
     assert (row.p, row.p_adjusted, row.flags) == (2 / 51, 2 / 51, ("p_at_resolution",))
 
 
@@ -138,9 +146,9 @@ def test_a_difference_carries_p_as_it_is_and_adjusted_for_how_many_there_are():
     np.testing.assert_allclose([r.p_adjusted for r in rows.values()], holm([r.p for r in rows.values()]))
     clear, open_ = rows["x", "y"], rows["x", "z"]
     assert (clear.p, clear.p_adjusted) == (0.01, pytest.approx(0.03))  # the least that 199 resamples can say, of three
-    assert (clear.flags, clear.note) == (("p_at_resolution",), "against the same people; p <= 0.0100")
+    assert (clear.flags, clear.note) == (("p_at_resolution",), "against the same people; p <= .01")
     assert 0.05 < open_.p < open_.p_adjusted + 1e-12
-    assert (open_.flags, open_.note) == ((), f"against the same people; p = {open_.p:.4f}")
+    assert (open_.flags, open_.note) == ((), "against the same people; p = .57")
     assert [(r.n, r.clusters, r.seed) for r in rows.values()] == [(90, 90, 5)] * 3
 
 
@@ -198,7 +206,7 @@ def test_correlations_match_scipy_in_each_group_pooled_and_on_average():
     assert everywhere.group == ()
     assert average.group == (("experiment", "*"),)
     assert everywhere.notes == ("pairs of all groups pooled",)
-    assert average.samples[0] == pytest.approx((inside_one.samples[0] + inside_two.samples[0]) / 2)
+    assert average.resampled[0] == pytest.approx((inside_one.resampled[0] + inside_two.resampled[0]) / 2)
 
 
 def test_undefined_pairs_are_left_out_and_counted():

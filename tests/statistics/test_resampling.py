@@ -6,123 +6,129 @@ import pytest
 import cosight
 from cosight.errors import InvalidInput
 from cosight.statistics import resampling
-from cosight.statistics.groups import MODELS, PEOPLE, SIMULATED, Group, groups_of, pairs_of
-from cosight.statistics.resampling import draw, few, few_people_note, stream
-from cosight.trials import align, cells
+from cosight.statistics.pair_scores import pairs_of
+from cosight.statistics.resampling import (
+    ObserverGroup,
+    draw_resamples,
+    observer_groups,
+    random_stream,
+)
+from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED
+from cosight.trials import align, stimulus_groups
 from tests.scoring.made import answered, observers, row_of, trials
 
 
 def table_of(rows, by=(), roles=("test",)):
     table = align(trials(rows), roles=roles)
-    return table, cells(table, by)
+    return table, stimulus_groups(table, by)
 
 
-def drawn(rows, by=(), roles=("test",), **options):
+def draw(rows, by=(), roles=("test",), **options):
     table, parts = table_of(rows, by, roles)
-    return [draw(table, cell, **{"resamples": 30, "seed": 1, **options}) for cell in parts]
+    return [draw_resamples(table, cell, **{"resamples": 30, "seed": 1, **options}) for cell in parts]
 
 
 def test_a_stream_depends_on_seed_and_words_alone():
-    assert stream(1, "a", "b").random() == stream(1, "a", "b").random()
-    assert len({stream(1, "a").random(), stream(2, "a").random(), stream(1, "b").random()}) == 3
+    assert random_stream(1, "a", "b").random() == random_stream(1, "a", "b").random()
+    assert len({random_stream(1, "a").random(), random_stream(2, "a").random(), random_stream(1, "b").random()}) == 3
     with pytest.raises(InvalidInput, match=r"0 or more, got -1"):
-        stream(-1)
+        random_stream(-1)
 
 
 def test_people_are_drawn_again_and_models_are_not():
-    (found,) = drawn(answered(observers(people=5, models=2)))
-    assert (found.times[:, :5].sum(axis=1) == 5).all()
-    assert found.times[:, :5].std() > 0
-    assert (found.times[:, 5:] == 1).all()
+    (found,) = draw(answered(observers(people=5, models=2)))
+    assert (found.observer_weights[:, :5].sum(axis=1) == 5).all()
+    assert found.observer_weights[:, :5].std() > 0
+    assert (found.observer_weights[:, 5:] == 1).all()
 
 
 @pytest.mark.parametrize(("people", "again"), [(3, False), (4, True)])
 def test_fewer_than_four_people_are_kept_as_they_are(people, again):
-    (found,) = drawn(answered(observers(people=people)))
-    assert (found.times != 1).any() == again
+    (found,) = draw(answered(observers(people=people)))
+    assert (found.observer_weights != 1).any() == again
 
 
 @pytest.mark.parametrize(
     ("name", "size", "text"),
     [
-        (PEOPLE, 3, "; interval over stimuli only, 3 people are too few to resample"),
-        (SIMULATED, 1, "; interval over stimuli only, 1 simulated people are too few to resample"),
+        (PEOPLE, 3, "interval over stimuli only, 3 people are too few to resample"),
+        (SIMULATED, 1, "interval over stimuli only, 1 simulated people are too few to resample"),
         (PEOPLE, 4, ""),
         (MODELS, 2, ""),  # models are named, never drawn
     ],
 )
 def test_a_group_says_whether_it_is_too_small_to_resample(name, size, text):
-    group = Group(name, np.arange(size))
-    assert few(group) is bool(text)
-    assert few_people_note(group) == text
+    group = ObserverGroup(name, np.arange(size))
+    assert group.too_few is bool(text)
+    assert group.too_few_note == text
 
 
 def test_simulated_people_are_drawn_apart_from_real_ones():
-    (found,) = drawn(answered(observers(people=5, simulated=4)))
-    assert (found.times[:, :5].sum(axis=1) == 5).all()
-    assert (found.times[:, 5:].sum(axis=1) == 4).all()
+    (found,) = draw(answered(observers(people=5, simulated=4)))
+    assert (found.observer_weights[:, :5].sum(axis=1) == 5).all()
+    assert (found.observer_weights[:, 5:].sum(axis=1) == 4).all()
 
 
 def test_conditions_of_an_experiment_share_the_people_but_not_the_stimuli():
-    x, y, z = drawn(answered(observers(people=5)), by=["experiment", "condition"])
-    assert (x.times == y.times).all()  # experiment one
-    assert (x.times != z.times).any()  # experiment two
+    x, y, z = draw(answered(observers(people=5)), by=["experiment", "condition"])
+    assert (x.observer_weights == y.observer_weights).all()  # experiment one
+    assert (x.observer_weights != z.observer_weights).any()  # experiment two
     numbers = [part.rng.random() for part in (x, y, z)]
     assert len(set(numbers)) == 3
 
 
 def test_a_person_who_missed_a_condition_still_shares_the_draw():
     rows = [r for r in answered(observers(people=5)) if not (r["observer"] == "human:0" and r["condition"] == "y")]
-    x, y, _ = drawn(rows, by=["experiment", "condition"])
-    assert y.observers.tolist() == [1, 2, 3, 4]
-    assert (x.times[:, 1:] == y.times).all()
+    x, y, _ = draw(rows, by=["experiment", "condition"])
+    assert y.observer_index.tolist() == [1, 2, 3, 4]
+    assert (x.observer_weights[:, 1:] == y.observer_weights).all()
 
 
 def test_every_number_of_a_cell_sees_the_same_resamples():
-    (found,) = drawn(answered(observers(people=5)))
+    (found,) = draw(answered(observers(people=5)))
 
     def total(answers, weights):
         return answers.correct.astype(np.float32) @ weights.T
 
-    first, again = found.sample([total])[0], found.sample([total])[0]
+    first, again = found.resample([total])[0], found.resample([total])[0]
     assert (first == again).all()
     assert first.shape == (5, 30)
     assert first.std(axis=1).min() > 0
 
 
 def test_blocks_of_resamples_add_up_to_all_of_them(monkeypatch):
-    (whole,) = drawn(answered(observers(people=5)), resamples=31)
-    one = whole.sample([lambda a, w: w.T])[0]
+    (whole,) = draw(answered(observers(people=5)), resamples=31)
+    one = whole.resample([lambda a, w: w.T])[0]
     monkeypatch.setattr(resampling, "BLOCK", 4 * whole.answers.stimuli)  # four resamples a block
-    assert (whole.sample([lambda a, w: w.T])[0] == one).all()
+    assert (whole.resample([lambda a, w: w.T])[0] == one).all()
 
 
 def test_presentations_of_one_stimulus_have_one_weight():
     rows = answered(observers(people=4), conditions={"one": ("x",)}, stimuli=6)
     twice = [{**row, "trial": trial} for trial in (1, 2) for row in rows]
-    (found,) = drawn(twice, roles=("test", "repeat"))
-    weights = found.sample([lambda a, w: w.T])[0]
+    (found,) = draw(twice, roles=("test", "repeat"))
+    weights = found.resample([lambda a, w: w.T])[0]
     assert weights.shape == (12, 30)
     assert (weights[::2] == weights[1::2]).all()
     assert (weights[::2].sum(axis=0) == 6).all()
-    assert drawn(rows)[0].clusters is None
+    assert draw(rows)[0].clusters is None
 
 
 def test_alike_stimuli_of_two_observers_are_merged_unless_more_than_answers_counts():
     rows = answered(observers(people=2), stimuli=50, missing=0)
-    merged, kept = drawn(rows)[0], drawn(rows, merge=False)[0]
+    merged, kept = draw(rows)[0], draw(rows, merge=False)[0]
     assert len(merged.patterns.counts) <= 3 * 3 * 3 < merged.answers.stimuli == 150
     assert merged.patterns.counts.sum() == 150
     assert len(kept.patterns.counts) == 150
     for found in (merged, kept):  # as many stimuli are drawn as there are
-        assert (found.sample([lambda a, w: w.sum(axis=1)])[0] == 150).all()
+        assert (found.resample([lambda a, w: w.sum(axis=1)])[0] == 150).all()
 
 
-def test_an_observer_without_trials_in_a_cell_is_not_in_it():
+def test_an_observer_without_trials_in_a_group_is_not_in_it():
     rows = [r for r in answered(observers(people=4, models=1)) if r["kind"] == "human" or r["experiment"] == "one"]
-    one, two = drawn(rows, by=["experiment"])
-    assert one.observers.tolist() == [0, 1, 2, 3, 4]
-    assert two.observers.tolist() == [0, 1, 2, 3]
+    one, two = draw(rows, by=["experiment"])
+    assert one.observer_index.tolist() == [0, 1, 2, 3, 4]
+    assert two.observer_index.tolist() == [0, 1, 2, 3]
 
 
 # ------------------------------------------------------------------------------------------------------------ groups
@@ -130,11 +136,11 @@ def test_an_observer_without_trials_in_a_cell_is_not_in_it():
 
 def test_groups_keep_simulated_people_apart():
     table, _ = table_of(answered(observers(people=2, simulated=2, models=1)))
-    groups = groups_of(table.people, table.simulated)
+    groups = observer_groups(table.people, table.simulated)
     assert {g.name: g.members.tolist() for g in groups} == {PEOPLE: [0, 1], SIMULATED: [2, 3], MODELS: [4]}
-    assert [g.drawn for g in groups] == [True, True, False]
+    assert [g.is_people for g in groups] == [True, True, False]
     table, _ = table_of(answered(observers(models=2)))
-    assert [g.name for g in groups_of(table.people, table.simulated)] == [MODELS]
+    assert [g.name for g in observer_groups(table.people, table.simulated)] == [MODELS]
 
 
 @pytest.mark.parametrize("name", ["people", "simulated people", "models"])

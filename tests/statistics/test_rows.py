@@ -21,7 +21,7 @@ COLUMNS = [
 FULL = Row(
     observer="model:a", against="people", measure="error_consistency", statistic="difference",
     group=(("experiment", "x"), ("condition", "*")), value=0.25, low=0.125, high=0.5, n=160, clusters=40, p=0.01,
-    p_adjusted=0.02, seed=3, flags=("p_at_resolution", "simulated"), note="p <= 0.0100",
+    p_adjusted=0.02, seed=3, flags=("p_at_resolution", "simulated"), note="p <= .01",
 )  # fmt: skip
 BARE = Row(observer="human:ü", measure="accuracy", value=None, n=0, note='undefined; "why", and\nhow')
 
@@ -37,7 +37,7 @@ def test_json_is_a_list_of_rows_with_null_and_never_nan():
     assert rows[0] == {
         "observer": "model:a", "against": "people", "measure": "error_consistency", "statistic": "difference",
         "group": "experiment=x;condition=*", "value": 0.25, "low": 0.125, "high": 0.5, "n": 160, "clusters": 40,
-        "p": 0.01, "p_adjusted": 0.02, "seed": 3, "flags": ["p_at_resolution", "simulated"], "note": "p <= 0.0100",
+        "p": 0.01, "p_adjusted": 0.02, "seed": 3, "flags": ["p_at_resolution", "simulated"], "note": "p <= .01",
     }  # fmt: skip
     assert rows[1]["value"] is rows[1]["against"] is rows[1]["seed"] is rows[1]["p"] is rows[1]["clusters"] is None
     assert (rows[1]["observer"], rows[1]["flags"], rows[1]["group"]) == ("human:ü", [], "")
@@ -56,7 +56,7 @@ def test_csv_has_a_header_empty_cells_for_nothing_and_quotes_where_needed():
     assert header == COLUMNS
     assert full == [
         "model:a", "people", "error_consistency", "difference", "experiment=x;condition=*", "0.25", "0.125", "0.5",
-        "160", "40", "0.01", "0.02", "3", "p_at_resolution;simulated", "p <= 0.0100",
+        "160", "40", "0.01", "0.02", "3", "p_at_resolution;simulated", "p <= .01",
     ]  # fmt: skip
     assert bare == ["human:ü", "", "accuracy", "value", "", "", "", "", "0", "", "", "", "", "", BARE.note]
     assert "\r" not in text

@@ -8,10 +8,9 @@ import pytest
 import cosight
 from cosight.errors import InvalidInput, UnknownName
 from cosight.measures import declare, measures
-from cosight.statistics.blocks import Key, block_of, rows_of
-from cosight.statistics.observer_scores import item_means
+from cosight.statistics.blocks import Key, make_block, rows_of
 from cosight.statistics.rows import FLAGS, STATISTICS
-from cosight.statistics.score_forms import ScoreForm, score_form, score_forms, scored_measures
+from cosight.statistics.score_forms import ScoreForm, item_means, score_form, score_forms, scored_measures
 from cosight.statistics.seeds import with_seed_means
 from tests.scoring.made import LETTERS, REFUSING, answered, observers, plain_interval, plain_mean, row_of, trials
 from tests.scoring.made_runs import answers, random_answers, stimuli, write_run
@@ -40,10 +39,10 @@ def mine(monkeypatch):
     def first_letter_share(responses):
         return np.mean(np.asarray(responses) == "a")
 
-    def blocks(data, drawn, names):
-        said = dict(zip(drawn.names, drawn.answers.response, strict=True))
+    def blocks(data, draw, names):
+        said = dict(zip(draw.names, draw.answers.response, strict=True))
         items = {who: np.where(codes >= 0, codes == 0, np.nan).astype(float) for who, codes in said.items()}
-        return [item_means(drawn, name, items) for name in names]
+        return [item_means(draw, name, items) for name in names]
 
     return score_forms.add(MINE, ScoreForm(lambda data: "" if "a" in data.table.labels else "a class called a", blocks))
 
@@ -121,8 +120,8 @@ def test_the_interval_of_response_agreement_is_over_stimuli_where_people_are_few
     rows = answered(observers(people=1, models=1), missing=0, stimuli=40)
     row = row_of(quick(rows, measure=["agreement"], resamples=800), "model:0", "people", "response_agreement")
     shares = np.array(share_alike(rows, "model:0"))
-    drawn = np.random.default_rng(0).integers(0, len(shares), (4000, len(shares)))
-    low, high = plain_interval(shares[drawn].mean(axis=1), shares.mean(), len(shares))
+    draw = np.random.default_rng(0).integers(0, len(shares), (4000, len(shares)))
+    low, high = plain_interval(shares[draw].mean(axis=1), shares.mean(), len(shares))
     assert (row.low, row.high) == pytest.approx((low, high), abs=0.02)
     assert row.flags == ("few_people",)
     assert "1 people are too few to resample" in row.note
@@ -142,7 +141,7 @@ def seeds_of(*values):
     """A block with the same number of several seeds, each with two resamples."""
     keys = [Key(f"net@{seed}", None, "kullback_leibler") for seed in range(len(values))]
     samples = np.where(np.isinf(values), np.nan, values)[:, None] + np.array([0.0, 0.5])
-    return block_of((), keys, np.array(values), samples, np.array([9.0, 7.0, 8.0][: len(values)]))
+    return make_block((), keys, np.array(values), samples, np.array([9.0, 7.0, 8.0][: len(values)]))
 
 
 def test_seeds_have_a_mean_and_a_standard_deviation_of_their_own():

@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from cosight.errors import InvalidInput
 from cosight.measures import NO_ANSWER, NOT_SHOWN
-from cosight.trials import LabelSpace, align, cells, concat, make
-from cosight.trials.join import canonical_condition, canonical_experiment, natural, people_first, with_manifest
+from cosight.trials import LabelSpace, align, concat, make, read, stimulus_groups
+from cosight.trials.join import (
+    CUE_CONFLICT,
+    canonical_condition,
+    canonical_experiment,
+    natural,
+    people_first,
+    texture_codes,
+    with_manifest,
+)
 from cosight.trials.manifest import manifest_frame
 from cosight.trials.table import SCHEMA
 
@@ -342,17 +350,17 @@ def test_any_text_can_be_ordered(words):
 def test_cells_share_a_group_and_cover_everything():
     rows = [trial(condition=c, image=i, level=10 if c == "c10" else None) for c in ("c10", "c5", None) for i in "ab"]
     table = table_of(*rows)
-    parts = cells(table, ["condition"])
+    parts = stimulus_groups(table, ["condition"])
     assert [part.group for part in parts] == [(("condition", ""),), (("condition", "c5"),), (("condition", "c10"),)]
     assert sorted(np.concatenate([part.columns for part in parts])) == list(range(6))
-    assert [part.group for part in cells(table, ["level", "truth"])] == [
+    assert [part.group for part in stimulus_groups(table, ["level", "truth"])] == [
         (("level", ""), ("truth", "cat")),
         (("level", "10"), ("truth", "cat")),
     ]
-    (everything,) = cells(table, [])
+    (everything,) = stimulus_groups(table, [])
     assert (everything.group, len(everything.columns)) == ((), 6)
     with pytest.raises(InvalidInput, match="grouped by experiment, condition, level, truth, got 'session'"):
-        cells(table, ["session"])
+        stimulus_groups(table, ["session"])
 
 
 ROWS = [
@@ -469,3 +477,48 @@ def test_a_manifest_adds_what_trials_lack(given, rows, found):
     trials = make(pl.DataFrame([row], schema={name: SCHEMA[name] for name in row}), space=PETS)
     filled = with_manifest(trials, manifest_frame(rows)).frame
     assert filled.select("stimulus", "truth", "condition", "level").row(0) == found
+
+
+# ---------------------------------------------------------------------------------------------- cues of an image
+
+CUE_LABELS = ("bird", "car", "knife", "oven")
+
+
+def textures(*images, experiment=CUE_CONFLICT):
+    columns = pl.DataFrame(
+        {"experiment": [experiment] * len(images), "image": pl.Series(list(images), dtype=pl.String)}
+    )
+    return texture_codes(columns, CUE_LABELS).tolist()
+
+
+@pytest.mark.parametrize(
+    ("image", "texture"),
+    [
+        ("knife3-bird12.png", 0),
+        ("car10-oven1.jpg", 3),
+        ("car1-car2.png", 1),  # no conflict, but a texture
+        ("car1-tiger2.png", -1),  # not a class
+        ("car1.png", -1),
+        ("knife-bird.png", -1),
+        ("n04111531_14126.png", -1),
+        (None, -1),
+    ],
+)
+def test_the_texture_is_in_the_name(image, texture):
+    assert textures(image) == [texture]
+
+
+def test_only_cue_conflict_images_have_a_texture():
+    assert textures("knife3-bird12.png", experiment="stylized") == [-1]
+
+
+def test_no_columns_no_codes():
+    assert textures() == []
+
+
+def test_published_names_all_tell_a_texture(mirror):
+    table = align(read(mirror / "model-vs-human" / "cue-conflict"))
+    found = texture_codes(table.columns, table.labels)
+    assert len(found) == 1280
+    assert (found >= 0).all()
+    assert (found != table.answers.truth).sum() == 1200  # 80 of them show one class twice: Geirhos et al. 2019

@@ -28,7 +28,7 @@ def plan(
 ) -> None:
     """Compute how many trials, people or images a study needs for an interval or to tell two models apart."""
     from cosight.cli.tables import console, print_table
-    from cosight.trials.reading import read
+    from cosight.trials.formats import read
     from cosight.trials.table import select_roles
 
     trials = read(*pilot) if pilot else None

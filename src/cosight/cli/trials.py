@@ -18,7 +18,7 @@ app = typer.Typer(help="Look at trial files and convert them.", no_args_is_help=
 @app.command("show")
 def show(sources: Sources, labels: Labels = None, role: Role = None, as_json: AsJson = False) -> None:
     """Observers, experiments and conditions: counts, accuracy, missing answers, and what looks wrong."""
-    from cosight.trials.reading import read
+    from cosight.trials.formats import read
     from cosight.trials.summary import summarise
 
     summary = summarise(read(*sources, labels=labels), roles=split_names(role) or ("test",))
@@ -45,7 +45,7 @@ def convert(
     labels: Labels = None,
 ) -> None:
     """Read trials in one format and write them in another, whole or not at all."""
-    from cosight.trials.reading import output_format, read, write
+    from cosight.trials.formats import output_format, read, write
     from cosight.trials.table import lost_columns
 
     trials = read(source, labels=labels)

@@ -305,7 +305,7 @@ def _most_alike(sums: tuple[FloatArray, ...], confidence: float) -> FloatArray:
     return np.asarray(both + wrong + 2 * np.minimum(scarce_limit(rare, confidence) - rare, left))
 
 
-def _consistency_reach(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
+def _consistency_min_high(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
     sums = _pair_sums(answers, pairs)
     n, right_a, right_b, _ = sums
     chance = right_a * right_b + (n - right_a) * (n - right_b)
@@ -321,11 +321,11 @@ def _reachable(answers: Answers, pairs: Pairs) -> list[str]:
     return remarks
 
 
-def _unbiased_reach(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
-    return _unbiased(_consistency_reach(answers, pairs, confidence), _pair_sums(answers, pairs)[0])
+def _unbiased_min_high(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
+    return _unbiased(_consistency_min_high(answers, pairs, confidence), _pair_sums(answers, pairs)[0])
 
 
-def _observed_reach(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
+def _observed_min_high(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
     sums = _pair_sums(answers, pairs)
     return divide(_most_alike(sums, confidence), sums[0])
 
@@ -337,14 +337,14 @@ pair_forms.add(
         error_consistency_resampled,
         common_trials,
         _PERFECT,
-        reach=_consistency_reach,
+        min_high=_consistency_min_high,
         errors=joint_errors,
         remarks=_reachable,
     ),
 )
 pair_forms.add(
     "error_consistency_unbiased",
-    PairForm(_unbiased_matrix, _unbiased_resampled, common_trials, _PERFECT, reach=_unbiased_reach),
+    PairForm(_unbiased_matrix, _unbiased_resampled, common_trials, _PERFECT, min_high=_unbiased_min_high),
 )
 pair_forms.add(
     "observed_consistency",
@@ -353,6 +353,6 @@ pair_forms.add(
         observed_consistency_resampled,
         common_trials,
         "no common trials",
-        reach=_observed_reach,
+        min_high=_observed_min_high,
     ),
 )

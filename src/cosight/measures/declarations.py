@@ -93,7 +93,7 @@ class PairForm:
     count: Callable[[Answers, Pairs], FloatArray]  # (pairs,): how many trials the value rests on
     undefined: str  # when the value is undefined, in words
     shared: bool = True  # whether the two must have met the same stimuli
-    reach: Callable[[Answers, Pairs, float], FloatArray] | None = None  # (pairs,): the least high end of an interval
+    min_high: Callable[[Answers, Pairs, float], FloatArray] | None = None  # (pairs,): the least high end of an interval
     errors: Callable[[Answers, Pairs], FloatArray] | None = None  # (pairs,): the errors in common behind the value
     remarks: Callable[[Answers, Pairs], list[str]] | None = None  # what a reader should know of each pair
 

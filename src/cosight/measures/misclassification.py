@@ -236,7 +236,7 @@ def _same_answers_matrix(answers: Answers) -> FloatArray:
     return _same_answers(answers, once, everyone).reshape(answers.observers, answers.observers)
 
 
-def _agreement_reach(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
+def _agreement_min_high(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
     """MA if equal errors were as frequent as their count allows, with the answers on joint errors as they are."""
     out = np.empty(len(pairs))
     wrong, response = answers.wrong, answers.response
@@ -256,7 +256,7 @@ pair_forms.add(
         misclassification_agreement_resampled,
         _joint_errors,
         "no joint errors, or all with the same answer",
-        reach=_agreement_reach,
+        min_high=_agreement_min_high,
         errors=_equal_error_counts,
     ),
 )

@@ -152,7 +152,7 @@ def percentile_interval(
     values: FloatArray,
     *,
     n: FloatArray | None = None,
-    reach: FloatArray | None = None,
+    min_high: FloatArray | None = None,
     confidence: float = 0.95,
 ) -> Interval:
     """Interval of each row of (rows, resamples) around `values`, the estimates from the whole data.
@@ -160,7 +160,7 @@ def percentile_interval(
     The percentiles of the resamples, moved so that their median lies on the estimate: a similarity of distributions
     (CLES) falls whenever its counts are resampled, and plain percentiles would leave the estimate out. `n`, the trials
     each value rests on, widens the percentiles as t does for a mean (Hesterberg 2015): at 30 trials by some 6 %.
-    `reach` (rows,) is what the high end reaches at least, or nan. Undefined resamples (nan) are left out and
+    `min_high` (rows,) is what the high end reaches at least, or nan. Undefined resamples (nan) are left out and
     counted; where more than a tenth are, so is the interval.
     """
     if not 0 < confidence < 1:
@@ -174,8 +174,8 @@ def percentile_interval(
     middle, low, high = (_at(ordered, position) for position in positions)
     shift = np.where(usable, values - middle, np.nan)
     low, high = low + shift, high + shift
-    if reach is not None:
-        high = np.where(np.isnan(high), high, np.fmax(high, reach))
+    if min_high is not None:
+        high = np.where(np.isnan(high), high, np.fmax(high, min_high))
     return Interval(low, high, undefined)
 
 
@@ -235,9 +235,9 @@ def pair_estimate(
     small = compress(answers)
     weights = draw_stimuli(small.counts, resamples, rng)
     value, n = form.matrix(answers)[:1, 1], form.count(answers, pairs)
-    reach = None if form.reach is None else form.reach(answers, pairs, confidence)
+    min_high = None if form.min_high is None else form.min_high(answers, pairs, confidence)
     samples = form.resampled(small.answers, weights, pairs)
-    interval = percentile_interval(samples, value, n=n, reach=reach, confidence=confidence)
+    interval = percentile_interval(samples, value, n=n, min_high=min_high, confidence=confidence)
     note = f"{interval.undefined[0]} of {resamples} resamples undefined" if interval.undefined[0] else ""
     facts = measures[measure]
     low, high = np.clip([interval.low[0], interval.high[0]], facts.low, facts.high)

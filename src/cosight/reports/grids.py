@@ -12,8 +12,7 @@ from typing import Literal
 from cosight.benchmarks.table_layout import BenchmarkTable, TableCell, TableColumn, TableLayout
 from cosight.measures import measures
 from cosight.statistics.contrasts import CORRELATION
-from cosight.statistics.groups import GOLD, MODELS, PEOPLE, SIMULATED, SIMULATED_GOLD
-from cosight.statistics.rows import GroupKey, Row, Scores
+from cosight.statistics.rows import GOLD, MODELS, PEOPLE, SIMULATED, SIMULATED_GOLD, GroupKey, Row, Scores
 
 __all__ = [
     "Grid",

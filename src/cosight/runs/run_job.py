@@ -21,7 +21,7 @@ from cosight.runs.observers import ModelObserver, Observer
 from cosight.runs.probing import probe_file
 from cosight.runs.run_plan import RunPlan, Shard
 from cosight.runs.run_record import RunRecord, end_session, new_session
-from cosight.trials.reading import read
+from cosight.trials.formats import read
 from cosight.trials.table import Trials
 
 __all__ = ["Progress", "Run", "RunJob"]

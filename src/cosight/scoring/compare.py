@@ -12,19 +12,31 @@ from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, CodeArray, common_trials
 from cosight.measures.declarations import PairForm
 from cosight.scoring.presets import Preset, presets
-from cosight.statistics.blocks import Block, empty, joined, nested_means, rows_of
-from cosight.statistics.contrasts import against_people, correlations, difference_rows, normalised, rank_rows
-from cosight.statistics.groups import PAIR_KINDS, PairKind, check_names, pairs_of
-from cosight.statistics.observer_scores import solo_block
+from cosight.statistics.blocks import Block, empty_block, join_blocks, nested_means, rows_of
+from cosight.statistics.contrasts import (
+    correlations,
+    difference_rows,
+    models_against_people,
+    normalise_by_ceiling,
+    rank_rows,
+)
 from cosight.statistics.outputs import Outputs, output_form, output_measures
-from cosight.statistics.pair_scores import PAIRED, ceiling_blocks, model_ceiling_blocks, pair_blocks
-from cosight.statistics.resampling import Draw, draw, stream
-from cosight.statistics.rows import Row, Scores, make_scores
-from cosight.trials.cues import texture_codes
-from cosight.trials.join import AlignedTrials, StimulusGroup, align, cells
-from cosight.trials.overlap import mismatch, overlap_notices, shared_with_models
-from cosight.trials.reading import read
+from cosight.statistics.pair_scores import (
+    PAIR_KINDS,
+    PAIRED,
+    PairKind,
+    ceiling_blocks,
+    model_ceiling_blocks,
+    pair_blocks,
+    pairs_of,
+)
+from cosight.statistics.resampling import Draw, draw_resamples, random_stream
+from cosight.statistics.rows import Row, Scores, check_names, make_scores
+from cosight.statistics.score_forms import solo_block
+from cosight.trials.formats import read
+from cosight.trials.join import AlignedTrials, StimulusGroup, align, stimulus_groups, texture_codes
 from cosight.trials.spaces import ABSTAIN, LabelSpace
+from cosight.trials.summary import mismatch, overlap_notices, shared_with_models
 from cosight.trials.table import Trials
 
 __all__ = ["DEFAULT_MEASURES", "MISSING", "Missing", "Progress", "compare"]
@@ -135,7 +147,7 @@ def compare(
     )
     outputs = Outputs.of(table, trials) if set(names) & set(output_measures) else None
     _check(table, options)
-    blocks = _blocks(table, cells(table, grouping), options, outputs, progress)
+    blocks = _blocks(table, stimulus_groups(table, grouping), options, outputs, progress)
     if "experiment" not in grouping:
         table = replace(table, notices=(*table.notices, *_namesakes(table)))
     models = {name for name, person in zip(table.observers, table.people, strict=True) if not person}
@@ -197,7 +209,7 @@ def _guessed(table: AlignedTrials, seed: int) -> AlignedTrials:
     classes = table.answers.classes - (ABSTAIN in table.labels)  # nobody guesses by refusing
     blank = response == NO_ANSWER
     for row, name in enumerate(table.observers):  # a stream each: one observer more changes no other's answers
-        rng = stream(seed, "missing answers", name)
+        rng = random_stream(seed, "missing answers", name)
         response[row, blank[row]] = rng.integers(0, classes, int(blank[row].sum()))
     notice = f"{int(blank.sum())} missing answers were drawn at random"
     return replace(table, answers=replace(table.answers, response=response), notices=(*table.notices, notice))
@@ -250,34 +262,34 @@ def _block(
     """All numbers of a cell with their resamples."""
     whole = (table.answers.at(cell.columns).response != NOT_SHOWN).all()  # else ceilings are taken on some columns
     only_answers = texture is None and outputs is None and bool(whole)
-    drawn = draw(table, cell, resamples=options.resamples, seed=options.seed, merge=only_answers)
-    blocks = [block for name in options.solos if (block := solo_block(drawn, name, texture)) is not None]
-    pairs = pairs_of(table.people[drawn.observers], options.pairs)
+    draw = draw_resamples(table, cell, resamples=options.resamples, seed=options.seed, merge=only_answers)
+    blocks = [block for name in options.solos if (block := solo_block(draw, name, texture)) is not None]
+    pairs = pairs_of(table.people[draw.observer_index], options.pairs)
     if len(pairs):
-        forms = {name: _form(name, drawn, outputs) for name in options.duos}
-        blocks += pair_blocks(drawn, pairs, forms, options.confidence)
+        forms = {name: _form(name, draw, outputs) for name in options.duos}
+        blocks += pair_blocks(draw, pairs, forms, options.confidence)
         if options.pairs != "model-model":
-            blocks += ceiling_blocks(drawn, forms)
+            blocks += ceiling_blocks(draw, forms)
         if options.pairs == "all":
-            blocks += model_ceiling_blocks(drawn, forms, blocks, options.confidence)
-    return joined(blocks) if blocks else empty(cell.group, options.resamples)
+            blocks += model_ceiling_blocks(draw, forms, blocks, options.confidence)
+    return join_blocks(blocks) if blocks else empty_block(cell.group, options.resamples)
 
 
-def _form(name: str, drawn: Draw, outputs: Outputs | None) -> PairForm:
+def _form(name: str, draw: Draw, outputs: Outputs | None) -> PairForm:
     if outputs is None or name in pair_forms:
         return pair_forms[name]
-    return output_form(name, outputs, drawn.observers, drawn.cell.columns)
+    return output_form(name, outputs, draw.observer_index, draw.columns)
 
 
 def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: set[str], correlate: bool) -> list[Row]:
     means = nested_means(blocks, by)
     rows: list[Row] = []
     for block in [*blocks, *means]:
-        shares = normalised(block, models)
+        shares = normalise_by_ceiling(block, models)
         shown = block.at([i for i, key in enumerate(block.keys) if key.statistic != PAIRED])
-        rows += rows_of(joined([shown, *shares]), confidence=options.confidence, seed=options.seed)
+        rows += rows_of(join_blocks([shown, *shares]), confidence=options.confidence, seed=options.seed)
         for name in options.duos:
-            ranked = against_people(block, name, models)
+            ranked = models_against_people(block, name, models)
             rows += rank_rows(block, ranked, of="models", confidence=options.confidence, seed=options.seed)
     top = means[-1] if means else blocks[0]
     for name in options.duos:

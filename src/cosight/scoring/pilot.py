@@ -21,7 +21,7 @@ from cosight.measures.study_size import people_and_images_for_width, variance_pa
 from cosight.scoring.questions import ACCURACY, EC, MA, PlanRequest, PlanRow, power_rows, width_rows
 from cosight.trials.join import AlignedTrials
 
-__all__ = ["piloted"]
+__all__ = ["plan_from_pilot"]
 
 _INCOMPLETE = "everybody must have met every stimulus of the pilot to tell people from images"
 _FEW_PEOPLE = 10  # below, t of people - 1 degrees of freedom exceeds the normal's 1.96 by more than 15 %
@@ -67,7 +67,7 @@ class _Pairs:
         return sorted({pair[which] for pair in self.pairs})
 
 
-def piloted(asked: PlanRequest, name: str, pilot: AlignedTrials, names: tuple[str, ...]) -> tuple[PlanRow, ...]:
+def plan_from_pilot(asked: PlanRequest, name: str, pilot: AlignedTrials, names: tuple[str, ...]) -> tuple[PlanRow, ...]:
     """The answer from the pilot's observers called `names`, or from all its pairs of a person and a model."""
     if name not in (ACCURACY, EC, MA):
         raise InvalidInput(f"a pilot's answers tell nothing about {name}, got a pilot; give --sd of one item")

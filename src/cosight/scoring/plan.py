@@ -21,7 +21,7 @@ from cosight.measures.power import (
     trials_to_tell_apart,
 )
 from cosight.measures.study_size import error_bound, minimum_raters
-from cosight.scoring.pilot import piloted
+from cosight.scoring.pilot import plan_from_pilot
 from cosight.scoring.questions import (
     ACCURACY,
     EC,
@@ -35,8 +35,8 @@ from cosight.scoring.questions import (
     size_of,
     width_rows,
 )
+from cosight.trials.formats import read
 from cosight.trials.join import AlignedTrials, align
-from cosight.trials.reading import read
 from cosight.trials.table import Trials
 
 __all__ = ["Plan", "PlanRow", "plan"]
@@ -107,7 +107,7 @@ def plan(
     if pilot is None:
         rows = _assumed_width(asked, facts.name) if kind == "width" else _assumed_difference(asked, facts.name)
     else:
-        rows = piloted(asked, facts.name, pilot, tuple(observers))
+        rows = plan_from_pilot(asked, facts.name, pilot, tuple(observers))
     return Plan(_question(asked, facts.name), rows)
 
 

@@ -10,18 +10,24 @@ from cosight.benchmarks import benchmarks
 from cosight.errors import InvalidInput
 from cosight.measures import measures, pair_forms
 from cosight.scoring.compare import Progress
-from cosight.statistics.blocks import Block, empty, joined, nested_means, rows_of
-from cosight.statistics.gold_labels import CATEGORY, category_cells, gold_of, is_set, read_manifests, with_people
-from cosight.statistics.groups import check_names
+from cosight.statistics.blocks import Block, empty_block, join_blocks, nested_means, rows_of
+from cosight.statistics.gold_labels import (
+    CATEGORY,
+    category_groups,
+    gold_of,
+    is_stimulus_set,
+    read_manifests,
+    with_people,
+)
 from cosight.statistics.outputs import Outputs
-from cosight.statistics.resampling import Draw, draw
-from cosight.statistics.rows import Row, Scores, group_text, make_scores
+from cosight.statistics.resampling import Draw, draw_resamples
+from cosight.statistics.rows import Row, Scores, check_names, group_text, make_scores
 from cosight.statistics.score_forms import ScoreData, ScoreForm, score_form, scored_measures
 from cosight.statistics.seeds import with_seed_means
-from cosight.trials.join import align, cells, manifest_rows, with_manifest
-from cosight.trials.overlap import mismatch, overlap_notices, shared_with_models
-from cosight.trials.reading import read
+from cosight.trials.formats import read
+from cosight.trials.join import align, manifest_rows, stimulus_groups, with_manifest
 from cosight.trials.spaces import LabelSpace, label_space
+from cosight.trials.summary import mismatch, overlap_notices, shared_with_models
 from cosight.trials.table import Trials
 
 __all__ = ["score"]
@@ -128,7 +134,7 @@ def score_data(
 ) -> ScoreData:
     """Read and align trials, manifests and gold labels."""
     manifest = read_manifests([*sources, humans])
-    people = None if humans is None or is_set(humans) else read(humans, labels=labels)
+    people = None if humans is None or is_stimulus_set(humans) else read(humans, labels=labels)
     trials = read(*sources, *([] if people is None else [people]), labels=labels)
     if manifest is not None:
         trials = with_manifest(trials, manifest)
@@ -194,7 +200,7 @@ def _rows(
     """The rows of every cell, and of their means."""
     if CATEGORY in by and len(by) > 1:
         raise InvalidInput(f"--by {CATEGORY} stands alone, got {', '.join(by)}")
-    parts = category_cells(data.gold) if CATEGORY in by else cells(data.table, by)
+    parts = category_groups(data.gold) if CATEGORY in by else stimulus_groups(data.table, by)
     # measures that share a computation are computed together
     forms: dict[Callable[[ScoreData, Draw, Sequence[str]], list[Block]], list[tuple[str, ScoreForm]]] = {}
     for name in names:
@@ -205,15 +211,13 @@ def _rows(
     for index, cell in enumerate(parts):
         if progress:
             progress(index, len(parts), group_text(cell.group) or "all trials")
-        drawn = draw(data.table, cell, resamples=resamples, seed=seed, merge=False)
+        draw = draw_resamples(data.table, cell, resamples=resamples, seed=seed, merge=False)
         numbers = [
-            block for compute, members in forms.items() for block in compute(data, drawn, [name for name, _ in members])
+            block for compute, members in forms.items() for block in compute(data, draw, [name for name, _ in members])
         ]
-        blocks.append(with_seed_means(joined(numbers) if numbers else empty(cell.group, resamples)))
+        blocks.append(with_seed_means(join_blocks(numbers) if numbers else empty_block(cell.group, resamples)))
         rows += rows_of(blocks[-1], confidence=confidence, seed=seed)
-        rows += [
-            row for members in forms.values() for _, form in members if form.rows for row in form.rows(data, drawn)
-        ]
+        rows += [row for members in forms.values() for _, form in members if form.rows for row in form.rows(data, draw)]
     for block in nested_means(blocks, by):
         rows += rows_of(block, confidence=confidence, seed=seed)
     if progress:

@@ -1,22 +1,23 @@
-"""Observers that can hold back: risk and coverage, reliability scores, shares of actions."""
+"""Scores of observers that can abstain: risk and coverage, reliability, shares of actions."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosight.arrays import FloatArray
+from cosight.arrays import BoolArray, FloatArray
 from cosight.measures.abstention import (
     ABSTAIN_ACTIONS,
     ACT_ACTIONS,
-    Reliability,
     reliability_score,
     reliability_sweep,
     risk_coverage,
 )
 from cosight.measures.arithmetic import Weights, divide
 from cosight.measures.uncertainty import draw_stimuli
-from cosight.statistics.blocks import Block, Flags, Key, block_of, single
+from cosight.statistics.blocks import Block, Flags, Key, make_block, single_block
 from cosight.statistics.gold_labels import Gold
 from cosight.statistics.outputs import Outputs
 from cosight.statistics.resampling import Draw
@@ -40,164 +41,166 @@ COST, COSTS = "cost", ("0", "N/2", "N")  # of a wrong prediction, for N stimuli;
 
 _SWEEP = np.round(np.linspace(0, 1, 11), 2)
 
-# probabilities, abstention, original, group, gold with abstain last
-_Given = tuple[FloatArray, FloatArray, NDArray[np.int64], NDArray[np.str_], FloatArray]
+
+class _ReliabilityInput(NamedTuple):
+    """The positional arguments of `reliability_score`, one entry per stimulus."""
+
+    probabilities: FloatArray  # (stimuli, classes without abstain)
+    abstention: FloatArray
+    original: NDArray[np.int64]
+    group: NDArray[np.str_]
+    gold: FloatArray  # (stimuli, labels with abstain last)
 
 
-def risk_blocks(drawn: Draw, outputs: Outputs) -> list[Block]:
-    """Area under the risk-coverage curve; who gives no abstention holds back by 1 - the highest probability.
+def risk_blocks(draw: Draw, outputs: Outputs) -> list[Block]:
+    """Compute the area under the risk-coverage curve of each observer.
 
-    Risk is about the class an observer would answer with, at every threshold: gamma plays no part.
+    An observer without abstention is ordered by 1 - its highest probability. Risk is about the class that the observer
+    would answer with at every threshold, so gamma plays no part.
     """
-    columns, weights, own, blocks = drawn.cell.columns, drawn.weights(), drawn.own(drawn.answers).shown, []
-    for row, observer in enumerate(drawn.observers.tolist()):
-        doubt = outputs.abstentions(observer, columns)
-        unsure = 1 - outputs.classes(observer, columns).max(axis=1, initial=-np.inf)
-        doubt = np.where(np.isnan(doubt), unsure, doubt)
-        known = np.isfinite(doubt) & own[row]
-        if known.any():
-            right = outputs.right(observer, columns)[known]
-            value = risk_coverage(doubt[known], right).value
-            samples = _resampled_risk(doubt[known], right, weights[:, known])
-            block = single(drawn.cell.group, Key(drawn.names[row], None, RISK), value, samples, known.sum())
-            blocks.append(drawn.of_stimuli(block))
+    weights, shown, blocks = draw.stimulus_weights(), draw.observed(draw.answers).shown, []
+    for row, observer in enumerate(draw.observer_index.tolist()):
+        abstention = outputs.abstentions(observer, draw.columns)
+        uncertainty = 1 - outputs.class_probabilities(observer, draw.columns).max(axis=1, initial=-np.inf)
+        abstention = np.where(np.isnan(abstention), uncertainty, abstention)
+        known = np.isfinite(abstention) & shown[row]
+        if not known.any():
+            continue
+        abstention, correct = abstention[known], outputs.correct(observer, draw.columns)[known]
+        resampled = np.full(len(weights), np.nan)  # nan where no stimulus was drawn
+        for index, counts in enumerate(weights[:, known].astype(np.int64)):
+            if counts.any():
+                resampled[index] = risk_coverage(np.repeat(abstention, counts), np.repeat(correct, counts)).value
+        value, key = risk_coverage(abstention, correct).value, Key(draw.names[row], None, RISK)
+        block = single_block(draw.group, key, value, resampled, known.sum())
+        blocks.append(draw.with_stimulus_clusters(block))
     return blocks
-
-
-def _resampled_risk(doubt: FloatArray, right: NDArray[np.bool_], weights: Weights) -> FloatArray:
-    """The area of every resample, by repeating the drawn stimuli; nan where none was."""
-    samples = np.full(len(weights), np.nan)
-    for index, times in enumerate(weights.astype(np.int64)):
-        if times.any():
-            samples[index] = risk_coverage(np.repeat(doubt, times), np.repeat(right, times)).value
-    return samples
 
 
 def reliability_lacks(outputs: Outputs, gold: Gold) -> str:
-    """What is missing for reliability scores; "" for nothing."""
-    labels, abstention = outputs.table.labels, outputs.abstention
-    if ABSTAIN not in labels or np.isnan(abstention).all():
+    """Return what is missing for reliability scores, in words; an empty text for nothing."""
+    if ABSTAIN not in outputs.table.labels or np.isnan(outputs.abstention).all():
         return "abstention and a label space with abstain"
-    lost = np.flatnonzero((gold.group == "uncertain") & ~gold.known)
-    if not len(lost):
+    unlabelled = np.flatnonzero((gold.group == "uncertain") & ~gold.known)
+    if not len(unlabelled):
         return ""
-    image = outputs.table.columns["image"][int(lost[0])]
-    return f"people's answers to Uncertain images, {len(lost)} have none ({image}, for one); give them with --humans"
+    image = outputs.table.columns["image"][int(unlabelled[0])]
+    return (
+        f"people's answers to Uncertain images, {len(unlabelled)} have none ({image}, for one); give them with --humans"
+    )
 
 
 def reliability_blocks(
-    drawn: Draw, outputs: Outputs, gold: Gold, *, gamma: float, lam: float, weights: Weights | None = None
+    draw: Draw, outputs: Outputs, gold: Gold, *, gamma: float, lam: float, weights: Weights | None = None
 ) -> list[Block]:
-    """RS with costs 0, N/2 and N, and the shares of actions, of every observer with abstentions.
+    """Compute the reliability score with costs 0, N/2 and N, and the shares of actions, of observers with abstention.
 
-    `weights` (resamples, columns) is how often each stimulus is drawn, where that is not for this cell to decide. How
-    an Uncertain stimulus counts stays the same in every resample.
+    Whether an Uncertain stimulus counts as Must-Act stays the same in every resample.
+
+    Args:
+        draw: The answers to a group of stimuli and their resamples.
+        outputs: The observers' probabilities and abstentions.
+        gold: Group, original class and gold label of each stimulus.
+        gamma: An observer abstains where its abstention exceeds this.
+        lam: An Uncertain stimulus counts as Must-Act if more than this fraction of people gave its original label.
+        weights: How often each column is drawn, (resamples, columns), to use other resamples than those of `draw`.
     """
     blocks = []
-    for row in range(len(drawn.observers)):
-        known = _known(drawn, outputs, row)
-        if known.any():
-            given = _given(drawn, outputs, gold, row, known)
-            times = _times(drawn, known) if weights is None else weights[:, known]
-            flags = _simulated(drawn, gold, known)
-            blocks.append(_reliability(drawn, row, given, times, gamma, lam, flags))
+    for row, observer in enumerate(draw.names):
+        known = _has_abstention(draw, outputs, row)
+        if not known.any():
+            continue
+        n = int(known.sum())
+        if weights is None:
+            clusters = None if draw.clusters is None else draw.clusters[known]
+            own_weights = draw_stimuli(np.ones(n, dtype=np.int64), draw.resamples, draw.rng, clusters=clusters)
+        else:
+            own_weights = weights[:, known]
+        data = _reliability_input(draw, outputs, gold, row, known)
+        scores = [reliability_score(*data, gamma=gamma, lam=lam, cost=cost) for cost in _costs(n)]
+        keys = [Key(observer, None, RELIABILITY, variant=((COST, label),)) for label in COSTS]
+        values = [score.value for score in scores]
+        resampled = [own_weights @ score.items for score in scores]
+        counts = [n] * len(scores)
+        actions = scores[0].actions  # they do not depend on the cost
+        for actions_of_group in (ACT_ACTIONS, ABSTAIN_ACTIONS):  # images to act on, images to refuse
+            in_group = np.isin(actions, actions_of_group)
+            size = (own_weights @ in_group).astype(np.float64)
+            for action in actions_of_group:
+                done = actions == action
+                keys.append(Key(observer, None, ACTION_SHARE, variant=(("action", action.name.lower()),)))
+                values.append(float(done.sum() / in_group.sum()) if in_group.any() else float("nan"))
+                resampled.append(divide((own_weights @ done).astype(np.float64), size))
+                counts.append(int(in_group.sum()))
+        note = f"gamma {gamma:g}, N = {n}"
+        uncertain = actions[data.group == "uncertain"]
+        if len(uncertain):
+            must_act = int(np.isin(uncertain, ACT_ACTIONS).sum())
+            note += f"; lambda {scores[0].lam:g}: {must_act} of {len(uncertain)} Uncertain to act on"
+        block = make_block(
+            draw.group,
+            keys,
+            np.array(values),
+            np.stack(resampled),
+            np.array(counts),
+            notes=[note] * len(keys),
+            flags=[_simulated_flag(draw, gold, known)] * len(keys),
+        )
+        blocks.append(draw.with_stimulus_clusters(block))
     return blocks
 
 
-def _simulated(drawn: Draw, gold: Gold, known: NDArray[np.bool_]) -> Flags:
-    """The flag of numbers for which the answers of a simulated panel decide how Uncertain stimuli count."""
-    columns = drawn.cell.columns[known]
-    return ("simulated",) if (gold.simulated[columns] & (gold.group[columns] == "uncertain")).any() else ()
-
-
-def sweep_rows(drawn: Draw, outputs: Outputs, gold: Gold, *, lam: float) -> list[Row]:
-    """RS over gamma 0, .1, ... 1, without intervals."""
+def sweep_rows(draw: Draw, outputs: Outputs, gold: Gold, *, lam: float) -> list[Row]:
+    """Return the reliability score over gamma 0, .1, ... 1, without intervals."""
     rows = []
-    for row, observer in enumerate(drawn.names):
-        known = _known(drawn, outputs, row)
+    for row, observer in enumerate(draw.names):
+        known = _has_abstention(draw, outputs, row)
         n = int(known.sum())
         if n == 0:
             continue
-        sweep = reliability_sweep(*_given(drawn, outputs, gold, row, known), gammas=_SWEEP, lam=lam)
+        sweep = reliability_sweep(*_reliability_input(draw, outputs, gold, row, known), gammas=_SWEEP, lam=lam)
         for gamma, value, wrong in zip(sweep.gamma, sweep.score, sweep.wrong, strict=True):
             rows += [
                 Row(
                     observer=observer,
                     measure=RELIABILITY,
-                    group=(*drawn.cell.group, ("gamma", f"{gamma:g}"), (COST, label)),
+                    group=(*draw.group, ("gamma", f"{gamma:g}"), (COST, label)),
                     value=number(float(value - cost * wrong)),
                     n=n,
-                    flags=("sweep", *_simulated(drawn, gold, known)),
+                    flags=("sweep", *_simulated_flag(draw, gold, known)),
                     note=f"sweep over gamma, N = {n}; {int(wrong)} wrong predictions",
                 )
-                for cost, label in _costs(n)
+                for cost, label in zip(_costs(n), COSTS, strict=True)
             ]
     return rows
 
 
-def _known(drawn: Draw, outputs: Outputs, row: int) -> NDArray[np.bool_]:
-    """Columns with an abstention and the classes to hold back; an answer alone tells none."""
-    observer, columns = int(drawn.observers[row]), drawn.cell.columns
-    refuses = outputs.abstentions(observer, columns)
-    sure = ~np.isnan(outputs.classes(observer, columns)).any(axis=1) | (refuses == 1)
-    return np.asarray(drawn.own(drawn.answers).shown[row] & ~np.isnan(refuses) & sure)
+def _has_abstention(draw: Draw, outputs: Outputs, row: int) -> BoolArray:
+    """Return the columns for which an observer gave its abstention and, unless that is 1, class probabilities."""
+    observer = int(draw.observer_index[row])
+    abstention = outputs.abstentions(observer, draw.columns)
+    probabilities = outputs.class_probabilities(observer, draw.columns)
+    complete = ~np.isnan(probabilities).any(axis=1) | (abstention == 1)
+    return np.asarray(draw.observed(draw.answers).shown[row] & ~np.isnan(abstention) & complete)
 
 
-def _given(drawn: Draw, outputs: Outputs, gold: Gold, row: int, known: NDArray[np.bool_]) -> _Given:
-    """What the reliability score takes; without a manifest, images whose truth is `abstain` are those to refuse."""
-    observer, columns = int(drawn.observers[row]), drawn.cell.columns[known]
-    p, a = outputs.classes(observer, columns), outputs.abstentions(observer, columns)
-    return p, a, gold.original[columns], gold.group[columns], gold.shares[columns]
-
-
-def _costs(n: int) -> list[tuple[float, str]]:
-    return list(zip((0.0, n / 2, float(n)), COSTS, strict=True))
-
-
-def _times(drawn: Draw, known: NDArray[np.bool_]) -> Weights:
-    """How often each known stimulus is drawn, as many as are known."""
-    clusters = None if drawn.clusters is None else drawn.clusters[known]
-    return draw_stimuli(np.ones(known.sum(), dtype=np.int64), len(drawn.times), drawn.rng, clusters=clusters)
-
-
-def _reliability(
-    drawn: Draw, row: int, given: _Given, weights: Weights, gamma: float, lam: float, flags: Flags
-) -> Block:
-    n, observer = len(given[0]), drawn.names[row]
-    scored = [(label, reliability_score(*given, gamma=gamma, lam=lam, cost=cost)) for cost, label in _costs(n)]
-    numbers = [
-        (Key(observer, None, RELIABILITY, part=((COST, label),)), found.value, weights @ found.items, n)
-        for label, found in scored
-    ]
-    numbers += _action_shares(observer, scored[0][1], weights)
-    block = block_of(
-        drawn.cell.group,
-        [key for key, *_ in numbers],
-        np.array([value for _, value, *_ in numbers]),
-        np.stack([samples for _, _, samples, _ in numbers]),
-        np.array([count for *_, count in numbers]),
-        notes=[f"gamma {gamma:g}, N = {n}" + _uncertain(scored[0][1], given[3])] * len(numbers),
-        flags=[flags] * len(numbers),
+def _reliability_input(draw: Draw, outputs: Outputs, gold: Gold, row: int, known: BoolArray) -> _ReliabilityInput:
+    observer, columns = int(draw.observer_index[row]), draw.columns[known]
+    return _ReliabilityInput(
+        outputs.class_probabilities(observer, columns),
+        outputs.abstentions(observer, columns),
+        gold.original[columns],
+        gold.group[columns],
+        gold.distributions[columns],
     )
-    return drawn.of_stimuli(block)
 
 
-def _uncertain(found: Reliability, group: NDArray[np.str_]) -> str:
-    """What a note adds where there are Uncertain stimuli."""
-    actions = found.actions[group == "uncertain"]
-    acted = int(np.isin(actions, ACT_ACTIONS).sum())
-    return f"; lambda {found.lam:g}: {acted} of {len(actions)} Uncertain to act on" if len(actions) else ""
+def _costs(n: int) -> tuple[float, ...]:
+    """Return the costs that COSTS names, for n stimuli."""
+    return 0.0, n / 2, float(n)
 
 
-def _action_shares(observer: str, found: Reliability, weights: Weights) -> list[tuple[Key, float, FloatArray, int]]:
-    """Each action as a share of its own group (images to act on, images to refuse), and the size of that group."""
-    out = []
-    for group in (ACT_ACTIONS, ABSTAIN_ACTIONS):
-        member = np.isin(found.actions, group)
-        for action in group:
-            done = found.actions == action
-            value = done.sum() / member.sum() if member.any() else float("nan")
-            sampled = divide((weights @ done).astype(np.float64), (weights @ member).astype(np.float64))
-            key = Key(observer, None, ACTION_SHARE, part=(("action", action.name.lower()),))
-            out.append((key, float(value), sampled, int(member.sum())))
-    return out
+def _simulated_flag(draw: Draw, gold: Gold, known: BoolArray) -> Flags:
+    """Return the flag of numbers in which answers of simulated people decide how Uncertain stimuli count."""
+    columns = draw.columns[known]
+    return ("simulated",) if (gold.simulated[columns] & (gold.group[columns] == "uncertain")).any() else ()

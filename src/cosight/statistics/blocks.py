@@ -1,7 +1,7 @@
-"""Numbers with their resamples, before they become rows: the one way every interval is made.
+"""Values with their resamples, before they become score rows, and the one place where intervals are computed.
 
-A `Block` holds numbers of one group of trials, all resampled with the same stimuli and people, so that means over
-pairs, over groups and differences between observers are taken resample by resample.
+All numbers of a `Block` belong to one group of stimuli and were resampled together, so that means over pairs and
+groups, ratios, ranks and differences are computed resample by resample.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ __all__ = [
     "Block",
     "Flags",
     "Key",
-    "block_of",
-    "empty",
-    "finite_samples",
-    "joined",
+    "empty_block",
+    "finite_resampled",
+    "join_blocks",
+    "make_block",
     "mean_over_groups",
-    "merged_flags",
+    "merge_flags",
     "nested_means",
     "range_of",
     "rows_of",
-    "single",
+    "single_block",
 ]
 
 Flags = tuple[str, ...]
@@ -42,191 +42,173 @@ class Key(NamedTuple):
     """What a number is about."""
 
     observer: str
-    against: str | None
+    against: str | None  # None: a measure of one observer
     measure: str
     statistic: str = "value"
-    part: GroupKey = ()  # what distinguishes several numbers of one measure and group: a cost, an action
+    variant: GroupKey = ()  # distinguishes several numbers of one measure and group: the cost of an error, an action
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Numbers of one group of trials and their resamples; `block_of` fills in the usual values."""
+    """Numbers of one group of stimuli with their resamples; `make_block` fills in the usual values."""
 
     group: GroupKey
     keys: tuple[Key, ...]
     values: FloatArray  # (keys,)
-    samples: FloatArray  # (keys, resamples)
+    resampled: FloatArray  # (keys, resamples): the value on each resample
     n: FloatArray  # (keys,): trials
     notes: tuple[str, ...]
     flags: tuple[Flags, ...]
-    reach: FloatArray  # (keys,): the least high end of an interval, nan for none
-    clusters: FloatArray  # (keys,): the units that were resampled
+    min_high: FloatArray  # (keys,): the high end of the interval is at least this; nan for no such limit
+    clusters: FloatArray  # (keys,): independent units that were resampled
     over_people: BoolArray  # (keys,): whether these units are people; otherwise stimuli
 
     def at(self, index: Sequence[int] | NDArray[np.int64]) -> Block:
-        """The numbers at these places."""
-        picked = np.asarray(index, dtype=np.int64)
+        """Return the numbers with these indices, in this order."""
+        i = np.asarray(index, dtype=np.int64)
         return Block(
             self.group,
-            tuple(self.keys[i] for i in picked),
-            self.values[picked],
-            self.samples[picked],
-            self.n[picked],
-            tuple(self.notes[i] for i in picked),
-            tuple(self.flags[i] for i in picked),
-            self.reach[picked],
-            self.clusters[picked],
-            self.over_people[picked],
+            tuple(self.keys[k] for k in i),
+            self.values[i],
+            self.resampled[i],
+            self.n[i],
+            tuple(self.notes[k] for k in i),
+            tuple(self.flags[k] for k in i),
+            self.min_high[i],
+            self.clusters[i],
+            self.over_people[i],
         )
 
-    def renamed(self, keys: Sequence[Key]) -> Block:
-        """The same numbers under other keys."""
+    def with_keys(self, keys: Sequence[Key]) -> Block:
+        """Return the same numbers with other keys."""
         return replace(self, keys=tuple(keys))
 
 
-def block_of(
+def make_block(
     group: GroupKey,
     keys: Sequence[Key],
     values: FloatArray,
-    samples: FloatArray,
+    resampled: FloatArray,
     n: FloatArray,
     *,
     notes: Sequence[str] | None = None,
     flags: Sequence[Flags] | None = None,
-    reach: FloatArray | None = None,
+    min_high: FloatArray | None = None,
     clusters: FloatArray | None = None,
     over_people: bool | BoolArray = False,
 ) -> Block:
-    """Make a block; without `clusters` the `n` trials are what was resampled."""
+    """Return a block; without `clusters`, each of the `n` trials is a cluster."""
     size = len(keys)
     return Block(
         group,
         tuple(keys),
         np.asarray(values, dtype=np.float64),
-        samples,
+        resampled,
         np.asarray(n, dtype=np.float64),
         ("",) * size if notes is None else tuple(notes),
         ((),) * size if flags is None else tuple(flags),
-        np.full(size, np.nan) if reach is None else reach,
+        np.full(size, np.nan) if min_high is None else min_high,
         np.asarray(n if clusters is None else clusters, dtype=np.float64),
         np.array(np.broadcast_to(over_people, size)),
     )
 
 
-def single(
+def single_block(
     group: GroupKey,
     key: Key,
     value: float,
-    samples: FloatArray,
+    resampled: FloatArray,
     n: float,
     note: str = "",
     flags: Flags = (),
     clusters: float | None = None,
 ) -> Block:
-    """A block of one number."""
+    """Return a block of one number; `resampled` has the shape (resamples,)."""
     units = np.array([n if clusters is None else clusters])
-    return block_of(
-        group, [key], np.array([value]), samples[None], np.array([n]), notes=[note], flags=[flags], clusters=units
+    return make_block(
+        group, [key], np.array([value]), resampled[None], np.array([n]), notes=[note], flags=[flags], clusters=units
     )
 
 
-def empty(group: GroupKey, resamples: int) -> Block:
-    """A block without numbers."""
-    return block_of(group, (), np.empty(0), np.empty((0, resamples)), np.empty(0))
+def empty_block(group: GroupKey, resamples: int) -> Block:
+    """Return a block without numbers."""
+    return make_block(group, (), np.empty(0), np.empty((0, resamples)), np.empty(0))
 
 
-def joined(blocks: Sequence[Block]) -> Block:
-    """Blocks of one group, one after the other."""
+def join_blocks(blocks: Sequence[Block]) -> Block:
+    """Concatenate blocks of one group."""
     return Block(
         blocks[0].group,
         tuple(key for block in blocks for key in block.keys),
         np.concatenate([block.values for block in blocks]),
-        np.concatenate([block.samples for block in blocks]),
+        np.concatenate([block.resampled for block in blocks]),
         np.concatenate([block.n for block in blocks]),
         tuple(note for block in blocks for note in block.notes),
         tuple(flags for block in blocks for flags in block.flags),
-        np.concatenate([block.reach for block in blocks]),
+        np.concatenate([block.min_high for block in blocks]),
         np.concatenate([block.clusters for block in blocks]),
         np.concatenate([block.over_people for block in blocks]),
     )
 
 
-def finite_samples(values: FloatArray, samples: FloatArray) -> FloatArray:
-    """The resamples (keys, resamples), nan for a number that is infinite: it has no interval."""
-    return np.where(np.isinf(values)[:, None] | np.isinf(samples), np.nan, samples)
+def finite_resampled(values: FloatArray, resampled: FloatArray) -> FloatArray:
+    """Return the resamples (keys, resamples) with nan where value or resample is infinite: it has no interval."""
+    return np.where(np.isinf(values)[:, None] | np.isinf(resampled), np.nan, resampled)
 
 
 def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Block:
-    """The mean of each number over groups, with equal weights; undefined cells are left out and counted.
+    """Average each number over groups with equal weights, resample by resample.
 
-    A number that a group does not have at all (an observer who took no part) is not a cell.
+    Groups in which a number is undefined are left out of its mean and counted in its note. A group that does not have
+    the number at all, because the observer took no part, is not counted.
+
+    Args:
+        blocks: One block per group.
+        group: The group of the result.
+        over: The name of what is averaged over, for the note.
     """
     keys = tuple(dict.fromkeys(key for block in blocks for key in block.keys))
-    place = {key: index for index, key in enumerate(keys)}
-    resamples = blocks[0].samples.shape[1]
-    values, samples = _Mean((len(keys),)), _Mean((len(keys), resamples))
-    n, cells = np.zeros(len(keys)), np.zeros(len(keys), dtype=np.int64)
-    stimuli, fewest = np.zeros(len(keys)), np.full(len(keys), np.inf)
+    index_of = {key: index for index, key in enumerate(keys)}
+    values, resampled = _NanMean((len(keys),)), _NanMean((len(keys), blocks[0].resampled.shape[1]))
+    n, groups = np.zeros(len(keys)), np.zeros(len(keys), dtype=np.int64)
+    total_clusters, fewest_clusters = np.zeros(len(keys)), np.full(len(keys), np.inf)
     over_people = np.zeros(len(keys), dtype=np.bool_)
     flags: list[Flags] = [()] * len(keys)
     for block in blocks:
-        index = np.array([place[key] for key in block.keys], dtype=np.int64)
+        index = np.array([index_of[key] for key in block.keys], dtype=np.int64)
         defined = ~np.isnan(block.values)
+        used = index[defined]
         values.add(index, block.values)
-        samples.add(index[defined], block.samples[defined])
-        n[index[defined]] += block.n[defined]
-        cells[index] += 1
+        resampled.add(used, block.resampled[defined])
+        n[used] += block.n[defined]
+        groups[index] += 1
         over_people[index] |= block.over_people
-        stimuli[index[defined]] += block.clusters[defined]
-        fewest[index[defined]] = np.minimum(fewest[index[defined]], block.clusters[defined])
-        for i, own in zip(index[defined], np.flatnonzero(defined), strict=True):
-            flags[i] = merged_flags(flags[i], block.flags[own])
-    lost = cells - values.count.astype(np.int64)
-    return block_of(
+        total_clusters[used] += block.clusters[defined]
+        fewest_clusters[used] = np.minimum(fewest_clusters[used], block.clusters[defined])
+        for i, k in zip(used, np.flatnonzero(defined), strict=True):
+            flags[i] = merge_flags(flags[i], block.flags[k])
+    undefined = groups - values.count.astype(np.int64)
+    # groups have different stimuli, so clusters add up; people are the same in every group, so the fewest count
+    clusters = np.where(over_people, np.where(np.isinf(fewest_clusters), 0, fewest_clusters), total_clusters)
+    notes, merged = [], []
+    for i, left_out in enumerate(undefined):
+        text = f"mean over {over}: {groups[i] - left_out} groups"
+        notes.append(f"{text}, {left_out} undefined left out" if left_out else text)
+        merged.append(merge_flags(flags[i], ("undefined_parts",) if left_out else ()))
+    return make_block(
         group,
         keys,
         values.mean(),
-        samples.mean(),
+        resampled.mean(),
         n,
-        notes=[
-            f"mean over {over}: {total - left} groups" + (f", {left} undefined left out" if left else "")
-            for total, left in zip(cells, lost, strict=True)
-        ],
-        flags=[merged_flags(own, ("undefined_parts",) if left else ()) for own, left in zip(flags, lost, strict=True)],
-        # groups have different stimuli; people are the same in every group, so that the fewest bound the mean
-        clusters=np.where(over_people, np.where(np.isinf(fewest), 0, fewest), stimuli),
+        notes=notes,
+        flags=merged,
+        clusters=clusters,
         over_people=over_people,
     )
 
 
-_INHERITED = ("few_errors", "few_trials", "few_people", "undefined_parts", "simulated")
-
-
-def merged_flags(*flags: Flags) -> Flags:
-    """The flags of a number that is made of others: what holds of one of them, where that bears on the result.
-
-    >>> merged_flags(("few_people", "no_width"), ("few_people", "few_errors"))
-    ('few_errors', 'few_people')
-    """
-    raised = {flag for own in flags for flag in own}
-    return tuple(flag for flag in _INHERITED if flag in raised)
-
-
-def nested_means(blocks: Sequence[Block], by: tuple[str, ...]) -> list[Block]:
-    """Means over the last key within the others, then over the one before it, and so on."""
-    out: list[Block] = []
-    current = list(blocks)
-    for depth in range(len(by) - 1, -1, -1):
-        parents: dict[GroupKey, list[Block]] = {}
-        for block in current:
-            parents.setdefault(block.group[:depth], []).append(block)
-        rest = tuple((key, "*") for key in by[depth:])
-        current = [mean_over_groups(parts, (*group, *rest), by[depth]) for group, parts in parents.items()]
-        out += current
-    return out
-
-
-class _Mean:
+class _NanMean:
     """A running mean that leaves nan out."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -234,16 +216,52 @@ class _Mean:
         self.count = np.zeros(shape)
 
     def add(self, index: NDArray[np.int64], values: FloatArray) -> None:
+        """Add values at these indices, which are distinct: a block has each key once."""
         defined = ~np.isnan(values)
-        self.total[index] += np.where(defined, values, 0.0)  # a block has each key once
+        self.total[index] += np.where(defined, values, 0.0)
         self.count[index] += defined
 
     def mean(self) -> FloatArray:
         return divide(self.total, self.count)
 
 
+def nested_means(blocks: Sequence[Block], by: tuple[str, ...]) -> list[Block]:
+    """Average over the last key of a grouping within the others, then over the one before it, and so on.
+
+    Args:
+        blocks: One block per group.
+        by: The keys of the grouping, as in `--by`.
+
+    Returns:
+        The means, those over the last key first and the mean over all groups last; none where `by` is empty.
+    """
+    means: list[Block] = []
+    current = list(blocks)
+    for depth in range(len(by) - 1, -1, -1):
+        by_parent: dict[GroupKey, list[Block]] = {}
+        for block in current:
+            by_parent.setdefault(block.group[:depth], []).append(block)
+        averaged = tuple((key, "*") for key in by[depth:])
+        current = [mean_over_groups(inner, (*parent, *averaged), by[depth]) for parent, inner in by_parent.items()]
+        means += current
+    return means
+
+
+_INHERITED = ("few_errors", "few_trials", "few_people", "undefined_parts", "simulated")
+
+
+def merge_flags(*flags: Flags) -> Flags:
+    """Return the flags of a number that is computed from others: those of its parts that bear on the result.
+
+    >>> merge_flags(("few_people", "no_width"), ("few_people", "few_errors"))
+    ('few_errors', 'few_people')
+    """
+    raised = {flag for part in flags for flag in part}
+    return tuple(flag for flag in _INHERITED if flag in raised)
+
+
 def range_of(measure: str, statistic: str) -> tuple[float, float]:
-    """The numbers that a statistic of a measure can take.
+    """Return the lowest and highest number that a statistic of a measure can take.
 
     >>> range_of("hellinger", "value"), range_of("hellinger", "difference")
     ((0, 1), (-1, 1))
@@ -257,10 +275,18 @@ def range_of(measure: str, statistic: str) -> tuple[float, float]:
 
 
 def rows_of(block: Block, *, confidence: float, seed: int) -> list[Row]:
-    """Score rows: values with their intervals, whose ends stay inside the range of the measure."""
-    usable = np.where(np.isinf(block.values), np.nan, block.values)
-    interval = percentile_interval(block.samples, usable, n=block.clusters, reach=block.reach, confidence=confidence)
-    resamples = block.samples.shape[1]
+    """Return the score rows of a block: values with intervals, whose ends stay inside the range of the measure.
+
+    Args:
+        block: Values and their resamples.
+        confidence: Of the intervals, such as .95.
+        seed: Of the resamples; it is stored in the rows.
+    """
+    finite = np.where(np.isinf(block.values), np.nan, block.values)
+    interval = percentile_interval(
+        block.resampled, finite, n=block.clusters, min_high=block.min_high, confidence=confidence
+    )
+    resamples = block.resampled.shape[1]
     rows = []
     for i, key in enumerate(block.keys):
         lowest, highest = range_of(key.measure, key.statistic)
@@ -288,7 +314,7 @@ def rows_of(block: Block, *, confidence: float, seed: int) -> list[Row]:
                 against=key.against,
                 measure=key.measure,
                 statistic=key.statistic,
-                group=(*block.group, *key.part),
+                group=(*block.group, *key.variant),
                 value=number(block.values[i]),
                 low=number(low),
                 high=number(high),

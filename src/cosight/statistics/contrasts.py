@@ -1,4 +1,4 @@
-"""Numbers made of other numbers, resample by resample: shares of the ceiling, ranks, differences, correlations."""
+"""Statistics of several numbers, computed per resample: normalised values, ranks, differences, correlations."""
 
 from __future__ import annotations
 
@@ -12,58 +12,65 @@ from cosight.measures import measures
 from cosight.measures.arithmetic import divide
 from cosight.measures.correlation import rank_correlation, rank_correlation_resampled
 from cosight.measures.uncertainty import holm, paired_difference, rank_intervals, ranks
-from cosight.statistics.blocks import Block, Flags, Key, merged_flags, range_of, single
-from cosight.statistics.groups import MODELS, PEOPLE, SIMULATED
+from cosight.statistics.blocks import Block, Flags, Key, merge_flags, range_of, single_block
 from cosight.statistics.pair_scores import CEILING_ONE, FEW_TRIALS, PAIRED
-from cosight.statistics.rows import GroupKey, Row, number
+from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, GroupKey, Row, number
 
 __all__ = [
     "CORRELATION",
-    "against_people",
     "correlation_block",
     "correlations",
     "difference_rows",
-    "normalised",
+    "models_against_people",
+    "normalise_by_ceiling",
     "rank_rows",
 ]
 
 CORRELATION = "rank_correlation"
 
 
-def normalised(block: Block, models: Collection[str]) -> list[Block]:
-    """Divide the mean of each of `models`, and of all, with people by its ceiling; never clipped.
+def normalise_by_ceiling(block: Block, models: Collection[str]) -> list[Block]:
+    """Divide the mean of each of `models`, and of all models, with people by its ceiling; never clipped.
 
-    The ceiling is people's mean with each other on the stimuli that the model shares with them. For a distance (lower
-    is more alike) it is the other way round, so that 1 always means as alike as people are.
+    The ceiling is people's mean with each other on the stimuli that the model shares with them. For a distance the
+    ceiling is divided by the model's value, so that 1 always means as alike as people are. There is no normalised value
+    where people have too few trials in common, or where the measure has no better end.
+
+    Args:
+        block: Numbers of one group, with those of `model_ceiling_blocks`.
+        models: The names of the models.
+
+    Returns:
+        One block of one number per model and measure.
     """
-    place = {key: index for index, key in enumerate(block.keys)}
+    index_of = {key: index for index, key in enumerate(block.keys)}
     blocks = []
     for key in block.keys:
-        ceiling, index = (place.get(key._replace(statistic=statistic)) for statistic in (CEILING_ONE, PAIRED))
-        if (
-            key.statistic != "value"
-            or key.against != PEOPLE
-            or key.observer not in (*models, MODELS)
-            or ceiling is None
-            or index is None
-            or measures[key.measure].direction == "neither"
-            or block.n[ceiling] < FEW_TRIALS
-        ):
-            continue  # people are the ceiling, where they have enough in common
-        above, below = (ceiling, index) if measures[key.measure].direction == "lower" else (index, ceiling)
-        with np.errstate(invalid="ignore"):  # infinite as a share of infinite
-            value = divide(block.values[above : above + 1], block.values[below : below + 1])[0]
-        samples = divide(block.samples[above], block.samples[below])
-        note = "share of the leave-one-person-out ceiling on the same stimuli"
-        own = key._replace(statistic="normalised")
-        flags = merged_flags(block.flags[index], block.flags[ceiling])
-        units = block.clusters[index]
-        blocks.append(single(block.group, own, float(value), samples, block.n[index], note, flags, units))
+        ceiling, value = (index_of.get(key._replace(statistic=statistic)) for statistic in (CEILING_ONE, PAIRED))
+        direction = measures[key.measure].direction
+        of_model = key.statistic == "value" and key.against == PEOPLE and key.observer in (*models, MODELS)
+        if not of_model or ceiling is None or value is None or direction == "neither" or block.n[ceiling] < FEW_TRIALS:
+            continue
+        above, below = (ceiling, value) if direction == "lower" else (value, ceiling)
+        with np.errstate(invalid="ignore"):  # infinity divided by infinity
+            ratio = divide(block.values[above : above + 1], block.values[below : below + 1])[0]
+        blocks.append(
+            single_block(
+                block.group,
+                key._replace(statistic="normalised"),
+                float(ratio),
+                divide(block.resampled[above], block.resampled[below]),
+                block.n[value],
+                "share of the leave-one-person-out ceiling on the same stimuli",
+                merge_flags(block.flags[value], block.flags[ceiling]),
+                block.clusters[value],
+            )
+        )
     return blocks
 
 
-def against_people(block: Block, measure: str, models: Collection[str]) -> list[int]:
-    """Where the values of `models` with people stand in the block."""
+def models_against_people(block: Block, measure: str, models: Collection[str]) -> list[int]:
+    """Return the indices of the values of `models` with people."""
     return [
         index
         for index, key in enumerate(block.keys)
@@ -72,65 +79,83 @@ def against_people(block: Block, measure: str, models: Collection[str]) -> list[
 
 
 def rank_rows(block: Block, index: Sequence[int], *, of: str, confidence: float, seed: int) -> list[Row]:
-    """The rank of each of these numbers of a block, 1 the best, with its interval.
+    """Rank some numbers of a block, 1 for the best, each rank with its interval.
 
-    None for fewer than two numbers, or a measure without a better end. `of` is what notes call those that are ranked.
+    Args:
+        block: Numbers of one group.
+        index: Those to rank, all of one measure.
+        of: What notes call the things that are ranked, such as "models".
+        confidence: Of the intervals.
+        seed: Of the resamples; it is stored in the rows.
+
+    Returns:
+        One row per number; none for fewer than two numbers or a measure without a better end.
     """
     if len(index) < 2 or measures[block.keys[index[0]].measure].direction == "neither":
         return []
     direction = measures[block.keys[index[0]].measure].direction
-    interval = rank_intervals(block.samples[list(index)], direction=direction, confidence=confidence)
+    interval = rank_intervals(block.resampled[list(index)], direction=direction, confidence=confidence)
     rows = []
     for i, rank in enumerate(ranks(block.values[list(index)], direction=direction)):
-        key = block.keys[index[i]]
+        key, undefined = block.keys[index[i]], bool(np.isnan(rank))
+        note = f"of {len(index)} {of}"
+        if undefined:
+            note += "; undefined"
+        elif interval.undefined[i]:
+            note += f"; {interval.undefined[i]} of {block.resampled.shape[1]} resamples undefined"
         rows.append(
             Row(
                 observer=key.observer,
                 against=key.against,
                 measure=key.measure,
                 statistic="rank",
-                group=(*block.group, *key.part),
+                group=(*block.group, *key.variant),
                 value=number(rank),
-                low=None if np.isnan(rank) else number(interval.low[i]),
-                high=None if np.isnan(rank) else number(interval.high[i]),
+                low=None if undefined else number(interval.low[i]),
+                high=None if undefined else number(interval.high[i]),
                 n=int(block.n[index[i]]),
                 clusters=int(block.clusters[index[i]]),
                 seed=seed,
-                flags=("undefined",) if np.isnan(rank) else merged_flags(block.flags[index[i]]),
-                note=f"of {len(index)} {of}" + _why_no_interval(rank, interval.undefined[i], block.samples.shape[1]),
+                flags=("undefined",) if undefined else merge_flags(block.flags[index[i]]),
+                note=note,
             )
         )
     return rows
 
 
-def _why_no_interval(rank: float, undefined: int, resamples: int) -> str:
-    if np.isnan(rank):
-        return "; undefined"
-    return f"; {undefined} of {resamples} resamples undefined" if undefined else ""
-
-
 def difference_rows(block: Block, measure: str, models: Collection[str], *, confidence: float, seed: int) -> list[Row]:
-    """How much closer to people one model is than another, paired over the same stimuli and people.
+    """Compare every two models: how much closer to people is one than the other, on the same stimuli and people?
 
-    p-values are given as they are and adjusted for the number of differences (Holm 1979).
+    p values are two-sided, as they are and adjusted for the number of differences (Holm 1979).
+
+    Args:
+        block: Numbers of one group.
+        measure: The measure to compare.
+        models: The names of the models.
+        confidence: Of the intervals.
+        seed: Of the resamples; it is stored in the rows.
     """
-    pairs = list(combinations(against_people(block, measure, models), 2))
-    contrasts = []
-    for i, j in pairs:
-        n = min(block.clusters[i], block.clusters[j])
-        with np.errstate(invalid="ignore"):  # infinite less infinite
-            contrasts.append(
-                paired_difference(
-                    block.values[i], block.values[j], block.samples[i], block.samples[j], n=n, confidence=confidence
-                )
+    pairs = list(combinations(models_against_people(block, measure, models), 2))
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
+        contrasts = [
+            paired_difference(
+                block.values[i],
+                block.values[j],
+                block.resampled[i],
+                block.resampled[j],
+                n=min(block.clusters[i], block.clusters[j]),
+                confidence=confidence,
             )
+            for i, j in pairs
+        ]
     adjusted = holm([contrast.p for contrast in contrasts])
     lowest, highest = range_of(measure, "difference")
     rows = []
     for (i, j), contrast, p_adjusted in zip(pairs, contrasts, adjusted, strict=True):
-        notes, flags = ["against the same people"], list(merged_flags(block.flags[i], block.flags[j]))
+        notes, flags = ["against the same people"], list(merge_flags(block.flags[i], block.flags[j]))
         if not np.isnan(contrast.p):
-            notes.append(f"p {'<=' if contrast.at_resolution else '='} {contrast.p:.4f}")
+            sign = "<=" if contrast.at_resolution else "="
+            notes.append(f"p {sign} {_two_digits(contrast.p)}")
         if contrast.at_resolution:
             flags.append("p_at_resolution")
         if not np.isfinite(contrast.value):
@@ -162,40 +187,55 @@ def difference_rows(block: Block, measure: str, models: Collection[str], *, conf
     return rows
 
 
-def correlations(blocks: Sequence[Block], names: Sequence[str]) -> list[Block]:
-    """Spearman's r between measures over pairs of observers: in each group, all groups pooled, and the mean in-domain.
+def _two_digits(p: float) -> str:
+    """Return a p value with two significant digits and without a leading zero.
 
-    A row's observer and against are the two measures (Xu et al. 2024, Table 1 and Figure 5). The row of all groups
-    pooled has no group; that of the mean has `*`.
+    >>> _two_digits(2 / 2001), _two_digits(0.0421), _two_digits(1.0)
+    ('.001', '.042', '1')
     """
-    out: list[Block] = []
-    keys = blocks[0].group
+    return np.format_float_positional(p, precision=2, fractional=False, trim="-").lstrip("0")
+
+
+def correlations(blocks: Sequence[Block], names: Sequence[str]) -> list[Block]:
+    """Compute Spearman's r between measures over pairs of observers (Xu et al. 2024, Table 1 and Figure 5).
+
+    Args:
+        blocks: One block per group.
+        names: Measures of pairs; every two of them are correlated.
+
+    Returns:
+        For every two measures, which are a row's observer and against: r in each group; where there are several groups,
+        also r of the pairs of all groups pooled, which has no group, and the mean r over groups, whose group has `*`.
+    """
+    correlated: list[Block] = []
     for a, b in combinations(names, 2):
-        shared = [_shared(block, a, b) for block in blocks]
-        inside = [correlation_block(block.group, a, b, *values) for block, values in zip(blocks, shared, strict=True)]
-        out += inside
+        shared = [_shared_pairs(block, a, b) for block in blocks]
+        in_groups = [correlation_block(block.group, a, b, *data) for block, data in zip(blocks, shared, strict=True)]
+        correlated += in_groups
         if len(blocks) > 1:
-            x, y, x_samples, y_samples = (np.concatenate(part) for part in zip(*shared, strict=True))
-            out.append(correlation_block((), a, b, x, y, x_samples, y_samples, note="pairs of all groups pooled"))
-            out.append(_average(inside, tuple((key, "*") for key, _ in keys)))
-    return out
+            x, y, x_resampled, y_resampled = (np.concatenate(part) for part in zip(*shared, strict=True))
+            note = "pairs of all groups pooled"
+            correlated.append(correlation_block((), a, b, x, y, x_resampled, y_resampled, note=note))
+            averaged = tuple((key, "*") for key, _ in blocks[0].group)
+            correlated.append(_mean_correlation(in_groups, averaged))
+    return correlated
 
 
-def _shared(block: Block, a: str, b: str) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Values and resamples of two measures over the pairs of single observers that have both."""
-    place = {key: i for i, key in enumerate(block.keys)}
+def _shared_pairs(block: Block, a: str, b: str) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return values and resamples of two measures over the pairs of single observers that have both."""
+    index_of = {key: i for i, key in enumerate(block.keys)}
     groups = {PEOPLE, SIMULATED, MODELS}
     both = [
-        (place[key], place[other])
+        (index_of[key], index_of[other])
         for key in block.keys
         if key.measure == a
         and key.statistic == "value"
         and key.against is not None
         and not {key.observer, key.against} & groups
-        and (other := key._replace(measure=b)) in place
+        and (other := key._replace(measure=b)) in index_of
     ]
     i, j = np.array(both, dtype=np.int64).reshape(-1, 2).T
-    return block.values[i], block.values[j], block.samples[i], block.samples[j]
+    return block.values[i], block.values[j], block.resampled[i], block.resampled[j]
 
 
 def correlation_block(
@@ -204,27 +244,45 @@ def correlation_block(
     b: str,
     x: FloatArray,
     y: FloatArray,
-    x_samples: FloatArray,
-    y_samples: FloatArray,
+    x_resampled: FloatArray,
+    y_resampled: FloatArray,
     note: str = "",
     flags: Flags = (),
 ) -> Block:
-    """Spearman's r of two measures' values (n,), with that of their resamples (n, resamples)."""
+    """Compute Spearman's r of two measures' values, with its resamples.
+
+    Args:
+        group: The group of the result.
+        a: The first measure, which becomes the observer.
+        b: The second measure, which becomes against.
+        x: Values of the first measure, (n,).
+        y: Values of the second measure, (n,).
+        x_resampled: Resamples of x, (n, resamples).
+        y_resampled: Resamples of y, (n, resamples).
+        note: Of the result; it is completed where undefined values are left out.
+        flags: Of the result; likewise.
+    """
     correlation = rank_correlation(x, y)
-    samples = rank_correlation_resampled(x_samples.T, y_samples.T)
-    lost = correlation.left_out
-    text = "; ".join(word for word in (note, f"{lost} pairs undefined left out" if lost else "") if word)
-    raised = (*flags, *(("undefined_parts",) if lost else ()))
-    return single(group, Key(a, b, CORRELATION), correlation.value, samples, float(correlation.n), text, raised)
+    resampled = rank_correlation_resampled(x_resampled.T, y_resampled.T)
+    if correlation.left_out:
+        left_out = f"{correlation.left_out} pairs undefined left out"
+        note, flags = f"{note}; {left_out}" if note else left_out, (*flags, "undefined_parts")
+    return single_block(group, Key(a, b, CORRELATION), correlation.value, resampled, float(correlation.n), note, flags)
 
 
-def _average(inside: Sequence[Block], group: GroupKey) -> Block:
-    values = np.array([block.values[0] for block in inside])
-    samples = np.stack([block.samples[0] for block in inside])
-    used = ~np.isnan(values)
-    value = values[used].mean() if used.any() else float("nan")
-    mean = divide(np.nansum(samples[used], axis=0), (~np.isnan(samples[used])).sum(axis=0).astype(np.float64))
-    lost = int((~used).sum())
-    note = f"mean r of {int(used.sum())} groups" + (f", {lost} undefined left out" if lost else "")
-    n = float(sum(block.n[0] for block in inside))
-    return single(group, inside[0].keys[0], value, mean, n, note, ("undefined_parts",) if lost else ())
+def _mean_correlation(in_groups: Sequence[Block], group: GroupKey) -> Block:
+    """Average correlations over groups; undefined ones are left out."""
+    values = np.array([block.values[0] for block in in_groups])
+    defined = ~np.isnan(values)
+    resampled = np.stack([block.resampled[0] for block in in_groups])[defined]
+    count, left_out = int(defined.sum()), int((~defined).sum())
+    note = f"mean r of {count} groups" + (f", {left_out} undefined left out" if left_out else "")
+    return single_block(
+        group,
+        in_groups[0].keys[0],
+        values[defined].mean() if count else float("nan"),
+        divide(np.nansum(resampled, axis=0), (~np.isnan(resampled)).sum(axis=0).astype(np.float64)),
+        float(sum(block.n[0] for block in in_groups)),
+        note,
+        ("undefined_parts",) if left_out else (),
+    )

@@ -1,209 +1,332 @@
-"""How far is each observer from the people who saw the same stimuli?
+"""Mean distances between observers and people: to people's answers, or to the gold labels of a stimulus set.
 
-People's label distribution of a stimulus is the share of them that gave each answer. A person is compared with the
-others (leave one out), which is also the ceiling: no observer can be asked to be nearer to people than people are.
+People's label distribution of a stimulus is the fraction of them that gave each answer. `distance_block` compares
+observers with the people who saw the same stimuli; a person is compared with the other people (leave one out), which
+also gives the ceiling. Intervals are over stimuli and people.
+
+`gold_block` compares models with gold labels. Intervals are over stimuli and, where it is known how many people gave
+each answer, over answers: in each resample the answers to a stimulus are drawn again from their own distribution.
+Counts do not tell who answered, so the answers to two stimuli are drawn independently. Distributions without counts,
+and labels known by construction, stay fixed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosight.arrays import FloatArray
+from cosight.arrays import BoolArray, FloatArray, IntArray
 from cosight.measures.answers import NOT_SHOWN
-from cosight.measures.arithmetic import BLOCK, divide
+from cosight.measures.arithmetic import BLOCK, Weights, blocks, divide
 from cosight.measures.distance import distance_items
-from cosight.statistics.blocks import Block, Flags, Key, finite_samples, joined, single
-from cosight.statistics.groups import Group
+from cosight.statistics.blocks import Block, Flags, Key, finite_resampled, join_blocks, single_block
+from cosight.statistics.gold_labels import Gold
 from cosight.statistics.outputs import Outputs
 from cosight.statistics.pair_scores import CEILING_HALF, CEILING_ONE
-from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, few, few_people_note, stream
-from cosight.trials.join import StimulusGroup
+from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, ObserverGroup, random_stream
+from cosight.statistics.rows import MODELS, GroupKey
 
-__all__ = ["RESPONSE_AGREEMENT", "SPLITS", "distance_block", "mean_block"]
+__all__ = ["RESPONSE_AGREEMENT", "distance_block", "gold_block"]
 
 RESPONSE_AGREEMENT = "response_agreement"
+_SPLITS = 20  # random halves behind a split-half ceiling
 
-SPLITS = 20  # random halves behind a split-half ceiling
+
+def _agreement_items(people: FloatArray, observer: FloatArray) -> FloatArray:
+    """Return the fraction of people who gave an observer's answer; (..., labels) to (...)."""
+    return np.asarray((people * observer).sum(axis=-1))
+
+
+# measure -> function of people's and an observer's distributions (..., labels), which returns one value per stimulus
+_ITEMS = {**distance_items, RESPONSE_AGREEMENT: _agreement_items}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Crowd:
-    """People's answers as indicators, and how often each person and stimulus counts in each resample."""
+class _PeopleSample:
+    """People's answers, and how often each person and stimulus counts.
 
-    said: NDArray[np.float32]  # (people, stimuli, labels); 0 where a person gave no answer
-    times: NDArray[np.float32]  # (1 + resamples, people); the first row counts everyone once
-    weights: NDArray[np.float32]  # (1 + resamples, stimuli); the first row counts every stimulus once
+    Row 0 of the weights is the observed sample (all ones), the other rows are its resamples.
+    """
 
-
-def _share_alike(people: FloatArray, own: FloatArray) -> FloatArray:
-    """The share of people who gave an observer's answer; (..., labels) to (...)."""
-    return np.asarray((people * own).sum(axis=-1))
+    answers: NDArray[np.float32]  # (people, stimuli, labels): 1 for the answer given, all 0 where there is none
+    people_weights: NDArray[np.float32]  # (1 + resamples, people)
+    stimulus_weights: NDArray[np.float32]  # (1 + resamples, stimuli)
 
 
-_ITEMS = {**distance_items, RESPONSE_AGREEMENT: _share_alike}  # from people's and an observer's distributions
-
-
-def distance_block(drawn: Draw, outputs: Outputs, names: Sequence[str], people: Group) -> Block:
+def distance_block(draw: Draw, outputs: Outputs, names: Sequence[str], people: ObserverGroup) -> Block:
     """Compute every observer's mean distance to a group of people, with crossed resamples, and people's ceilings.
 
     The ceilings are given for people and, on the stimuli that it shares with them, for each model.
 
     Args:
-        drawn: The answers of a cell and their resamples.
+        draw: The answers to a group of stimuli and their resamples.
         outputs: The observers' label distributions.
         names: Distances between distributions, or `response_agreement` alone, which reads answers instead.
-        people: The group of people, of the draw.
+        people: One of `draw.people_groups`.
     """
-    cell, against = drawn.cell, people.name
-    crowd = _crowd(drawn, outputs, people.members)
-    read = outputs.choices if RESPONSE_AGREEMENT in names else outputs.distributions
+    one_hot = draw.answers.response[people.members][:, :, None] == np.arange(len(outputs.table.labels))
+    people_weights, stimulus_weights = draw.observer_weights[:, people.members], draw.stimulus_weights()
+    sample = _PeopleSample(
+        one_hot.astype(np.float32),
+        _with_observed(people_weights.astype(np.float32)),
+        _with_observed(stimulus_weights),
+    )
+    distributions_of = outputs.one_hot_answers if RESPONSE_AGREEMENT in names else outputs.distributions
     given = {
-        label: read(observer, cell.columns)
-        for label, observer in zip(drawn.names, drawn.observers.tolist(), strict=True)
+        observer: distributions_of(index, draw.columns)
+        for observer, index in zip(draw.names, draw.observer_index.tolist(), strict=True)
     }
-    note, flags = few_people_note(people).removeprefix("; "), ("few_people",) if few(people) else ()
-    persons = [drawn.names[row] for row in people.members]
-    others = {name: own for name, own in given.items() if name not in persons}
-    found = _mean_distances(crowd.said, crowd.times, crowd.weights, others, names)
-    own = {name: given[name] for name in persons}
-    every, ceilings = _people_blocks(drawn, crowd, own, names, against)
-    models = [
-        mean_block(cell, Key(label, against, name), *found[label, name], note, flags)
-        for label in others
-        for name in names
+    of_people = {draw.names[row]: given[draw.names[row]] for row in people.members}
+    of_others = {name: distributions for name, distributions in given.items() if name not in of_people}
+    means = _mean_distances(sample, of_others, names)
+    flags: Flags = ("few_people",) if people.too_few else ()
+    each_person, ceilings = _people_blocks(draw, sample, of_people, names, people.name)
+    parts = [
+        *each_person,
+        *(
+            _mean_block(
+                draw.group, Key(observer, people.name, name), *means[observer, name], people.too_few_note, flags
+            )
+            for observer in of_others
+            for name in names
+        ),
+        *ceilings,
     ]
-    blocks = [*every, *models, *ceilings]
-    shown = drawn.answers.response != NOT_SHOWN
+    shown = draw.answers.response != NOT_SHOWN
     by_people = shown[people.members].any(axis=0)
-    beside: dict[bytes, list[Block]] = {by_people.tobytes(): ceilings}
-    for row, label in enumerate(drawn.names):
-        if label in others and ceilings:
+    ceilings_on: dict[bytes, list[Block]] = {by_people.tobytes(): ceilings}  # by the mask of stimuli
+    for row, observer in enumerate(draw.names):
+        if observer in of_others and ceilings:
             shared = shown[row] & by_people
-            if shared.tobytes() not in beside:
-                part = replace(crowd, weights=crowd.weights * shared)
-                beside[shared.tobytes()] = _people_blocks(drawn, part, own, names, against)[1]
-            blocks += [
-                block.renamed([key._replace(observer=label) for key in block.keys])
-                for block in beside[shared.tobytes()]
+            if shared.tobytes() not in ceilings_on:
+                part = replace(sample, stimulus_weights=sample.stimulus_weights * shared)
+                ceilings_on[shared.tobytes()] = _people_blocks(draw, part, of_people, names, people.name)[1]
+            parts += [
+                block.with_keys([key._replace(observer=observer) for key in block.keys])
+                for block in ceilings_on[shared.tobytes()]
             ]
-    return drawn.of_stimuli(joined(blocks))
+    return draw.with_stimulus_clusters(join_blocks(parts))
+
+
+def _with_observed(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the weights with a first row of ones, which stands for the observed sample."""
+    return np.concatenate([np.ones((1, weights.shape[1]), dtype=np.float32), weights])
 
 
 def _people_blocks(
-    drawn: Draw, crowd: _Crowd, given: dict[str, FloatArray], names: Sequence[str], against: str
+    draw: Draw, sample: _PeopleSample, of_people: Mapping[str, FloatArray], names: Sequence[str], against: str
 ) -> tuple[list[Block], list[Block]]:
-    """The mean distance of each person to the others, and people's ceilings."""
-    cell = drawn.cell
-    every = []
-    for index, (label, own) in enumerate(given.items()):
-        times = crowd.times.copy()
-        times[:, index] = 0  # every copy of a person is left out of the others
-        found = _mean_distances(crowd.said, times, crowd.weights, {label: own}, names)
-        every += [mean_block(cell, Key(label, against, n), *found[label, n], "compared with the others") for n in names]
-    ceilings = _leave_one_out(cell, every, crowd, list(given), names, against) if len(given) >= 2 else []
-    if len(given) >= ENOUGH_PEOPLE:
-        rng = stream(drawn.seed, "halves of people", str(cell.group))
-        ceilings += _split_half(cell, crowd, names, against, rng)
-    return every, ceilings
-
-
-def _crowd(drawn: Draw, outputs: Outputs, people: NDArray[np.int64]) -> _Crowd:
-    response = drawn.answers.response[people]
-    said = (response[:, :, None] == np.arange(len(outputs.table.labels))).astype(np.float32)
-    weights = drawn.weights()
-    times = drawn.times[:, people].astype(np.float32)
-    once = np.ones((1, times.shape[1]), dtype=np.float32), np.ones((1, weights.shape[1]), dtype=np.float32)
-    return _Crowd(said, np.concatenate([once[0], times]), np.concatenate([once[1], weights]))
+    """Compute the mean distance of each person to the others, and people's ceilings."""
+    each: list[Block] = []
+    for index, (person, distributions) in enumerate(of_people.items()):
+        weights = sample.people_weights.copy()
+        weights[:, index] = 0  # all copies of a resampled person are left out of the others
+        means = _mean_distances(replace(sample, people_weights=weights), {person: distributions}, names)
+        each += [
+            _mean_block(draw.group, Key(person, against, name), *means[person, name], "compared with the others")
+            for name in names
+        ]
+    ceilings = _leave_one_out(draw.group, each, sample, names, against) if len(of_people) >= 2 else []
+    if len(of_people) >= ENOUGH_PEOPLE:
+        rng = random_stream(draw.seed, "halves of people", str(draw.group))
+        ceilings += _split_half(draw.group, sample, names, against, rng)
+    return each, ceilings
 
 
 def _mean_distances(
-    said: NDArray[np.float32],
-    times: NDArray[np.float32],
-    weights: NDArray[np.float32],
-    given: dict[str, FloatArray],
-    names: Sequence[str],
+    sample: _PeopleSample, given: Mapping[str, FloatArray], names: Sequence[str]
 ) -> dict[tuple[str, str], tuple[FloatArray, int]]:
-    """Distances between the crowd and each of `given` (stimuli, labels), as means over stimuli for each row of weights.
+    """Compute mean distances between people and each of `given`, for each row of the weights.
 
-    `times` has a row for each row of weights, or a single one where the crowd stays the same. Returns, for each
-    observer and measure, the means and the number of stimuli behind the first.
+    Args:
+        sample: People's answers. Its `people_weights` may have a single row, which then serves all rows.
+        given: The distributions (stimuli, labels) of observers by name, nan where there is none.
+        names: Measures.
+
+    Returns:
+        For each observer and measure the means (rows of weights,) and the number of stimuli behind the first.
     """
-    people, stimuli, labels = said.shape
-    step = len(weights) if len(times) == 1 else max(1, BLOCK // 16 // max(1, stimuli * labels))
-    parts: dict[tuple[str, str], list[FloatArray]] = {(label, name): [] for label in given for name in names}
+    people, stimuli, labels = sample.answers.shape
+    fixed_people, rows = len(sample.people_weights) == 1, len(sample.stimulus_weights)
+    step = rows if fixed_people else max(1, BLOCK // 16 // max(1, stimuli * labels))
+    means: dict[tuple[str, str], list[FloatArray]] = {(observer, name): [] for observer in given for name in names}
     used: dict[str, int] = {}
-    for start in range(0, len(weights), step):
-        drawn = times if len(times) == 1 else times[start : start + step]
-        counts = (drawn @ said.reshape(people, -1)).reshape(-1, stimuli, labels).astype(np.float64)
+    for start in range(0, rows, step):
+        weights = sample.people_weights if fixed_people else sample.people_weights[start : start + step]
+        counts = (weights @ sample.answers.reshape(people, -1)).reshape(-1, stimuli, labels).astype(np.float64)
         answers = counts.sum(axis=2)
-        gold = counts / np.maximum(answers, 1)[:, :, None]
-        for label, own in given.items():
+        distributions = counts / np.maximum(answers, 1)[:, :, None]
+        for observer, own in given.items():
             usable = (answers > 0) & ~np.isnan(own).any(axis=1)
-            used.setdefault(label, int((usable[0] & (weights[0] > 0)).sum()))
-            weight = weights[start : start + step] * usable
+            used.setdefault(observer, int((usable[0] & (sample.stimulus_weights[0] > 0)).sum()))
             for name in names:
-                items = _ITEMS[name](gold, np.nan_to_num(own))
-                total = np.multiply(items, weight, out=np.zeros(weight.shape), where=weight > 0).sum(axis=1)
-                parts[label, name].append(divide(total, weight.sum(axis=1, dtype=np.float64)))
-    return {key: (np.concatenate(part), used[key[0]]) for key, part in parts.items()}
+                items = _ITEMS[name](distributions, np.nan_to_num(own))
+                part = _weighted_means(items, sample.stimulus_weights[start : start + step] * usable)
+                means[observer, name].append(part)
+    return {key: (np.concatenate(parts), used[key[0]]) for key, parts in means.items()}
+
+
+def _weighted_means(items: FloatArray, weights: Weights) -> FloatArray:
+    """Return the weighted mean of each row of items; an infinite item with weight 0 does not count."""
+    total = np.multiply(items, weights, out=np.zeros(weights.shape), where=weights > 0).sum(axis=1)
+    return divide(total, weights.sum(axis=1, dtype=np.float64))
 
 
 def _leave_one_out(
-    cell: StimulusGroup,
-    blocks: Sequence[Block],
-    crowd: _Crowd,
-    people: Sequence[str],
-    names: Sequence[str],
-    against: str,
+    group: GroupKey, each: Sequence[Block], sample: _PeopleSample, names: Sequence[str], against: str
 ) -> list[Block]:
-    """The mean over people of each one's distance to the others."""
-    out = []
+    """Compute the mean over people of each one's distance to the others."""
+    ceilings = []
     for name in names:
-        own = [block for block in blocks if block.keys[0].measure == name and block.keys[0].observer in people]
-        values = np.array([block.values[0] for block in own])
-        samples = np.stack([block.samples[0] for block in own])
-        times = crowd.times[1:].T * ~np.isnan(samples)
-        mean = divide((np.nan_to_num(samples) * times).sum(axis=0), times.sum(axis=0))
+        of_measure = [block for block in each if block.keys[0].measure == name]
+        values = np.array([block.values[0] for block in of_measure])
+        resampled = np.stack([block.resampled[0] for block in of_measure])
+        weights = sample.people_weights[1:].T * ~np.isnan(resampled)
+        means = divide((np.nan_to_num(resampled) * weights).sum(axis=0), weights.sum(axis=0))
         value = float(np.nanmean(values)) if (~np.isnan(values)).any() else float("nan")
-        n = int(np.mean([block.n[0] for block in own]))
-        note = f"mean of {len(own)} {against}, each compared with the others"
+        n = int(np.mean([block.n[0] for block in of_measure]))
+        note = f"mean of {len(of_measure)} {against}, each compared with the others"
         key = Key(against, against, name, CEILING_ONE)
-        out.append(mean_block(cell, key, np.concatenate([[value], mean]), n, note))
-    return out
+        ceilings.append(_mean_block(group, key, np.concatenate([[value], means]), n, note))
+    return ceilings
 
 
 def _split_half(
-    cell: StimulusGroup, crowd: _Crowd, names: Sequence[str], against: str, rng: np.random.Generator
+    group: GroupKey, sample: _PeopleSample, names: Sequence[str], against: str, rng: np.random.Generator
 ) -> list[Block]:
-    """The distance between the label distributions of two random halves of the people, mean of several splits."""
-    people = len(crowd.said)
-    sums = [np.zeros(len(crowd.weights)) for _ in names]
-    counted = np.zeros((len(names), len(crowd.weights)))
+    """Compute the distance between the distributions of two random halves of the people, mean over several splits."""
+    people, rows = len(sample.answers), len(sample.stimulus_weights)
+    totals, defined = np.zeros((len(names), rows)), np.zeros((len(names), rows))
     n = 0
-    for _ in range(SPLITS):
+    for _ in range(_SPLITS):
         order = rng.permutation(people)
-        halves = order[: people // 2], order[people // 2 : 2 * (people // 2)]
-        own = crowd.said[halves[0]].sum(axis=0).astype(np.float64)
-        answers = own.sum(axis=1, keepdims=True)
-        own = np.where(answers > 0, own / np.maximum(answers, 1), np.nan)
-        once = np.ones((1, len(halves[1])), dtype=np.float32)
-        found = _mean_distances(crowd.said[halves[1]], once, crowd.weights, {"": own}, names)
+        first, second = order[: people // 2], order[people // 2 : 2 * (people // 2)]
+        counts = sample.answers[first].sum(axis=0).astype(np.float64)
+        answers = counts.sum(axis=1, keepdims=True)
+        distributions = np.where(answers > 0, counts / np.maximum(answers, 1), np.nan)
+        other_half = replace(
+            sample, answers=sample.answers[second], people_weights=np.ones((1, len(second)), dtype=np.float32)
+        )
+        means = _mean_distances(other_half, {"": distributions}, names)
         for i, name in enumerate(names):
-            mean, n = found["", name]
-            sums[i] += np.where(np.isnan(mean), 0.0, mean)
-            counted[i] += ~np.isnan(mean)
-    note = f"two halves of {people} {against}, mean of {SPLITS} splits; interval over stimuli"
+            mean, n = means["", name]
+            totals[i] += np.where(np.isnan(mean), 0.0, mean)
+            defined[i] += ~np.isnan(mean)
+    note = f"two halves of {people} {against}, mean of {_SPLITS} splits; interval over stimuli"
     return [
-        mean_block(cell, Key(against, against, name, CEILING_HALF), divide(sums[i], counted[i]), n, note)
+        _mean_block(group, Key(against, against, name, CEILING_HALF), divide(totals[i], defined[i]), n, note)
         for i, name in enumerate(names)
     ]
 
 
-def mean_block(cell: StimulusGroup, key: Key, means: FloatArray, n: int, note: str, flags: Flags = ()) -> Block:
-    """A block of one number: its value first, then its resamples."""
-    samples = finite_samples(means[:1], means[None, 1:])
-    return single(cell.group, key, float(means[0]), samples[0], float(n), note, flags)
+def _mean_block(group: GroupKey, key: Key, means: FloatArray, n: int, note: str, flags: Flags = ()) -> Block:
+    """Return a block of one number from `means`: the value first, then its resamples."""
+    resampled = finite_resampled(means[:1], means[None, 1:])
+    return single_block(group, key, float(means[0]), resampled[0], float(n), note, flags)
+
+
+# ---- distances to gold labels
+
+
+def gold_block(draw: Draw, outputs: Outputs, gold: Gold, names: Sequence[str]) -> Block:
+    """Compute the mean distance of every model to the gold labels, and the ceiling that their counts allow.
+
+    People are not compared with gold labels, which may be made of their own answers.
+
+    Args:
+        draw: The answers to a group of stimuli and their resamples.
+        outputs: The observers' label distributions.
+        gold: The gold labels of the table's stimuli.
+        names: Distances between distributions.
+    """
+    models = [row for group in draw.observer_groups if group.name == MODELS for row in group.members.tolist()]
+    given = {draw.names[row]: outputs.distributions(int(draw.observer_index[row]), draw.columns) for row in models}
+    sample = _GoldSample(
+        gold.distributions[draw.columns], gold.counts[draw.columns], _with_observed(draw.stimulus_weights())
+    )
+    parts = [_gold_ceiling(draw, sample, gold.name, name) for name in names]
+    means = sample.mean_distances(given, names, random_stream(draw.seed, "gold answers", str(draw.group)))
+    note = "interval over stimuli and answers" if sample.counted.any() else "interval over stimuli"
+    for (observer, name), values in means.items():
+        n = int((~np.isnan(given[observer]).any(axis=1) & sample.known).sum())
+        parts.append(_mean_block(draw.group, Key(observer, gold.name, name), values, n, note))
+    return draw.with_stimulus_clusters(join_blocks(parts))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _GoldSample:
+    """Gold labels of a group of stimuli, and how often each stimulus counts; row 0 is the observed sample."""
+
+    distributions: FloatArray  # (stimuli, labels)
+    counts: IntArray  # (stimuli, labels)
+    stimulus_weights: Weights  # (1 + resamples, stimuli)
+
+    @property
+    def known(self) -> BoolArray:
+        return np.asarray(~np.isnan(self.distributions).any(axis=1))
+
+    @property
+    def counted(self) -> BoolArray:
+        """Where the number of answers is known, so that they can be resampled."""
+        return np.asarray(self.counts.sum(axis=1) > 0)
+
+    def mean_distances(
+        self, given: Mapping[str, FloatArray], names: Sequence[str], rng: np.random.Generator
+    ) -> dict[tuple[str, str], FloatArray]:
+        """Compute the mean distance of each observer and measure for each row of the weights."""
+        means = {(observer, name): np.empty(len(self.stimulus_weights)) for observer in given for name in names}
+        fixed, known, counted = np.nan_to_num(self.distributions), self.known, self.counted
+        for rows, resampled in self._resampled_labels(rng):
+            for (observer, name), values in means.items():
+                own, distance = np.nan_to_num(given[observer]), distance_items[name]
+                items = np.repeat(distance(fixed, own)[None], len(resampled), axis=0)
+                items[:, counted] = distance(resampled, own[counted])
+                usable = known & ~np.isnan(given[observer]).any(axis=1)
+                values[rows] = _weighted_means(items, self.stimulus_weights[rows] * usable)
+        return means
+
+    def _resampled_labels(self, rng: np.random.Generator) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield rows of the weights and, for each, the labels (rows, counted stimuli, labels); row 0 as observed."""
+        counts = self.counts[self.counted]
+        total = counts.sum(axis=1)
+        observed = counts / np.maximum(total, 1)[:, None]
+        yield slice(0, 1), observed[None]
+        for part in blocks(len(self.stimulus_weights) - 1, self.distributions.size, most=BLOCK // 16):
+            rows = slice(part.start + 1, min(part.stop, len(self.stimulus_weights) - 1) + 1)
+            answers = rng.multinomial(total, observed, size=(rows.stop - rows.start, len(total)))
+            yield rows, answers / np.maximum(total, 1)[:, None]
+
+
+def _gold_ceiling(draw: Draw, sample: _GoldSample, against: str, name: str) -> Block:
+    """Compute the distance between two random halves of the answers to each stimulus, mean over several splits."""
+    key = Key(against, against, name, CEILING_HALF)
+    several = sample.counts.sum(axis=1) >= 2
+    if not several.any():
+        undefined = np.full(len(sample.stimulus_weights), np.nan)
+        note = "undefined: gold labels without counts have no ceiling"
+        return _mean_block(draw.group, key, undefined, 0, note, ("undefined",))
+    rng = random_stream(draw.seed, "halves of answers", str(draw.group))
+    counts = sample.counts[several]
+    size = counts.sum(axis=1) // 2  # of an odd number of answers one is left out
+    items = np.zeros(several.sum())
+    for _ in range(_SPLITS):
+        first = _without_replacement(counts, size, rng)
+        second = _without_replacement(counts - first, size, rng)
+        items += distance_items[name](first / size[:, None], second / size[:, None])
+    weights = sample.stimulus_weights[:, several]
+    means = _weighted_means(np.broadcast_to(items / _SPLITS, weights.shape), weights)
+    note = f"two halves of each stimulus' answers, mean of {_SPLITS} splits; interval over stimuli"
+    return _mean_block(draw.group, key, means, int(several.sum()), note)
+
+
+def _without_replacement(counts: IntArray, size: IntArray, rng: np.random.Generator) -> IntArray:
+    """Draw `size` answers of each row without replacement, one class after the other (multivariate hypergeometric)."""
+    drawn = np.empty_like(counts)
+    to_draw, remaining = size, counts.sum(axis=1)
+    for code, count in enumerate(counts.T):
+        drawn[:, code] = rng.hypergeometric(count, remaining - count, to_draw)
+        to_draw, remaining = to_draw - drawn[:, code], remaining - count
+    return drawn

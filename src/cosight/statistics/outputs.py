@@ -1,4 +1,4 @@
-"""What observers put out besides one answer: label distributions over a table's stimuli."""
+"""Observers' label distributions over the stimuli of a table, and measures of pairs of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["OutputMeasure", "Outputs", "output_form", "output_measures"]
 
 @dataclass(frozen=True, slots=True)
 class OutputMeasure:
-    """How a measure of two observers' label distributions is computed, stimulus by stimulus."""
+    """A measure of two observers' label distributions: the mean of a distance per stimulus."""
 
     distance: Callable[[FloatArray, FloatArray], FloatArray]
     on_errors: bool = False  # only on stimuli that both got wrong
@@ -43,57 +43,57 @@ output_measures.add(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outputs:
-    """Probabilities and abstentions of every trial, found by observer and column of the table."""
+    """Probabilities and abstentions of every trial, looked up by observer and column of the table."""
 
     table: AlignedTrials
     probabilities: NDArray[np.float32]  # (trials, classes without abstain); nan where there are none
     abstention: FloatArray  # (trials,); nan where unknown
-    said: CodeArray  # (trials,): the answer as it stands, whatever its abstention
+    response: CodeArray  # (trials,): the stored answer, before any abstention is applied
 
     @classmethod
     def of(cls, table: AlignedTrials, trials: Trials) -> Outputs:
-        """The outputs behind an aligned table."""
+        """Return the outputs behind an aligned table; `trials` are those it was made from."""
         classes = len(table.labels) - (ABSTAIN in table.labels)
         column = trials.frame["probabilities"]
         if column.null_count() == len(column):
-            shares = np.full((len(column), 0), np.nan, dtype=np.float32)
+            probabilities = np.full((len(column), 0), np.nan, dtype=np.float32)
         elif trials.space is None:
             raise InvalidInput(
-                "probabilities need a label space to say whose they are, got none; name it with --labels"
+                "probabilities need a label space that names their classes, got none; name it with --labels"
             )
         else:
             filled = column.fill_null(pl.lit([float("nan")] * classes, dtype=pl.List(pl.Float32)))
-            shares = filled.list.to_array(classes).to_numpy()
+            probabilities = filled.list.to_array(classes).to_numpy()
         abstention = trials.frame["abstention"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
         codes = {label: index for index, label in enumerate(table.labels)}
-        said = trials.frame["response"].replace_strict(codes, default=NO_ANSWER, return_dtype=pl.Int16)
-        return cls(table, shares, abstention, said.to_numpy())
+        response = trials.frame["response"].replace_strict(codes, default=NO_ANSWER, return_dtype=pl.Int16)
+        return cls(table, probabilities, abstention, response.to_numpy())
 
     def has_probabilities(self, observer: int) -> bool:
-        """Whether an observer gave probabilities for any stimulus."""
+        """Return whether an observer gave probabilities for any stimulus."""
         rows = self.table.rows[observer]
         return self.probabilities.shape[1] > 0 and bool((~np.isnan(self.probabilities[rows[rows >= 0], 0])).any())
 
     def abstentions(self, observer: int, columns: NDArray[np.int64]) -> FloatArray:
-        """An observer's abstention for each column; nan where unknown."""
+        """Return an observer's abstention for each column; nan where unknown."""
         rows = self.table.rows[observer, columns]
         return np.where(rows >= 0, self.abstention[rows], np.nan)
 
-    def right(self, observer: int, columns: NDArray[np.int64]) -> BoolArray:
-        """Where the answer as it stands is the truth, before any abstention is applied."""
+    def correct(self, observer: int, columns: NDArray[np.int64]) -> BoolArray:
+        """Return where the stored answer is the truth, before any abstention is applied."""
         rows = self.table.rows[observer, columns]
         truth = self.table.answers.truth[columns]
-        return np.asarray((rows >= 0) & (truth >= 0) & (self.said[rows] == truth))
+        return np.asarray((rows >= 0) & (truth >= 0) & (self.response[rows] == truth))
 
-    def classes(self, observer: int, columns: NDArray[np.int64]) -> FloatArray:
-        """Class probabilities without abstain, (columns, classes); nan rows where there are none."""
+    def class_probabilities(self, observer: int, columns: NDArray[np.int64]) -> FloatArray:
+        """Return class probabilities without abstain, (columns, classes); nan rows where there are none."""
         rows = self.table.rows[observer, columns]
         if self.probabilities.shape[1] == 0:
             return np.full((len(columns), len(self.table.labels) - (ABSTAIN in self.table.labels)), np.nan)
         return np.where((rows >= 0)[:, None], self.probabilities[rows].astype(np.float64), np.nan)
 
-    def choices(self, observer: int, columns: NDArray[np.int64]) -> FloatArray:
-        """The answers over `table.labels` as 1 for the one given, (columns, labels); nan rows without an answer."""
+    def one_hot_answers(self, observer: int, columns: NDArray[np.int64]) -> FloatArray:
+        """Return the answers as 1 for the label given, else 0, (columns, labels); nan rows without an answer."""
         response = self.table.answers.response[observer, columns]
         out = np.full((len(columns), len(self.table.labels)), np.nan)
         answered = response >= 0
@@ -102,13 +102,13 @@ class Outputs:
         return out
 
     def distributions(self, observer: int, columns: NDArray[np.int64]) -> FloatArray:
-        """Label distribution over `table.labels` for each column, (columns, labels); nan rows without an answer.
+        """Return the label distribution of each column, (columns, labels); nan rows without an answer.
 
-        From probabilities (and abstention, where the label space has abstain: [p (1 - a), a]); without them all on the
-        one class answered.
+        It is p, or [p (1 - a), a] where the label space has abstain, for probabilities p and abstention a. Without
+        probabilities, the label answered has probability 1.
         """
-        out = self.choices(observer, columns)
-        p = self.classes(observer, columns)
+        out = self.one_hot_answers(observer, columns)
+        p = self.class_probabilities(observer, columns)
         known = ~np.isnan(p).any(axis=1)
         if ABSTAIN in self.table.labels:
             a = np.nan_to_num(self.abstentions(observer, columns))
@@ -118,26 +118,32 @@ class Outputs:
 
 
 def output_form(name: str, outputs: Outputs, observers: NDArray[np.int64], columns: NDArray[np.int64]) -> PairForm:
-    """A measure of two observers' label distributions on some columns of a table, for pairs of `observers`.
+    """Return the pair form of a measure of label distributions.
 
-    Both must have given probabilities; on-errors measures look only at stimuli that both got wrong. The second of a
-    pair is the one the first is compared with: its distributions are the p of an asymmetric distance.
+    Both observers of a pair must have given probabilities; on-errors measures read only stimuli that both got wrong.
+    The second of a pair is the one the first is compared with: its distributions are the p of an asymmetric distance.
+
+    Args:
+        name: A measure of `output_measures`.
+        outputs: The observers' label distributions.
+        observers: The observers that pairs index, as rows of the table.
+        columns: The columns of the table to compare on.
     """
     distance, on_errors = output_measures[name].distance, output_measures[name].on_errors
-    able = [outputs.has_probabilities(int(i)) for i in observers]
+    has_probabilities = [outputs.has_probabilities(int(i)) for i in observers]
 
     @cache
-    def given(row: int) -> FloatArray:
+    def distributions(row: int) -> FloatArray:
         return outputs.distributions(int(observers[row]), columns)
 
     def items(answers: Answers, pair: NDArray[np.int64]) -> FloatArray:
-        """The distance of each column; nan where it is undefined."""
-        if not (able[pair[0]] and able[pair[1]]):
+        """Return the distance on each column; nan where it is undefined."""
+        if not (has_probabilities[pair[0]] and has_probabilities[pair[1]]):
             return np.full(len(columns), np.nan)
-        q, p = (given(int(i)) for i in pair)
+        q, p = (distributions(int(i)) for i in pair)
         wanted = answers.wrong[pair].all(axis=0) if on_errors else (answers.response[pair] != NOT_SHOWN).all(axis=0)
-        apart = distance(np.nan_to_num(p), np.nan_to_num(q))
-        return np.where(wanted & ~np.isnan(p).any(axis=1) & ~np.isnan(q).any(axis=1), apart, np.nan)
+        distances = distance(np.nan_to_num(p), np.nan_to_num(q))
+        return np.where(wanted & ~np.isnan(p).any(axis=1) & ~np.isnan(q).any(axis=1), distances, np.nan)
 
     def resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
         out = np.empty((len(pairs), len(weights)))
@@ -145,9 +151,10 @@ def output_form(name: str, outputs: Outputs, observers: NDArray[np.int64], colum
             each = items(answers, pair)
             defined = ~np.isnan(each)
             picked = weights[:, defined].astype(np.float64)
-            apart = each[defined]
-            total = picked @ np.where(np.isinf(apart), 0.0, apart)  # 0 times infinity is nan, not 0
-            total[(picked[:, np.isinf(apart)] > 0).any(axis=1)] = np.inf
+            distances = each[defined]
+            infinite = np.isinf(distances)
+            total = picked @ np.where(infinite, 0.0, distances)  # 0 times infinity is nan, not 0
+            total[(picked[:, infinite] > 0).any(axis=1)] = np.inf
             out[index] = divide(total, picked.sum(axis=1))
         return out
 

@@ -1,67 +1,119 @@
-"""Measures of two observers: every pair, means over groups, people's ceilings on the stimuli each model shares."""
+"""Measures of two observers: every pair, means over groups of observers, and people's ceilings.
+
+A ceiling is how alike people are among themselves: the mean over pairs of people (leave one person out), or the value
+between the majority answers of two halves of the people (split half). Beside a model, ceilings are computed on the
+stimuli that the model shares with people.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations_with_replacement
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosight.arrays import FloatArray
+from cosight.arrays import BoolArray, FloatArray
+from cosight.errors import InvalidInput
 from cosight.measures import measures
 from cosight.measures.answers import NOT_SHOWN, Answers, half_pairs, split_half_crowds
 from cosight.measures.arithmetic import SCARCE, Pairs
 from cosight.measures.declarations import PairForm
 from cosight.measures.uncertainty import Compressed, mean_over_pairs
-from cosight.statistics.blocks import Block, Key, block_of, finite_samples, joined, mean_over_groups, single
-from cosight.statistics.groups import MODELS, PEOPLE, Group
+from cosight.statistics.blocks import (
+    Block,
+    Flags,
+    Key,
+    finite_resampled,
+    join_blocks,
+    make_block,
+    mean_over_groups,
+    single_block,
+)
 from cosight.statistics.outputs import output_measures
-from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, Resampled, few, few_people_note, stream
+from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, ObserverGroup, WeightedStatistic, random_stream
+from cosight.statistics.rows import MODELS, PEOPLE
 
 __all__ = [
     "CEILING_HALF",
     "CEILING_ONE",
     "FEW_TRIALS",
     "PAIRED",
+    "PAIR_KINDS",
+    "PairKind",
     "ceiling_blocks",
     "model_ceiling_blocks",
     "pair_blocks",
+    "pairs_of",
 ]
 
-FEW_TRIALS = 10  # that a pair must share on average for its mean to be read, and for a ceiling
+PairKind = Literal["all", "human-human", "human-model", "model-model"]
+PAIR_KINDS: tuple[str, ...] = get_args(PairKind)
+
+FEW_TRIALS = 10  # per pair on average: with fewer a mean is biased, and there is no ceiling
 
 CEILING_ONE, CEILING_HALF = "ceiling_leave_one_out", "ceiling_split_half"
 PAIRED = "where_the_ceiling_is_defined"  # a model's value where its ceiling is defined; internal, no score row
-_SPLITS = 20
+_SPLITS = 20  # random halves behind a split-half ceiling
 
 
-def pair_blocks(drawn: Draw, pairs: Pairs, forms: Mapping[str, PairForm], confidence: float) -> list[Block]:
-    """Compute measures of pairs (rows of the draw) and their means over groups.
+def pairs_of(people: BoolArray, kind: str) -> Pairs:
+    """Return all pairs of a kind, (pairs, 2): a model before the person it is compared with, else in order.
 
-    Both orders of a pair are computed where the order matters. `confidence` is that of the intervals to be made.
+    Args:
+        people: Which observers are people.
+        kind: One of `PAIR_KINDS`.
+
+    >>> pairs_of(np.array([True, True, False]), "human-model").tolist()
+    [[2, 0], [2, 1]]
     """
-    both = np.concatenate([pairs, pairs[:, ::-1]])
-    used = {name: pairs if measures[name].symmetric else both for name in forms}
-    functions = [_on_pairs(form, used[name]) for name, form in forms.items()]
+    if kind not in PAIR_KINDS:
+        raise InvalidInput(f"pairs must be one of {', '.join(PAIR_KINDS)}, got {kind!r}")
+    i, j = np.triu_indices(len(people), 1)
+    swap = people[i] & ~people[j]
+    pairs = np.stack([np.where(swap, j, i), np.where(swap, i, j)], axis=1)
+    both, none = people[pairs].all(axis=1), ~people[pairs].any(axis=1)
+    of_kind = {
+        "all": np.ones(len(pairs), dtype=np.bool_),
+        "human-human": both,
+        "human-model": ~both & ~none,
+        "model-model": none,
+    }
+    return np.asarray(pairs[of_kind[kind]])
+
+
+def pair_blocks(draw: Draw, pairs: Pairs, forms: Mapping[str, PairForm], confidence: float) -> list[Block]:
+    """Compute measures of pairs of observers, and their means over groups of observers.
+
+    Args:
+        draw: The answers to a group of stimuli and their resamples.
+        pairs: Rows of `draw.answers`. Both orders of a pair are computed for measures that are not symmetric.
+        forms: The pair form of each measure.
+        confidence: Of the intervals to be made.
+    """
+    both_orders = np.concatenate([pairs, pairs[:, ::-1]])
+    used = {name: pairs if measures[name].symmetric else both_orders for name in forms}
+    resampled = draw.resample([_on_pairs(form, used[name]) for name, form in forms.items()])
     blocks = []
-    for (name, form), sampled in zip(forms.items(), drawn.sample(functions), strict=True):
-        each = _each_pair(drawn, used[name], name, form, sampled, confidence)
-        blocks += [each, *_means(each, drawn, used[name], name)]
+    for (name, form), values in zip(forms.items(), resampled, strict=True):
+        each = _each_pair(draw, used[name], name, form, values, confidence)
+        blocks += [each, *_means_over_pairs(each, draw, used[name], name)]
     return blocks
 
 
-def _on_pairs(form: PairForm, pairs: Pairs) -> Resampled:
+def _on_pairs(form: PairForm, pairs: Pairs) -> WeightedStatistic:
     return lambda answers, weights: form.resampled(answers, weights, pairs)
 
 
-def _each_pair(drawn: Draw, pairs: Pairs, name: str, form: PairForm, sampled: FloatArray, confidence: float) -> Block:
-    values = form.matrix(drawn.answers)[pairs[:, 0], pairs[:, 1]]
-    remarks = form.remarks(drawn.answers, pairs) if form.remarks else [""] * len(pairs)
-    errors = form.errors(drawn.answers, pairs) if form.errors else np.full(len(pairs), np.inf)
+def _each_pair(draw: Draw, pairs: Pairs, name: str, form: PairForm, resampled: FloatArray, confidence: float) -> Block:
+    """Return the block of one measure of all pairs, with what a reader should know of each in notes and flags."""
+    values = form.matrix(draw.answers)[pairs[:, 0], pairs[:, 1]]
+    remarks = form.remarks(draw.answers, pairs) if form.remarks else [""] * len(pairs)
+    errors = form.errors(draw.answers, pairs) if form.errors else np.full(len(pairs), np.inf)
     notes: list[str] = []
-    flags: list[tuple[str, ...]] = []
+    flags: list[Flags] = []
     for value, remark, count in zip(values, remarks, errors, strict=True):
         if np.isnan(value):
             notes.append(f"undefined: {form.undefined}")
@@ -73,187 +125,224 @@ def _each_pair(drawn: Draw, pairs: Pairs, name: str, form: PairForm, sampled: Fl
         else:
             notes.append(remark)
             flags.append(())
-    n = form.count(drawn.answers, pairs)
-    block = block_of(
-        drawn.cell.group,
-        [Key(drawn.names[a], drawn.names[b], name) for a, b in pairs],
+    block = make_block(
+        draw.group,
+        [Key(draw.names[a], draw.names[b], name) for a, b in pairs],
         values,
-        finite_samples(values, sampled),
-        n,
+        finite_resampled(values, resampled),
+        form.count(draw.answers, pairs),
         notes=notes,
         flags=flags,
-        reach=None if form.reach is None else form.reach(drawn.answers, pairs, confidence),
+        min_high=None if form.min_high is None else form.min_high(draw.answers, pairs, confidence),
     )
-    return drawn.of_stimuli(block)
+    return draw.with_stimulus_clusters(block)
 
 
-def _means(each: Block, drawn: Draw, pairs: Pairs, name: str) -> list[Block]:
-    """Means over the pairs between two groups, and of each observer with a group of people.
+def _means_over_pairs(each: Block, draw: Draw, pairs: Pairs, name: str) -> list[Block]:
+    """Average over the pairs between two groups, and over the pairs of each observer with a group of people.
 
-    Where the order matters there is no mean within a group: it would be one of both signs.
+    Where the order of a pair matters there is no mean within a group: it would mix both signs.
     """
-    symmetric, blocks = bool(measures[name].symmetric), []
-    for g, h in combinations_with_replacement(drawn.groups, 2):
+    symmetric = bool(measures[name].symmetric)
+
+    def between(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the pairs with one observer in each, in this order or, for a symmetric measure, in either."""
+        a, b = pairs.T
+        chosen = np.isin(a, first) & np.isin(b, second)
+        if symmetric:
+            chosen |= np.isin(a, second) & np.isin(b, first)
+        return np.flatnonzero(chosen)
+
+    def mean(index: NDArray[np.int64], resampled: BoolArray, key: Key, groups: Sequence[ObserverGroup]) -> Block:
+        return _mean_over_pairs(each.at(index), pairs[index], draw.observer_weights, resampled, key, groups)
+
+    blocks = []
+    for g, h in combinations_with_replacement(draw.observer_groups, 2):
         first, second = (h, g) if h.name == MODELS else (g, h)  # a model is compared with people
-        chosen = _between(pairs, first.members, second.members, either=symmetric)
-        if len(chosen) and (symmetric or g.name != h.name):
-            ceiling = "leave-one-person-out ceiling; " if g.name == h.name == PEOPLE else ""
-            people = _members(drawn, *(group for group in (g, h) if group.drawn))
-            key = Key(first.name, second.name, name)
-            blocks.append(_mean(each.at(chosen), pairs[chosen], drawn.times, people, key, ceiling, (g, h)))
-    for group in drawn.crowds:
-        for row, observer in enumerate(drawn.names):
-            chosen = _between(pairs, np.array([row]), group.members, either=symmetric)
-            if len(chosen):
-                others = _members(drawn, group)
-                others[row] = False  # the one the row is about is not drawn again
-                key = Key(observer, group.name, name)
-                blocks.append(_mean(each.at(chosen), pairs[chosen], drawn.times, others, key, "", (group,)))
+        index = between(first.members, second.members)
+        if len(index) and (symmetric or g.name != h.name):
+            resampled = np.zeros(len(draw.names), dtype=np.bool_)
+            for group in (g, h):
+                resampled[group.members] |= group.is_people
+            blocks.append(mean(index, resampled, Key(first.name, second.name, name), (g, h)))
+    for group in draw.people_groups:
+        for row, observer in enumerate(draw.names):
+            index = between(np.array([row]), group.members)
+            if len(index):
+                resampled = np.zeros(len(draw.names), dtype=np.bool_)
+                resampled[group.members] = True
+                resampled[row] = False  # the observer that the number is about is not resampled
+                blocks.append(mean(index, resampled, Key(observer, group.name, name), (group,)))
     return blocks
 
 
-def _members(drawn: Draw, *groups: Group) -> NDArray[np.bool_]:
-    mask = np.zeros(len(drawn.names), dtype=np.bool_)
-    for group in groups:
-        mask[group.members] = True
-    return mask
-
-
-def _between(pairs: Pairs, first: NDArray[np.int64], second: NDArray[np.int64], *, either: bool) -> NDArray[np.int64]:
-    """Which pairs have one observer in each of the two, in this order or in either."""
-    a, b = pairs.T
-    forth, back = np.isin(a, first) & np.isin(b, second), np.isin(a, second) & np.isin(b, first)
-    return np.flatnonzero(forth | back if either else forth)
-
-
-def _mean(
+def _mean_over_pairs(
     each: Block,
     pairs: Pairs,
-    times: FloatArray,
-    people: NDArray[np.bool_],
+    observer_weights: FloatArray,
+    resampled_observers: BoolArray,
     key: Key,
-    before: str,
-    groups: Sequence[Group],
+    groups: Sequence[ObserverGroup],
 ) -> Block:
-    """The mean over pairs; `people` are resampled, unless one of `groups` is too small for that."""
+    """Average a block over its pairs, resample by resample.
+
+    Args:
+        each: One number per pair.
+        pairs: The observers of each number, as columns of `observer_weights`.
+        observer_weights: How often each observer counts in each resample.
+        resampled_observers: The observers whose weights are used; the others count once.
+        key: Of the mean.
+        groups: The groups that the mean is over; the note says where one is too small to be resampled.
+    """
+    resampled = mean_over_pairs(each.resampled, pairs, observer_weights, resampled_observers)
     defined = ~np.isnan(each.values)
-    samples = mean_over_pairs(each.samples, pairs, times, people)
     if not defined.any():
         note = f"{each.notes[0]} (each of {len(defined)} pairs)"
-        return single(each.group, key, float("nan"), samples, 0.0, note, ("undefined",))
+        return single_block(each.group, key, float("nan"), resampled, 0.0, note, ("undefined",))
     n = each.n[defined].mean()
     left_out = int((~defined).sum())
     scarce = sum("few_errors" in flags for flags in each.flags)
-    note = f"{before}mean of {int(defined.sum())} pairs"
+    note = "leave-one-person-out ceiling; " if key.observer == key.against == PEOPLE else ""
+    note += f"mean of {int(defined.sum())} pairs"
     note += f", {left_out} undefined left out" if left_out else ""
-    note += f"; {scarce} of them with too few errors in common" if scarce else ""
-    note += f"; {n:.0f} trials per pair: so few bias it" if n < FEW_TRIALS else ""
-    note += "".join(dict.fromkeys(few_people_note(group) for group in groups))
-    flags = {
+    remarks = [
+        f"{scarce} of them with too few errors in common" if scarce else "",
+        f"{n:.0f} trials per pair: so few bias it" if n < FEW_TRIALS else "",
+        *dict.fromkeys(group.too_few_note for group in groups),
+    ]
+    conditions = {
         "undefined_parts": bool(left_out),
         "few_errors": bool(scarce),
         "few_trials": n < FEW_TRIALS,
-        "few_people": any(few(group) for group in groups),
+        "few_people": any(group.too_few for group in groups),
     }
-    raised = tuple(flag for flag, holds in flags.items() if holds)
-    mean = single(each.group, key, each.values[defined].mean(), samples, n, note, raised)
-    return replace(mean, clusters=each.clusters[defined].mean(keepdims=True))
+    return single_block(
+        each.group,
+        key,
+        each.values[defined].mean(),
+        resampled,
+        n,
+        "; ".join([note, *(remark for remark in remarks if remark)]),
+        tuple(flag for flag, holds in conditions.items() if holds),
+        each.clusters[defined].mean(),
+    )
 
 
-def ceiling_blocks(drawn: Draw, forms: dict[str, PairForm]) -> list[Block]:
-    """The split-half ceiling of each measure, for real and for simulated people; intervals over stimuli."""
+# ---- ceilings
+
+
+def ceiling_blocks(draw: Draw, forms: Mapping[str, PairForm]) -> list[Block]:
+    """Compute the split-half ceiling of each symmetric measure of answers, for real and for simulated people.
+
+    Intervals are over stimuli.
+    """
     blocks = []
-    able = {name: f for name, f in forms.items() if measures[name].symmetric and name not in output_measures}
-    for group in drawn.crowds:
-        if len(group.members) >= ENOUGH_PEOPLE:
-            rng = stream(drawn.seed, "halves", group.name, str(drawn.cell.group))
-            crowds = split_half_crowds(drawn.answers.of(group.members), splits=_SPLITS, rng=rng)
-            blocks += [_ceiling(drawn, crowds, group, name, form) for name, form in able.items()]
+    for group in draw.people_groups:
+        if len(group.members) < ENOUGH_PEOPLE:
+            continue
+        rng = random_stream(draw.seed, "halves", group.name, str(draw.group))
+        halves = split_half_crowds(draw.answers.of(group.members), splits=_SPLITS, rng=rng)
+        for name, form in forms.items():
+            if measures[name].symmetric and name not in output_measures:
+                blocks.append(_split_half_ceiling(draw, halves, group, name, form))
     return blocks
 
 
-def _ceiling(drawn: Draw, crowds: Answers, group: Group, name: str, form: PairForm) -> Block:
-    halves, nobody = half_pairs(_SPLITS), np.zeros(2 * _SPLITS, dtype=np.bool_)
-    whole = form.matrix(crowds)[halves[:, 0], halves[:, 1]]
-    defined = ~np.isnan(whole)
-    value = whole[defined].mean() if defined.any() else float("nan")
-    again = replace(drawn, patterns=Compressed(crowds, np.ones(crowds.stimuli, dtype=np.int64)))
-    sampled = again.sample([_on_pairs(form, halves)])[0]
-    mean = mean_over_pairs(sampled, halves, np.ones((sampled.shape[1], 2 * _SPLITS)), nobody)
-    key = Key(group.name, group.name, name, CEILING_HALF)
-    crowd = f"two halves of {len(group.members)} {group.name}"
-    note = f"majority answers of {crowd}, mean of {_SPLITS} splits; interval over stimuli"
-    lost = int((~defined).sum())
-    note += f"; {lost} undefined splits left out" if lost else ""
-    n = form.count(crowds, halves)[defined].mean() if defined.any() else 0.0
-    flags = {"undefined_parts": bool(lost), "few_trials": n < FEW_TRIALS}
-    raised = tuple(flag for flag, holds in flags.items() if holds)
-    return drawn.of_stimuli(single(drawn.cell.group, key, value, mean, n, note, raised))
+def _split_half_ceiling(draw: Draw, halves: Answers, group: ObserverGroup, name: str, form: PairForm) -> Block:
+    """Compute the mean over splits of a measure between the majority answers of two halves of a group."""
+    pairs = half_pairs(_SPLITS)
+    values = form.matrix(halves)[pairs[:, 0], pairs[:, 1]]
+    defined = ~np.isnan(values)
+    on_halves = replace(draw, patterns=Compressed(halves, np.ones(halves.stimuli, dtype=np.int64)))
+    resampled = on_halves.resample([_on_pairs(form, pairs)])[0]
+    nobody, once = np.zeros(2 * _SPLITS, dtype=np.bool_), np.ones((resampled.shape[1], 2 * _SPLITS))
+    left_out = int((~defined).sum())
+    note = f"majority answers of two halves of {len(group.members)} {group.name}, mean of {_SPLITS} splits"
+    note += "; interval over stimuli" + (f"; {left_out} undefined splits left out" if left_out else "")
+    n = form.count(halves, pairs)[defined].mean() if defined.any() else 0.0
+    conditions = {"undefined_parts": bool(left_out), "few_trials": n < FEW_TRIALS}
+    block = single_block(
+        draw.group,
+        Key(group.name, group.name, name, CEILING_HALF),
+        values[defined].mean() if defined.any() else float("nan"),
+        mean_over_pairs(resampled, pairs, once, nobody),
+        n,
+        note,
+        tuple(flag for flag, holds in conditions.items() if holds),
+    )
+    return draw.with_stimulus_clusters(block)
 
 
 def model_ceiling_blocks(
-    drawn: Draw, forms: dict[str, PairForm], blocks: Sequence[Block], confidence: float
+    draw: Draw, forms: Mapping[str, PairForm], blocks: Sequence[Block], confidence: float
 ) -> list[Block]:
-    """People's ceilings beside each model, on the stimuli that the model shares with them.
+    """Compute people's ceilings beside each model, on the stimuli that the model shares with them.
 
-    Each model also gets its value again under `PAIRED`, so that a share of the ceiling is taken where both are defined:
-    both are nan where either is.
+    Each model also gets its value again under `PAIRED`, nan where the ceiling is, so that a normalised value is
+    computed where both are defined.
 
     Args:
-        drawn: The answers of one cell.
-        forms: The measures.
-        blocks: The cell's numbers so far; the ceilings on all stimuli are among them.
+        draw: The answers to a group of stimuli and their resamples.
+        forms: The pair form of each measure.
+        blocks: The group's numbers so far, with the ceilings on all stimuli among them.
         confidence: Of the intervals to be made.
     """
-    crowd = next((group for group in drawn.crowds if group.name == PEOPLE and len(group.members) > 1), None)
-    models = [row for group in drawn.groups if group.name == MODELS for row in group.members]
-    if crowd is None or not forms or not models:
+    people = next((group for group in draw.people_groups if group.name == PEOPLE and len(group.members) > 1), None)
+    models = [row for group in draw.observer_groups if group.name == MODELS for row in group.members]
+    if people is None or not forms or not models:
         return []
-    seen = drawn.answers.response != NOT_SHOWN
-    by_people = seen[crowd.members].any(axis=0)
-    shared = seen[models] & by_people
-    whole = joined(list(blocks))
-    place = {key: index for index, key in enumerate(whole.keys)}
-    masks, member = np.unique(shared, axis=0, return_inverse=True)
-    partial = {index: mask for index, mask in enumerate(masks) if mask.sum() < by_people.sum()}
-    ceilings = _on_stimuli(drawn, crowd, forms, partial, confidence)
-    ceilings |= {index: _ceilings_of(whole) for index in range(len(masks)) if index not in partial}
-    each = [
-        _beside(ceilings[int(index)], whole, place, drawn.names[model])
-        for model, index in zip(models, member.ravel(), strict=True)
+    shown = draw.answers.response != NOT_SHOWN
+    by_people = shown[people.members].any(axis=0)
+    all_numbers = join_blocks(list(blocks))
+    masks, mask_of = np.unique(shown[models] & by_people, axis=0, return_inverse=True)
+    ceilings = [
+        _ceilings_of(all_numbers)
+        if mask.sum() == by_people.sum()
+        else _ceilings_on(draw, people, forms, mask, confidence)
+        for mask in masks
     ]
-    return [*each, _mean_beside(each)]
+    index_of = {key: index for index, key in enumerate(all_numbers.keys)}
+    each = [
+        _beside_model(ceilings[int(mask)], all_numbers, index_of, draw.names[model])
+        for model, mask in zip(models, mask_of.ravel(), strict=True)
+    ]
+    return [*each, _mean_beside_models(each)]
 
 
 def _ceilings_of(block: Block) -> Block:
-    """People with people and their split-half ceiling."""
+    """Return the means of people with people and their split-half ceilings."""
     return block.at([i for i, key in enumerate(block.keys) if key.observer == key.against == PEOPLE])
 
 
-def _on_stimuli(
-    drawn: Draw, crowd: Group, forms: dict[str, PairForm], masks: dict[int, NDArray[np.bool_]], confidence: float
-) -> dict[int, Block]:
-    """The ceilings on some stimuli of a draw, for each mask."""
-    able = {name: form for name, form in forms.items() if measures[name].symmetric}
-    i, j = np.triu_indices(len(crowd.members), 1)
-    pairs = np.stack([crowd.members[i], crowd.members[j]], axis=1)
-    found = {}
-    for index, mask in masks.items():
-        response = np.where(mask, drawn.answers.response, NOT_SHOWN)
-        answers = Answers(response, drawn.answers.truth, drawn.answers.classes)
-        part = replace(drawn, answers=answers, patterns=Compressed(answers, np.ones(answers.stimuli, dtype=np.int64)))
-        found[index] = _ceilings_of(joined([*pair_blocks(part, pairs, able, confidence), *ceiling_blocks(part, able)]))
-    return found
+def _ceilings_on(
+    draw: Draw, people: ObserverGroup, forms: Mapping[str, PairForm], mask: BoolArray, confidence: float
+) -> Block:
+    """Compute people's ceilings on the stimuli of a mask."""
+    symmetric = {name: form for name, form in forms.items() if measures[name].symmetric}
+    i, j = np.triu_indices(len(people.members), 1)
+    pairs = np.stack([people.members[i], people.members[j]], axis=1)
+    response = np.where(mask, draw.answers.response, NOT_SHOWN)
+    answers = Answers(response, draw.answers.truth, draw.answers.classes)
+    part = replace(draw, answers=answers, patterns=Compressed(answers, np.ones(answers.stimuli, dtype=np.int64)))
+    blocks = [*pair_blocks(part, pairs, symmetric, confidence), *ceiling_blocks(part, symmetric)]
+    return _ceilings_of(join_blocks(blocks))
 
 
-def _beside(ceilings: Block, whole: Block, place: Mapping[Key, int], model: str) -> Block:
-    """The ceilings under a model's name, and its own values where these are defined; `place` indexes `whole`."""
+def _beside_model(ceilings: Block, all_numbers: Block, index_of: Mapping[Key, int], model: str) -> Block:
+    """Return the ceilings under a model's name, and the model's own values where these are defined.
+
+    Args:
+        ceilings: People's ceilings on the stimuli that the model shares with them.
+        all_numbers: The numbers of the group, with the model's values.
+        index_of: The index of each key in `all_numbers`.
+        model: The name of the model.
+    """
     keys = [
         Key(model, PEOPLE, key.measure, CEILING_ONE if key.statistic == "value" else key.statistic)
         for key in ceilings.keys
     ]
-    own = [place.get(key._replace(statistic="value")) for key in keys]
-    undefined = np.array([i is None or np.isnan(whole.values[i]) for i in own])
+    own = [index_of.get(key._replace(statistic="value")) for key in keys]
+    undefined = np.array([i is None or np.isnan(all_numbers.values[i]) for i in own])
     beside = replace(
         ceilings,
         keys=tuple(keys),
@@ -264,19 +353,22 @@ def _beside(ceilings: Block, whole: Block, place: Mapping[Key, int], model: str)
         ),
         flags=tuple(("undefined",) if lacking else f for lacking, f in zip(undefined, ceilings.flags, strict=True)),
     )
-    ones = [i for i, key in enumerate(keys) if key.statistic == CEILING_ONE and own[i] is not None]
-    paired = whole.at([own[i] for i in ones if own[i] is not None])  # type: ignore[misc]
-    defined = np.where(np.isnan(beside.values[ones]), np.nan, paired.values)
-    return joined(
-        [beside, replace(paired.renamed([key._replace(statistic=PAIRED) for key in paired.keys]), values=defined)]
+    index = [(i, k) for i, k in enumerate(own) if keys[i].statistic == CEILING_ONE and k is not None]
+    values = all_numbers.at([k for _, k in index])
+    defined = ~np.isnan(beside.values[[i for i, _ in index]])
+    paired = replace(
+        values,
+        keys=tuple(key._replace(statistic=PAIRED) for key in values.keys),
+        values=np.where(defined, values.values, np.nan),
     )
+    return join_blocks([beside, paired])
 
 
-def _mean_beside(each: Sequence[Block]) -> Block:
+def _mean_beside_models(each: Sequence[Block]) -> Block:
     """Average the ceilings of all models, and their values where both are defined."""
-    named = [block.renamed([key._replace(observer=MODELS) for key in block.keys]) for block in each]
-    mean = mean_over_groups(named, each[0].group, "models")
-    used = [sum(not np.isnan(b.values[b.keys.index(key)]) for b in named if key in b.keys) for key in mean.keys]
-    n = mean.n / np.maximum(used, 1)
+    renamed = [block.with_keys([key._replace(observer=MODELS) for key in block.keys]) for block in each]
+    mean = mean_over_groups(renamed, each[0].group, "models")
+    used = [sum(not np.isnan(b.values[b.keys.index(key)]) for b in renamed if key in b.keys) for key in mean.keys]
     notes = tuple(f"mean over {count} models, people on the stimuli each answered" for count in used)
-    return replace(mean, n=n, notes=notes, clusters=mean.clusters / np.maximum(used, 1))
+    per_model = np.maximum(used, 1)
+    return replace(mean, n=mean.n / per_model, notes=notes, clusters=mean.clusters / per_model)

@@ -1,4 +1,9 @@
-"""Who is drawn again: stimuli of a cell, and people across cells."""
+"""Bootstrap resamples of the stimuli of one group and of the people who answered them.
+
+Stimuli and people are drawn independently of each other (a crossed or "pigeonhole" bootstrap, Owen 2007): a resample
+is a weight per stimulus, which counts how often it was drawn, and a weight per person. Models are named, not sampled
+from a population, so their weight is always 1. A value is computed from weights, never from copied rows.
+"""
 
 from __future__ import annotations
 
@@ -15,140 +20,211 @@ from cosight.measures.answers import NOT_SHOWN, Answers
 from cosight.measures.arithmetic import BLOCK, Weights
 from cosight.measures.uncertainty import Compressed, compress, draw_people, draw_stimuli
 from cosight.statistics.blocks import Block
-from cosight.statistics.groups import Group, groups_of
+from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, GroupKey
 from cosight.trials.join import AlignedTrials, StimulusGroup
 
-__all__ = ["ENOUGH_PEOPLE", "Draw", "draw", "few", "few_people_note", "stream"]
+__all__ = ["ENOUGH_PEOPLE", "Draw", "ObserverGroup", "draw_resamples", "observer_groups", "random_stream"]
 
-Resampled = Callable[[Answers, Weights], FloatArray]  # (..., resamples)
+WeightedStatistic = Callable[[Answers, Weights], FloatArray]
+"""Compute values (..., resamples) from answers and the weights (resamples, stimuli) of their stimuli."""
 
-_MERGE_UP_TO = 3  # more observers hardly ever answer alike on two stimuli
+ENOUGH_PEOPLE = 4  # fewer are not resampled: of three, every ninth resample has one person three times and no pair
+_COMPRESS_UP_TO = 3  # observers; with more, two stimuli hardly ever have the same answers
 
-ENOUGH_PEOPLE = 4  # fewer cannot be resampled: three draw the same person thrice, no pair, in every ninth resample
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObserverGroup:
+    """Observers that share a mean: people, simulated people or models."""
+
+    name: str  # PEOPLE, SIMULATED or MODELS
+    members: NDArray[np.int64]  # indices of observers
+
+    @property
+    def is_people(self) -> bool:
+        """Whether the members are a sample of a population of people, real or simulated."""
+        return self.name != MODELS
+
+    @property
+    def too_few(self) -> bool:
+        """Whether these are people, and fewer than can be resampled."""
+        return self.is_people and len(self.members) < ENOUGH_PEOPLE
+
+    @property
+    def too_few_note(self) -> str:
+        """The remark that a note gets where `too_few` holds, else an empty text."""
+        people = f"{len(self.members)} {self.name}"
+        return f"interval over stimuli only, {people} are too few to resample" if self.too_few else ""
+
+
+def observer_groups(people: BoolArray, simulated: BoolArray) -> tuple[ObserverGroup, ...]:
+    """Return the groups that have members, people first. Simulated people never share a mean with real people.
+
+    Args:
+        people: Which observers are people, simulated people included.
+        simulated: Which observers are simulated people.
+    """
+    masks = {PEOPLE: people & ~simulated, SIMULATED: simulated, MODELS: ~people}
+    return tuple(ObserverGroup(name, np.flatnonzero(mask)) for name, mask in masks.items() if mask.any())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
-    """The answers of one cell and how its stimuli and people are drawn again."""
+    """The answers to one group of stimuli, and the bootstrap resamples of its stimuli and observers.
 
-    cell: StimulusGroup
-    answers: Answers
-    names: tuple[str, ...]  # of the observers, for each row of `answers`
-    groups: tuple[Group, ...]  # of those rows
-    patterns: Compressed  # the same answers, merged where that saves work
-    clusters: NDArray[np.object_] | None  # the stimulus of each column, when some were presented more than once
-    copies: BoolArray | None  # where an answer stands in for a presentation that its observer never had
-    observers: NDArray[np.int64]  # of the table, for each row of `answers`
-    times: FloatArray  # (resamples, rows of `answers`): how often each observer counts
+    Every number of the group is computed on the same resamples. The weights of observers are stored; the weights of
+    stimuli are generated from `rng` whenever they are needed, because they can be large.
+    """
+
+    group: GroupKey  # of the stimuli
+    columns: NDArray[np.int64]  # of the aligned table, one per stimulus and presentation
+    answers: Answers  # (observers, columns) of the observers that met any of these stimuli
+    names: tuple[str, ...]  # of these observers
+    observer_index: NDArray[np.int64]  # their rows in the aligned table
+    observer_groups: tuple[ObserverGroup, ...]  # of the rows of `answers`
+    observer_weights: FloatArray  # (resamples, observers); all 1 for models
+    patterns: Compressed  # the answers that `resample` reads: `answers`, or its distinct columns with their counts
+    clusters: NDArray[np.object_] | None  # the stimulus of each column, where some were presented more than once
+    imputed: BoolArray | None  # (observers, columns): answers repeated for presentations that an observer never had
     seed: int
 
     @property
-    def rng(self) -> np.random.Generator:
-        """Random numbers for the stimuli, always from their start: every number of a cell sees the same resamples."""
-        return stream(self.seed, "stimuli", str(self.cell.group))
+    def resamples(self) -> int:
+        """The number of resamples."""
+        return len(self.observer_weights)
 
     @property
-    def crowds(self) -> list[Group]:
-        """The groups of people, real and simulated."""
-        return [group for group in self.groups if group.drawn]
+    def rng(self) -> np.random.Generator:
+        """A new generator for the weights of stimuli. It always starts alike, so that all numbers share resamples."""
+        return random_stream(self.seed, "stimuli", str(self.group))
 
-    def of_stimuli(self, block: Block) -> Block:
-        """The block with its `clusters` counted in different stimuli that its observers met, not in showings."""
+    @property
+    def people_groups(self) -> list[ObserverGroup]:
+        """The groups of people, real and simulated."""
+        return [group for group in self.observer_groups if group.is_people]
+
+    def stimulus_weights(self) -> Weights:
+        """Return how often each column is drawn, (resamples, columns), for all resamples at once."""
+        counts = np.ones(self.answers.stimuli, dtype=np.int64)
+        return draw_stimuli(counts, self.resamples, self.rng, clusters=self.clusters)
+
+    def resample(self, statistics: Sequence[WeightedStatistic]) -> list[FloatArray]:
+        """Compute statistics on every resample of the stimuli.
+
+        Weights are drawn in blocks, so that memory does not grow with the number of resamples.
+
+        Args:
+            statistics: Functions of answers and stimulus weights. All of them see the same resamples.
+
+        Returns:
+            One array per statistic, with resamples along its last axis.
+        """
+        step, rng = max(1, BLOCK // max(1, len(self.patterns.counts))), self.rng
+        parts: list[list[FloatArray]] = [[] for _ in statistics]
+        for start in range(0, self.resamples, step):
+            size = min(step, self.resamples - start)
+            weights = draw_stimuli(self.patterns.counts, size, rng, clusters=self.clusters)
+            for part, statistic in zip(parts, statistics, strict=True):
+                part.append(statistic(self.patterns.answers, weights))
+        return [np.concatenate(part, axis=-1) for part in parts]
+
+    def observed(self, answers: Answers) -> Answers:
+        """Return `answers` without the imputed ones, for measures of one observer."""
+        if self.imputed is None:
+            return answers
+        return Answers(np.where(self.imputed, NOT_SHOWN, answers.response), answers.truth, answers.classes)
+
+    def with_stimulus_clusters(self, block: Block) -> Block:
+        """Return the block with `clusters` limited to the number of distinct stimuli that its observers met.
+
+        Several presentations of a stimulus are one cluster. Numbers resampled over people keep their clusters.
+        """
         met = self.answers.response != NOT_SHOWN
         stimuli = np.arange(met.shape[1]) if self.clusters is None else self.clusters
         counts = {name: len(np.unique(stimuli[row])) for name, row in zip(self.names, met, strict=True)}
-        most = len(np.unique(stimuli))
-        limits = [min(counts.get(key.observer, most), counts.get(key.against or "", most)) for key in block.keys]
+        total = len(np.unique(stimuli))
+        limits = [min(counts.get(key.observer, total), counts.get(key.against or "", total)) for key in block.keys]
         limited = np.where(block.over_people, block.clusters, np.minimum(block.clusters, limits))
         return replace(block, clusters=limited)
 
-    def own(self, answers: Answers) -> Answers:
-        """The answers without copies, for measures of one observer."""
-        if self.copies is None:
-            return answers
-        return Answers(np.where(self.copies, NOT_SHOWN, answers.response), answers.truth, answers.classes)
 
-    def weights(self) -> Weights:
-        """How often each column is drawn, all resamples at once; (resamples, columns)."""
-        counts = np.ones(self.answers.stimuli, dtype=np.int64)
-        return draw_stimuli(counts, len(self.times), self.rng, clusters=self.clusters)
+def random_stream(seed: int, *words: str) -> np.random.Generator:
+    """Return a generator that depends on the seed and these words alone, not on what else is computed.
 
-    def sample(self, functions: Sequence[Resampled]) -> list[FloatArray]:
-        """The values of each function on every resample of the stimuli, resamples along the last axis.
-
-        All functions see the same resamples, drawn a block at a time, so that memory does not grow with them.
-        """
-        resamples, width = len(self.times), max(1, len(self.patterns.counts))
-        step, rng = max(1, BLOCK // width), self.rng
-        parts: list[list[FloatArray]] = [[] for _ in functions]
-        for start in range(0, resamples, step):
-            size = min(step, resamples - start)
-            weights = draw_stimuli(self.patterns.counts, size, rng, clusters=self.clusters)
-            for part, function in zip(parts, functions, strict=True):
-                part.append(function(self.patterns.answers, weights))
-        return [np.concatenate(part, axis=-1) for part in parts]
-
-
-def stream(seed: int, *words: str) -> np.random.Generator:
-    """Random numbers that depend on the seed and these words alone, not on what else is computed."""
+    Args:
+        seed: The user's seed, 0 or more.
+        words: What the random numbers are for, such as the group and the names of the people.
+    """
     if seed < 0:
         raise InvalidInput(f"--seed must be 0 or more, got {seed}")
     return np.random.default_rng([seed, *(crc32(word.encode()) for word in words)])
 
 
-def draw(table: AlignedTrials, cell: StimulusGroup, *, resamples: int, seed: int, merge: bool = True) -> Draw:
-    """Prepare to draw the stimuli of a cell again, and the people of its experiments.
+def draw_resamples(
+    table: AlignedTrials, group: StimulusGroup, *, resamples: int, seed: int, merge: bool = True
+) -> Draw:
+    """Draw resamples of the stimuli of a group and of the people of its experiments.
 
-    Cells of the same experiments share the draw of people, since a person met in one condition is met in the next; a
-    model always counts once. `merge=False` keeps the columns of the table, for measures that look at more than answers.
+    Groups of the same experiments share the weights of people: a person met in one condition is met in the next.
+
+    Args:
+        table: Everyone's answers side by side.
+        group: The stimuli, as columns of `table`.
+        resamples: The number of resamples.
+        seed: Of the random streams.
+        merge: Whether columns with the same answers may be merged, which is exact and faster. False for measures that
+            read more than answers: they index the table by column.
+
+    Returns:
+        The draw, with the observers that met any of these stimuli.
     """
-    answers = table.answers.at(cell.columns)
+    answers = table.answers.at(group.columns)
     present = np.flatnonzero((answers.response != NOT_SHOWN).any(axis=1))
     answers = answers.of(present)
     patterns = Compressed(answers, np.ones(answers.stimuli, dtype=np.int64))
-    clusters = None
-    if (table.columns["presentation"].gather(cell.columns) > 0).any():
-        clusters = table.columns["key"].gather(cell.columns).to_numpy()
-    elif merge and answers.observers <= _MERGE_UP_TO:
+    clusters = imputed = None
+    if (table.columns["presentation"].gather(group.columns) > 0).any():
+        clusters = table.columns["key"].gather(group.columns).to_numpy()
+        imputed = _repeated_trials(table.rows[present][:, group.columns])
+    elif merge and answers.observers <= _COMPRESS_UP_TO:
         patterns = compress(answers)
-    times = _times(table, cell, resamples, seed)[:, present]
-    names = tuple(table.observers[i] for i in present)
-    groups = groups_of(table.people[present], table.simulated[present])
-    for group in groups:
-        if few(group):
-            times[:, group.members] = 1  # too few here, though the experiment may have more
-    copies = None if clusters is None else _copies(table.rows[present][:, cell.columns])
-    return Draw(cell, answers, names, groups, patterns, clusters, copies, present, times, seed)
+    weights = _observer_weights(table, group, resamples, seed)[:, present]
+    members = observer_groups(table.people[present], table.simulated[present])
+    for observers in members:
+        if observers.too_few:
+            weights[:, observers.members] = 1  # too few in this group of stimuli, though the experiment may have more
+    return Draw(
+        group=group.group,
+        columns=group.columns,
+        answers=answers,
+        names=tuple(table.observers[i] for i in present),
+        observer_index=present,
+        observer_groups=members,
+        observer_weights=weights,
+        patterns=patterns,
+        clusters=clusters,
+        imputed=imputed,
+        seed=seed,
+    )
 
 
-def _copies(rows: NDArray[np.int32]) -> BoolArray:
-    """All but the first place where a trial stands, (observers, columns)."""
-    copies = np.ones(rows.shape, dtype=np.bool_)
-    for mine, trials in zip(copies, rows, strict=True):
-        mine[np.unique(trials, return_index=True)[1]] = False
-    return copies & (rows >= 0)
+def _repeated_trials(rows: NDArray[np.int32]) -> BoolArray:
+    """Return where a trial (a row number of the trial table) occurs again, for each observer's row of `rows`."""
+    repeated = np.ones(rows.shape, dtype=np.bool_)
+    for mask, trials in zip(repeated, rows, strict=True):
+        mask[np.unique(trials, return_index=True)[1]] = False
+    return repeated & (rows >= 0)
 
 
-def few(group: Group) -> bool:
-    """Whether a group of people is too small to be resampled."""
-    return group.drawn and len(group.members) < ENOUGH_PEOPLE
-
-
-def few_people_note(group: Group) -> str:
-    """What a note adds where a group of people is too small to be resampled."""
-    people = f"{len(group.members)} {group.name}"
-    return f"; interval over stimuli only, {people} are too few to resample" if few(group) else ""
-
-
-def _times(table: AlignedTrials, cell: StimulusGroup, resamples: int, seed: int) -> FloatArray:
-    """How often each observer counts in each resample; (resamples, observers)."""
-    times = np.ones((resamples, len(table.observers)))
-    experiments = table.columns["experiment"].gather(cell.columns).unique().to_list()
-    met = table.columns["experiment"].is_in(experiments).to_numpy()
-    there = (table.answers.response[:, met] != NOT_SHOWN).any(axis=1)
-    for group in (table.people & ~table.simulated, table.simulated):
-        roster = np.flatnonzero(group & there)
-        if len(roster) >= ENOUGH_PEOPLE:
-            names = [table.observers[i] for i in roster]
-            times[:, roster] = draw_people(len(roster), resamples, stream(seed, "people", *sorted(experiments), *names))
-    return times
+def _observer_weights(table: AlignedTrials, group: StimulusGroup, resamples: int, seed: int) -> FloatArray:
+    """Draw how often each observer of the table counts in each resample, (resamples, observers)."""
+    weights = np.ones((resamples, len(table.observers)))
+    experiments = table.columns["experiment"].gather(group.columns).unique().to_list()
+    columns = table.columns["experiment"].is_in(experiments).to_numpy()
+    present = (table.answers.response[:, columns] != NOT_SHOWN).any(axis=1)
+    for people in (table.people & ~table.simulated, table.simulated):
+        members = np.flatnonzero(people & present)
+        if len(members) >= ENOUGH_PEOPLE:
+            names = [table.observers[i] for i in members]
+            rng = random_stream(seed, "people", *sorted(experiments), *names)
+            weights[:, members] = draw_people(len(members), resamples, rng)
+    return weights

@@ -13,16 +13,21 @@ from importlib.metadata import version
 from typing import Any, Literal, get_args
 
 from cosight.errors import InvalidInput
-from cosight.statistics.groups import SIMULATED, SIMULATED_GOLD
 from cosight.trials.join import AlignedTrials
 
 __all__ = [
     "FLAGS",
+    "GOLD",
+    "MODELS",
+    "PEOPLE",
+    "SIMULATED",
+    "SIMULATED_GOLD",
     "STATISTICS",
     "GroupKey",
     "Row",
     "Scores",
     "Statistic",
+    "check_names",
     "group_text",
     "make_scores",
     "number",
@@ -30,6 +35,9 @@ __all__ = [
     "read_rows",
     "settings_of",
 ]
+
+PEOPLE, SIMULATED, MODELS = "people", "simulated people", "models"
+GOLD, SIMULATED_GOLD = "gold", "simulated gold"  # people known only by a stimulus set's gold labels
 
 Statistic = Literal["value", "rank", "difference", "ceiling_split_half", "ceiling_leave_one_out", "normalised", "sd"]
 STATISTICS: tuple[str, ...] = get_args(Statistic)
@@ -171,3 +179,10 @@ def make_scores(rows: Iterable[Row], table: AlignedTrials, **settings: Any) -> S
         for row in rows
     )
     return Scores(tuple(flagged), settings_of(**settings, labels=list(table.labels)), table.notices, kinds)
+
+
+def check_names(observers: Sequence[str]) -> None:
+    """Refuse an observer who is called like a group."""
+    taken = (PEOPLE, SIMULATED, MODELS, GOLD, SIMULATED_GOLD)
+    for name in set(taken) & set(observers):
+        raise InvalidInput(f"rows about a group are called {', '.join(taken)}, got an observer {name!r}; rename it")

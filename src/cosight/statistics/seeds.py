@@ -1,4 +1,4 @@
-"""Observers that differ only in their seed: `MODEL@SEED#FUNCTION`, and their means and spreads."""
+"""Observers that differ only in their seed (`MODEL@SEED#FUNCTION`): the mean and standard deviation over seeds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosight.statistics.blocks import Block, Key, block_of, joined, merged_flags
+from cosight.statistics.blocks import Block, Key, join_blocks, make_block, merge_flags
 
 __all__ = ["ObserverName", "observer_name", "with_seed_means"]
 
@@ -21,12 +21,12 @@ class ObserverName:
 
     model: str
     seed: int | None
-    function: str | None  # of abstention
-    members: int = 1  # more where the observer is one model under several seeds, taken together
+    function: str | None  # the abstention function
+    members: int = 1  # more for an ensemble of one model under several seeds
 
     @property
     def line(self) -> str:
-        """The name without its seed: what observers that differ only in it have in common.
+        """The name without its seed, which observers that differ only in their seed share.
 
         >>> ObserverName("timm:vit", 45, "knn").line
         'timm:vit#knn'
@@ -35,7 +35,7 @@ class ObserverName:
 
     @property
     def title(self) -> str:
-        """The model, and how many of it.
+        """The model, and the number of its members where there are several.
 
         >>> ObserverName("timm:vit", None, "sp", members=5).title
         '5 x timm:vit'
@@ -44,7 +44,7 @@ class ObserverName:
 
 
 def observer_name(text: str) -> ObserverName:
-    """Take a name apart. The seeds of an ensemble's members are not its own: together they are one observer.
+    """Split an observer's name into its parts. An ensemble of one model under several seeds is one observer.
 
     >>> observer_name("timm:vit@45#knn")
     ObserverName(model='timm:vit', seed=45, function='knn', members=1)
@@ -54,48 +54,44 @@ def observer_name(text: str) -> ObserverName:
     head, _, tail = text.rpartition("#")
     model, function = (head, tail) if head else (text, None)
     if model.startswith(_ENSEMBLE):
-        only, members = _shared(model)
-        return ObserverName(only or model, None, function, members if only else 1)
+        members = [_SEEDED.match(member.strip("[]")) for member in model.removeprefix(_ENSEMBLE).split("+")]
+        models = {match["model"] if match else None for match in members}
+        only = models.pop() if len(models) == 1 else None
+        return ObserverName(only or model, None, function, len(members) if only else 1)
     seeded = _SEEDED.match(model)
-    return (
-        ObserverName(seeded["model"], int(seeded["seed"]), function) if seeded else ObserverName(model, None, function)
-    )
-
-
-def _shared(ensemble: str) -> tuple[str | None, int]:
-    """The one model that all members of an ensemble are, if so, and how many they are."""
-    found = [_SEEDED.match(member.strip("[]")) for member in ensemble.removeprefix(_ENSEMBLE).split("+")]
-    models = {match["model"] if match else None for match in found}
-    return models.pop() if len(models) == 1 else None, len(found)
+    if seeded is None:
+        return ObserverName(model, None, function)
+    return ObserverName(seeded["model"], int(seeded["seed"]), function)
 
 
 def with_seed_means(block: Block) -> Block:
-    """The block with, for each number that several seeds have, their mean and their standard deviation (n - 1).
+    """Return the block with the mean and standard deviation (n - 1) over seeds of each number that several seeds have.
 
-    Both are taken resample by resample, so that their intervals are about the stimuli, with these seeds.
+    Both are computed resample by resample, so that their intervals are over stimuli, for these seeds. Where the name
+    without a seed is an observer of its own, there is no mean.
     """
-    lines: dict[Key, list[int]] = {}
-    for index, key in enumerate(block.keys):
+    by_line: dict[Key, list[int]] = {}
+    for i, key in enumerate(block.keys):
         name = observer_name(key.observer)
         if name.seed is not None and key.statistic == "value":
-            lines.setdefault(key._replace(observer=name.line), []).append(index)
-    taken = set(block.keys)  # where the name without a seed is an observer of its own, there is no mean
-    several = {key: index for key, index in lines.items() if len(index) > 1 and key not in taken}
-    return joined([block, *(_over_seeds(block, key, index) for key, index in several.items())])
-
-
-def _over_seeds(block: Block, key: Key, index: list[int]) -> Block:
-    values, samples = block.values[index], block.samples[index]
-    with np.errstate(invalid="ignore"):  # infinite less infinite
-        spread, spread_samples = values.std(ddof=1), samples.std(axis=0, ddof=1)
-    note = f"{len(index)} seeds"
-    return block_of(
-        block.group,
-        (key, key._replace(statistic="sd")),
-        np.array([values.mean(), spread]),
-        np.stack([samples.mean(axis=0), spread_samples]),
-        np.full(2, block.n[index].min()),
-        notes=(f"mean of {note}", f"of {note}"),
-        flags=(merged_flags(*(block.flags[i] for i in index)),) * 2,
-        clusters=np.full(2, block.clusters[index].min()),
-    )
+            by_line.setdefault(key._replace(observer=name.line), []).append(i)
+    existing, means = set(block.keys), []
+    for key, index in by_line.items():
+        if len(index) < 2 or key in existing:
+            continue
+        values, resampled = block.values[index], block.resampled[index]
+        with np.errstate(invalid="ignore"):  # infinity minus infinity
+            sd, resampled_sd = values.std(ddof=1), resampled.std(axis=0, ddof=1)
+        means.append(
+            make_block(
+                block.group,
+                (key, key._replace(statistic="sd")),
+                np.array([values.mean(), sd]),
+                np.stack([resampled.mean(axis=0), resampled_sd]),
+                np.full(2, block.n[index].min()),
+                notes=(f"mean of {len(index)} seeds", f"of {len(index)} seeds"),
+                flags=(merge_flags(*(block.flags[k] for k in index)),) * 2,
+                clusters=np.full(2, block.clusters[index].min()),
+            )
+        )
+    return join_blocks([block, *means])

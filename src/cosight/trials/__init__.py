@@ -1,9 +1,9 @@
 """The trial table: one row a trial, people and models alike; read from and written to any of its formats."""
 
-from cosight.trials.formats import Format, formats
-from cosight.trials.join import AlignedTrials, StimulusGroup, align, cells
+from cosight.trials import leaderboard, model_vs_human, parquet, psych_ds  # noqa: F401  they register their formats
+from cosight.trials.formats import Format, formats, read, write
+from cosight.trials.join import AlignedTrials, StimulusGroup, align, stimulus_groups
 from cosight.trials.mapping import LabelMap, MappedAnswers, answers_from, label_map
-from cosight.trials.reading import read, write
 from cosight.trials.samples import Sample, sample_counts, samples
 from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, label_spaces
 from cosight.trials.summary import Summary, summarise
@@ -24,7 +24,6 @@ __all__ = [
     "Trials",
     "align",
     "answers_from",
-    "cells",
     "concat",
     "formats",
     "label_map",
@@ -34,6 +33,7 @@ __all__ = [
     "read",
     "sample_counts",
     "samples",
+    "stimulus_groups",
     "summarise",
     "write",
 ]

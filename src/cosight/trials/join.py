@@ -27,17 +27,19 @@ from cosight.trials.table import KINDS, PEOPLE, SCHEMA, Trials, first_showings, 
 
 __all__ = [
     "ABOUT",
+    "CUE_CONFLICT",
     "GROUPS",
     "AlignedTrials",
     "StimulusGroup",
     "align",
     "canonical_condition",
     "canonical_experiment",
-    "cells",
     "manifest_rows",
     "matches",
     "natural",
     "people_first",
+    "stimulus_groups",
+    "texture_codes",
     "with_manifest",
 ]
 
@@ -146,7 +148,7 @@ def align(trials: Trials, *, gamma: float = 0.5, roles: Sequence[str] = ("test",
     return AlignedTrials(table.answers, table.observers, table.kinds, columns, table.rows, labels, tuple(notices))
 
 
-def cells(table: AlignedTrials, by: Sequence[str]) -> list[StimulusGroup]:
+def stimulus_groups(table: AlignedTrials, by: Sequence[str]) -> list[StimulusGroup]:
     """The groups of a table, in natural order; one cell of everything when `by` is empty."""
     for name in by:
         if name not in GROUPS:
@@ -408,3 +410,22 @@ def with_manifest(trials: Trials, manifest: pl.DataFrame) -> Trials:
     frame = frame.with_columns(pl.coalesce(name, f"{name}_known").alias(name) for name in facts)
     filled = replace(trials, frame=frame.select(trials.frame.columns))
     return filled if trials.space is None else filled.with_space(trials.space)
+
+
+# ---- the cues of a cue-conflict image: its truth is the shape, its name tells the texture
+
+CUE_CONFLICT = "cue-conflict"  # the experiment whose images are named SHAPEn-TEXTUREm.png (Geirhos et al. 2019)
+
+
+def texture_codes(columns: pl.DataFrame, labels: tuple[str, ...]) -> CodeArray:
+    """The texture's class of each stimulus, NO_ANSWER where an image has none.
+
+    >>> columns = pl.DataFrame({"experiment": ["cue-conflict", "edge"], "image": ["cat3-dog12.png", "cat1.png"]})
+    >>> texture_codes(columns, ("cat", "dog")).tolist()
+    [1, -1]
+    """
+    codes = {label: index for index, label in enumerate(labels)}
+    texture = pl.col("image").str.extract(r"^[^-]*\d-([A-Za-z_ ]+)\d+\.[A-Za-z]+$")
+    named = pl.when(pl.col("experiment") == CUE_CONFLICT).then(texture)
+    coded = columns.select(named.replace_strict(codes, default=NO_ANSWER, return_dtype=pl.Int16)).to_series()
+    return np.asarray(coded.to_numpy(), dtype=np.int16)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from cosight.trials.join import align, natural, people_first
+from cosight.arrays import BoolArray, IntArray
+from cosight.measures.answers import NOT_SHOWN
+from cosight.trials.join import AlignedTrials, align, canonical_experiment, natural, people_first
 from cosight.trials.table import Trials, select_roles
 
-__all__ = ["Summary", "summarise"]
+__all__ = ["Summary", "mismatch", "overlap_notices", "shared_with_models", "summarise"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,3 +74,111 @@ def summarise(trials: Trials, *, roles: Sequence[str] = ("test",)) -> Summary:
     space = trials.space.name if trials.space else "not declared"
     headline = f"{frame.height} trials, {by_observer.height} observers, {counts} experiments; label space {space}"
     return Summary(headline, by_observer, pl.DataFrame(conditions, schema=by_condition.schema), notices)
+
+
+# ---- which stimuli people and models have in common
+
+_NAMED = 3  # observers, experiments or conditions that a notice names
+_NOTICES = 5  # about observers who share some stimuli
+
+
+def shared_with_models(table: AlignedTrials) -> AlignedTrials:
+    """Leave out the stimuli that people answered and no model did, so that both are scored on the same stimuli.
+
+    The table is returned as it is where it has only people or only models, or where they share nothing.
+    """
+    seen = table.answers.response != NOT_SHOWN
+    by_people, by_models = seen[table.people].any(axis=0), seen[~table.people].any(axis=0)
+    alone = by_people & ~by_models
+    if not alone.any() or not (by_people & by_models).any():
+        return table
+    notice = (
+        f"people are scored on the {int((by_people & by_models).sum())} stimuli that a model answered too; "
+        f"{int(alone.sum())} others are left out"
+    )
+    return replace(
+        table,
+        answers=table.answers.at(~alone),
+        columns=table.columns.filter(~alone),
+        rows=table.rows[:, ~alone],
+        notices=(*table.notices, notice),
+    )
+
+
+def overlap_notices(table: AlignedTrials) -> list[str]:
+    """Name the observers who share no stimuli with people, or only some, with counts and the likely reason."""
+    seen = table.answers.response != NOT_SHOWN
+    people = table.people & ~table.simulated
+    people = people if people.any() else table.people
+    if not people.any():
+        return []
+    answered = seen[people].sum(axis=0)
+    notices = _lonely_people(table, seen, people, answered)
+    groups: dict[str, list[str]] = {}
+    for row in np.flatnonzero(~people):
+        text = _overlap(table, seen[row], answered > 0)
+        if text:
+            groups.setdefault(text, []).append(table.observers[row])
+    notices += [f"{_listed(names, 'observers')}: {text}" for text, names in list(groups.items())[:_NOTICES]]
+    more = sum(len(names) for names in list(groups.values())[_NOTICES:])
+    return [*notices, f"{more} more observers share only some stimuli with people; tables show n"] if more else notices
+
+
+def _lonely_people(table: AlignedTrials, seen: BoolArray, people: BoolArray, answered: IntArray) -> list[str]:
+    """One notice about the people who share no stimulus with another person; none about a single person."""
+    alone = [row for row in np.flatnonzero(people) if seen[row].any() and not (answered[seen[row]] > 1).any()]
+    if not alone or people.sum() < 2:
+        return []
+    others = (answered > 0) & ~seen[alone[0]]
+    reason = mismatch(table.columns.filter(seen[alone[0]]), table.columns.filter(others))
+    who = _listed([table.observers[row] for row in alone], "people")
+    return [f"{who}: no stimuli in common with other people; for example {table.observers[alone[0]]}: {reason}"]
+
+
+def _overlap(table: AlignedTrials, own: BoolArray, theirs: BoolArray) -> str:
+    """How many stimuli an observer shares with people and why not more; empty where it shares all."""
+    shared, mine, every = int((own & theirs).sum()), int(own.sum()), int(theirs.sum())
+    if not mine or shared == every:
+        return ""
+    if shared == mine:
+        return f"answered {mine} of people's {every} stimuli and no others"
+    reason = mismatch(table.columns.filter(own & ~theirs), table.columns.filter(theirs & ~own))
+    return f"{shared or 'none'} of its {mine} stimuli match people's {every}: {reason}"
+
+
+def mismatch(mine: pl.DataFrame, theirs: pl.DataFrame) -> str:
+    """Guess why stimuli of one observer match none of another's.
+
+    Args:
+        mine: Stimuli with the columns experiment, condition, image and stimulus.
+        theirs: The other's.
+    """
+    mine, theirs = (part.with_columns(canonical_experiment(pl.col("experiment"))) for part in (mine, theirs))
+    where, there = set(mine["experiment"]), set(theirs["experiment"])
+    if not theirs.height:
+        return "nobody else answered those"
+    if where == {""} and "" not in there:
+        return f"its trials have no experiment, the others have {_listed(there)}; add an experiment column"
+    if not where & there:
+        return f"its experiments are {_listed(where)}, the others' {_listed(there)}; use one name"
+    common = pl.col("experiment").is_in(sorted(where & there))
+    mine, theirs = mine.filter(common), theirs.filter(common)
+    conditions, others = (set(part["condition"].fill_null("none")) for part in (mine, theirs))
+    if not conditions & others:
+        return f"its conditions are {_listed(conditions)}, the others' {_listed(others)}; use one spelling"
+    images = set(mine["image"].drop_nulls()) & set(theirs["image"].drop_nulls())
+    if not images:
+        names = [min(part["image"].drop_nulls(), key=natural, default="none") for part in (mine, theirs)]
+        return f"no image has the same name in both (for example {names[0]!r} and {names[1]!r})"
+    pixels = mine.filter(pl.col("image").is_in(sorted(images)))["stimulus"]
+    if pixels.count():
+        return f"{_listed(images)} have the same name and other pixels"
+    return "image names agree only across experiments or conditions"
+
+
+def _listed(names: Iterable[str], noun: str = "") -> str:
+    """Some names; with a noun, how many more there are."""
+    ordered = sorted(names, key=natural)
+    shown = ", ".join(name or "(none)" for name in ordered[:_NAMED])
+    more = len(ordered) - _NAMED
+    return shown if more <= 0 else f"{shown} and {more} more {noun}".rstrip()

@@ -25,11 +25,11 @@ from cosight.statistics.abstention_scores import (
     reliability_lacks,
     sweep_rows,
 )
-from cosight.statistics.blocks import Block, empty, joined, mean_over_groups, merged_flags, rows_of
+from cosight.statistics.blocks import Block, empty_block, join_blocks, mean_over_groups, merge_flags, rows_of
 from cosight.statistics.contrasts import CORRELATION, correlation_block, rank_rows
-from cosight.statistics.gold_distances import gold_block
-from cosight.statistics.gold_labels import CATEGORY, category_cells
-from cosight.statistics.resampling import draw
+from cosight.statistics.distances import gold_block
+from cosight.statistics.gold_labels import CATEGORY, category_groups
+from cosight.statistics.resampling import draw_resamples
 from cosight.statistics.rows import GroupKey, Row, Scores, number
 from cosight.statistics.score_forms import ScoreData
 from cosight.statistics.seeds import ObserverName, observer_name, with_seed_means
@@ -58,17 +58,17 @@ def table_rows(data: ScoreData, *, resamples: int, confidence: float, seed: int)
         )
     if lacking := reliability_lacks(data.outputs, data.gold):
         raise InvalidInput(f"the table needs {lacking}")
-    cells = category_cells(data.gold)
-    draws = [draw(data.table, cell, resamples=resamples, seed=seed, merge=False) for cell in cells]
-    distances = [gold_block(drawn, data.outputs, data.gold, [HELLINGER]) for drawn in draws]
+    cells = category_groups(data.gold)
+    draws = [draw_resamples(data.table, cell, resamples=resamples, seed=seed, merge=False) for cell in cells]
+    distances = [gold_block(draw, data.outputs, data.gold, [HELLINGER]) for draw in draws]
     # without ceilings: few categories have one
     average = mean_over_groups([block.at(_places(block, HELLINGER)) for block in distances], AVERAGE, CATEGORY)
-    columns = np.concatenate([drawn.cell.columns for drawn in draws])
-    whole = draw(data.table, StimulusGroup((), columns), resamples=resamples, seed=seed, merge=False)
-    weights = np.concatenate([drawn.weights() for drawn in draws], axis=1)  # the resamples behind the distances
-    acting = joined(
+    columns = np.concatenate([draw.columns for draw in draws])
+    whole = draw_resamples(data.table, StimulusGroup((), columns), resamples=resamples, seed=seed, merge=False)
+    weights = np.concatenate([draw.stimulus_weights() for draw in draws], axis=1)  # the resamples behind the distances
+    acting = join_blocks(
         [
-            empty((), resamples),
+            empty_block((), resamples),
             *reliability_blocks(whole, data.outputs, data.gold, gamma=data.gamma, lam=data.lam, weights=weights),
         ]
     )
@@ -100,7 +100,7 @@ def _places(block: Block, measure: str, part: GroupKey = ()) -> list[int]:
     return [
         index
         for index, key in enumerate(block.keys)
-        if (key.measure, key.statistic, key.part) == (measure, "value", part)
+        if (key.measure, key.statistic, key.variant) == (measure, "value", part)
     ]
 
 
@@ -128,9 +128,9 @@ def _correlations(average: Block, acting: Block, *, confidence: float, seed: int
     x, y = average.at([near[name] for name in both]), acting.at([safe[name] for name in both])
     pearson = pearson_correlation(x.values, y.values, confidence=confidence)
     note = f"over {pearson.n} lines; interval over stimuli"
-    flags = merged_flags(*x.flags, *y.flags)
+    flags = merge_flags(*x.flags, *y.flags)
     spearman = correlation_block(
-        MOST_COSTLY, HELLINGER, RELIABILITY, x.values, y.values, x.samples, y.samples, note, flags
+        MOST_COSTLY, HELLINGER, RELIABILITY, x.values, y.values, x.resampled, y.resampled, note, flags
     )
     return [
         Row(

@@ -15,7 +15,7 @@ from cosight.files import atomic_write
 from cosight.humans.results.curator_votes import curated_list
 from cosight.humans.results.gold_table import gold_table
 from cosight.stimuli.sets import write_gold_labels
-from cosight.trials.reading import write
+from cosight.trials.formats import write
 from cosight.trials.table import Trials
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from cosight.errors import InvalidInput
-from cosight.statistics.groups import PEOPLE, SIMULATED
+from cosight.statistics.rows import PEOPLE, SIMULATED
 from cosight.trials.choices import choice_answers
 from cosight.trials.table import Trials, first_showings, of_roles
 

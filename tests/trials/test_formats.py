@@ -7,7 +7,7 @@ import pytest
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.trials import label_space, label_spaces, make, read, write
-from cosight.trials.reading import output_format
+from cosight.trials.formats import output_format
 
 HEADER = "subj,session,trial,rt,object_response,category,condition,imagename"
 PERSON = "subject-01,1,1,0.8,knife,oven,0,0001_edg_s01_0_oven_00_oven10.png"
