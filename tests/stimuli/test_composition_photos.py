@@ -142,7 +142,7 @@ def test_grounds_look_like_their_names():
     top, bottom = made["rainbow"][0, 0], made["rainbow"][-1, 0]
     assert np.argmax(top) == 0
     assert np.argmax(bottom) == 2
-    with pytest.raises(InvalidInput, match=r"a ground is one of purple, .*got 'plaid'"):
+    with pytest.raises(InvalidInput, match=r"a background is one of purple, .*got 'plaid'"):
         plain_background("plaid", height=50, width=50, rng=rng())
 
 

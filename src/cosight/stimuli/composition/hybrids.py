@@ -1,4 +1,4 @@
-"""Hybrids."""
+"""Hybrids: two animals in one body, made from two photos (Lee et al. 2023, section 3.2)."""
 
 from __future__ import annotations
 
@@ -15,75 +15,15 @@ from cosight.stimuli.composition.compositing import crop_to_cover, paste
 from cosight.stimuli.composition.masks import Mask, check_mask, largest_piece
 from cosight.stimuli.images import Bytes, Floats, Image, check_image
 
-__all__ = ["SPLITS", "Blend", "Split", "check_blend", "hybrid", "join_pictures", "minimum_error_cut"]
-
-Blend = Literal["feather", "poisson"]
-_HOLD = 0.1  # share of the picture's side over which colours may drift when gradients are joined
-
-
-def minimum_error_cut(cost: Floats, *, low: int, high: int) -> NDArray[np.int64]:
-    """For each row the column, low <= column < high, of the connected path of least total cost from top to bottom.
-
-    The minimum error boundary cut of Efros & Freeman (2001): neighbouring rows differ by at most one column.
-    """
-    band = cost[:, low:high].astype(np.float64)
-    total = band.copy()
-    for row in range(1, len(band)):
-        above = np.pad(total[row - 1], 1, constant_values=np.inf)
-        total[row] += np.minimum(np.minimum(above[:-2], above[1:-1]), above[2:])
-    path = np.empty(len(band), np.int64)
-    path[-1] = np.argmin(total[-1])
-    for row in range(len(band) - 2, -1, -1):
-        start = max(0, path[row + 1] - 1)
-        path[row] = start + np.argmin(total[row, start : path[row + 1] + 2])
-    return path + low
-
-
-def check_blend(blend: str) -> None:
-    """Refuse an unknown way to hide a seam."""
-    if blend not in get_args(Blend):
-        raise InvalidInput(f"blend must be {' or '.join(get_args(Blend))}, got {blend!r}")
-
-
-def join_pictures(first: Bytes, second: Bytes, side: NDArray[np.bool_], *, blend: Blend) -> Bytes:
-    """`first` where `side` is true, `second` elsewhere, the seam softened or the gradients joined across it."""
-    check_blend(blend)
-    soft = cv2.GaussianBlur(side.astype(np.float32), (0, 0), max(1.0, 0.012 * min(side.shape)))[:, :, None]
-    if blend == "feather":
-        picture = soft * first + (1 - soft) * second
-    else:
-        picture = _gradients_joined(first.astype(np.float32), second.astype(np.float32), side)
-    return np.clip(np.rint(picture), 0, 255).astype(np.uint8)
-
-
-def _gradients_joined(first: Floats, second: Floats, side: NDArray[np.bool_]) -> Floats:
-    """The picture whose gradients are those of its two parts and nearly none of the step between them.
-
-    Poisson image editing (Perez et al. 2003) with free outer edges, and a weak pull to the parts' own colours so that
-    they do not drift far from the seam: (laplacian - pull) u = divergence - pull * u0, solved exactly by cosines.
-    """
-    whole = np.where(side[:, :, None], first, second)
-    pull = np.float32(1 / (_HOLD * max(side.shape)) ** 2)
-    divergence = np.zeros_like(whole)
-    for axis in (0, 1):
-        step = np.where(
-            np.take(side, range(1, side.shape[axis]), axis)[:, :, None],
-            np.diff(first, axis=axis),
-            np.diff(second, axis=axis),
-        )
-        divergence += np.diff(np.pad(step, [(1, 1) if a == axis else (0, 0) for a in range(3)]), axis=axis)
-    waves = [2 * np.cos(np.pi * np.arange(n) / n) - 2 for n in side.shape]
-    laplacian = (waves[0][:, None] + waves[1][None, :])[:, :, None].astype(np.float32)
-    target = dctn(divergence - pull * whole, axes=(0, 1), norm="ortho")
-    result: Floats = idctn(target / (laplacian - pull), axes=(0, 1), norm="ortho")
-    return result
-
+__all__ = ["SPLITS", "Blend", "Split", "hybrid", "join_pictures", "minimum_error_cut"]
 
 Split = Literal["left-right", "head-body"]
+Blend = Literal["feather", "poisson"]
 SPLITS: tuple[Split, ...] = get_args(Split)
-_BAND = 0.15  # of the object's box, how far the seam may leave the split on either side
-_OUTLINE = 1.5  # cost of cutting where one picture has the object and the other has not; colours cost at most 1
-_STRETCH = 1.5  # most that one side is stretched against the other to make two boxes meet
+_BAND = 0.15  # of the object's box: how far the cut may leave the split on either side
+_OUTLINE_COST = 1.5  # of cutting where only one picture has the object; colours cost at most 1
+_MAX_STRETCH = 1.5  # of one side of the second object against the other
+_DRIFT_RANGE = 0.1  # of the picture's side, over which colours may drift when gradients are joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,30 +42,48 @@ def hybrid(
     blend: Blend = "feather",
     background: Image | None = None,
 ) -> Bytes:
-    """One part of `first` and the other part of `second` as one creature, RGB.
+    """Join a part of one animal with a part of another.
 
-    "left-right" takes the left of the first photo and the right of the second, "head-body" the top of the first and the
-    rest of the second; the cut runs near the middle (near two fifths of the height for a head) where the two differ
-    least. With `masks` the second object is moved, resized and stretched a little so that its box meets the first's,
-    and the cut goes where both have a body. With `background` as well, the creature is cut out and pasted there; else
-    the photos' own grounds stay, and the picture has the first's size. The second photo is mirrored at random, since
-    nobody says which way it faces: look at the results, two tails or half a fence are common.
+    The cut runs near the middle (for a head near two fifths of the height) where the photos differ least. The second
+    photo is mirrored at random, because the direction it faces is unknown. Look at the results before people see them:
+    two tails or half a fence are common.
+
+    Args:
+        first: Photo of the first animal.
+        second: Photo of the second animal.
+        rng: Generator of the mirroring and the position of the cut.
+        masks: Masks of both animals. With them, the second animal is moved, resized and slightly stretched to the box
+            of the first, and the cut runs where both have a body.
+        split: "left-right" takes the left of the first photo, "head-body" its top.
+        blend: "feather" softens the cut, "poisson" joins the gradients across it.
+        background: Background to paste the hybrid on; needs masks. Without it, the photos' backgrounds stay.
+
+    Returns:
+        RGB pixels of the first photo's size, or of the background's.
+
+    Raises:
+        InvalidInput: If an argument is unknown, or masks are missing or do not fit.
     """
     if split not in SPLITS:
         raise InvalidInput(f"split must be {' or '.join(SPLITS)}, got {split!r}")
-    check_blend(blend)
+    _check_blend(blend)
     if background is not None and masks is None:
         raise InvalidInput("a hybrid on another background needs masks of both photos, got None; see foreground_mask")
-    one, two = _parts(check_image(first), check_image(second), masks, mirror=bool(rng.random() < 0.5))
-    side = _side(one, two, split, rng.uniform(-0.05, 0.05))
+    one, two = _load_parts(check_image(first), check_image(second), masks, mirror=bool(rng.random() < 0.5))
+    side = _find_side(one, two, split, rng.uniform(-0.05, 0.05))
     picture = join_pictures(one.pixels, two.pixels, side, blend=blend)
     if background is None:
         return picture
     return paste(picture, largest_piece(np.where(side, one.mask, two.mask)), background, rng=rng)
 
 
-def _parts(first: Image, second: Image, masks: tuple[Image, Image] | None, *, mirror: bool) -> tuple[_Part, _Part]:
-    """Both pictures at the first's size, the second mirrored or not and, where there are masks, laid over the first."""
+def _check_blend(blend: str) -> None:
+    if blend not in get_args(Blend):
+        raise InvalidInput(f"blend must be {' or '.join(get_args(Blend))}, got {blend!r}")
+
+
+def _load_parts(first: Image, second: Image, masks: tuple[Image, Image] | None, *, mirror: bool) -> tuple[_Part, _Part]:
+    """Return both photos at the first's size; with masks, the second object has the box of the first."""
     height, width = first.shape[:2]
     one = crop_to_cover(first, height=height, width=width)
     if masks is None:
@@ -135,42 +93,100 @@ def _parts(first: Image, second: Image, masks: tuple[Image, Image] | None, *, mi
     inside = check_mask(masks[1], second.shape)
     two, inside = (two[:, ::-1], inside[:, ::-1]) if mirror else (two, inside)
     part = _Part(one, check_mask(masks[0], first.shape))
-    return part, _laid_over(_Part(np.ascontiguousarray(two), np.ascontiguousarray(inside)), part)
+    return part, _fit_to_box(_Part(np.ascontiguousarray(two), np.ascontiguousarray(inside)), part)
 
 
-def _box(mask: Mask) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Corner and sides of a mask's box, each (x, y)."""
-    x, y, width, height = cv2.boundingRect(mask.astype(np.uint8))
-    return np.array([x, y], float), np.array([width, height], float)
-
-
-def _laid_over(part: _Part, other: _Part) -> _Part:
-    """`part` moved and resized so that its object's box meets the other's, same middle and feet, and stays inside."""
+def _fit_to_box(part: _Part, other: _Part) -> _Part:
+    """Move and resize `part` so that its object has the box of the other's: same centre line, same feet, all inside."""
     (corner, sides), (goal, goal_sides) = _box(part.mask), _box(other.mask)
     scales = goal_sides / sides
     mean = np.sqrt(scales.prod())
-    scales = np.clip(scales, mean / np.sqrt(_STRETCH), mean * np.sqrt(_STRETCH))
+    scales = np.clip(scales, mean / np.sqrt(_MAX_STRETCH), mean * np.sqrt(_MAX_STRETCH))
     size = other.mask.shape[1], other.mask.shape[0]
     anchor = np.array([0.5, 1.0])
     x, y = goal + anchor * goal_sides
-    room = np.array([2 * min(x, size[0] - x), y])  # around the middle, above the feet
-    scales = scales * min(1, (room / (scales * sides)).min())
+    free = np.array([2 * min(x, size[0] - x), y])  # around the centre line, above the feet
+    scales = scales * min(1, (free / (scales * sides)).min())
     matrix = np.column_stack([np.diag(scales), (x, y) - scales * (corner + anchor * sides)])
     pixels = cv2.warpAffine(part.pixels, matrix, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101)
     mask = cv2.warpAffine(part.mask.astype(np.float32), matrix, size, flags=cv2.INTER_LINEAR)
     return _Part(np.asarray(pixels, np.uint8), np.asarray(mask > 0.5))
 
 
-def _side(one: _Part, two: _Part, split: Split, shift: float) -> NDArray[np.bool_]:
-    """Where the first picture shows: left of the seam, or above it."""
+def _box(mask: Mask) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return corner and sides of a mask's bounding box, each (x, y)."""
+    x, y, width, height = cv2.boundingRect(mask.astype(np.uint8))
+    return np.array([x, y], float), np.array([width, height], float)
+
+
+def _find_side(one: _Part, two: _Part, split: Split, shift: float) -> NDArray[np.bool_]:
+    """Return where the first picture shows: left of the cut, or above it."""
     corner, sides = _box(one.mask | two.mask)
     cost = np.linalg.norm(one.pixels.astype(np.float32) - two.pixels, axis=2) / np.float32(255 * 3**0.5)
-    cost += _OUTLINE * (one.mask != two.mask)
+    cost += _OUTLINE_COST * (one.mask != two.mask)
     axis, middle = (0, 0.5) if split == "left-right" else (1, 0.4)
     cost = cost if axis == 0 else cost.T
-    at = corner[axis] + (middle + shift) * sides[axis]
+    centre = corner[axis] + (middle + shift) * sides[axis]
     reach = _BAND * sides[axis]
-    low, high = int(max(1, at - reach)), int(min(cost.shape[1] - 1, at + reach + 1))
+    low, high = int(max(1, centre - reach)), int(min(cost.shape[1] - 1, centre + reach + 1))
     path = minimum_error_cut(cost, low=low, high=max(high, low + 1))
     side = np.arange(cost.shape[1])[None, :] < path[:, None]
     return side if axis == 0 else side.T
+
+
+def minimum_error_cut(cost: Floats, *, low: int, high: int) -> NDArray[np.int64]:
+    """Find the connected path of least total cost from top to bottom (Efros and Freeman 2001).
+
+    Args:
+        cost: Cost of each pixel, (rows, columns).
+        low: First column that the path may use.
+        high: First column after those.
+
+    Returns:
+        The column of the path in each row. Neighbouring rows differ by at most one column.
+    """
+    band = cost[:, low:high].astype(np.float64)
+    total = band.copy()
+    for row in range(1, len(band)):
+        above = np.pad(total[row - 1], 1, constant_values=np.inf)
+        total[row] += np.minimum(np.minimum(above[:-2], above[1:-1]), above[2:])
+    path = np.empty(len(band), np.int64)
+    path[-1] = np.argmin(total[-1])
+    for row in range(len(band) - 2, -1, -1):
+        start = max(0, path[row + 1] - 1)
+        path[row] = start + np.argmin(total[row, start : path[row + 1] + 2])
+    return path + low
+
+
+def join_pictures(first: Bytes, second: Bytes, side: NDArray[np.bool_], *, blend: Blend) -> Bytes:
+    """Return `first` where `side` is true and `second` elsewhere, blended at the border."""
+    _check_blend(blend)
+    if blend == "feather":
+        soft = cv2.GaussianBlur(side.astype(np.float32), (0, 0), max(1.0, 0.012 * min(side.shape)))[:, :, None]
+        picture = soft * first + (1 - soft) * second
+    else:
+        picture = _join_gradients(first.astype(np.float32), second.astype(np.float32), side)
+    return np.clip(np.rint(picture), 0, 255).astype(np.uint8)
+
+
+def _join_gradients(first: Floats, second: Floats, side: NDArray[np.bool_]) -> Floats:
+    """Return the picture with the gradients of both parts and nearly none of the step between them.
+
+    Poisson image editing (Perez et al. 2003) with free outer edges. A weak pull to the parts' own colours limits their
+    drift: (laplacian - pull) u = divergence - pull * u0, solved exactly by a cosine transform.
+    """
+    unblended = np.where(side[:, :, None], first, second)
+    pull = np.float32(1 / (_DRIFT_RANGE * max(side.shape)) ** 2)
+    divergence = np.zeros_like(unblended)
+    for axis in (0, 1):
+        step = np.where(
+            np.take(side, range(1, side.shape[axis]), axis)[:, :, None],
+            np.diff(first, axis=axis),
+            np.diff(second, axis=axis),
+        )
+        divergence += np.diff(np.pad(step, [(1, 1) if a == axis else (0, 0) for a in range(3)]), axis=axis)
+    waves = [2 * np.cos(np.pi * np.arange(n) / n) - 2 for n in side.shape]
+    laplacian = (waves[0][:, None] + waves[1][None, :])[:, :, None].astype(np.float32)
+    target = dctn(divergence - pull * unblended, axes=(0, 1), norm="ortho")
+    result: Floats = idctn(target / (laplacian - pull), axes=(0, 1), norm="ortho")
+    return result

@@ -1,4 +1,4 @@
-"""Where the object is: masks given beside a photo, or found by GrabCut. A found mask must be looked at by a person."""
+"""Object masks: read from a file beside the photo, or found by GrabCut. Look at every mask that was found."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ __all__ = ["Foreground", "Mask", "check_mask", "foreground_mask", "largest_piece
 
 Mask = NDArray[np.bool_]
 
-_WORK = 256  # longest side while searching; GrabCut on more pixels is slower, not better
-_ROUNDS = 6
-_FRAME = 0.02  # share of the shorter side taken as ground to begin with
-_COLOURS = 6  # clusters that describe the ground at the edges
-_SHARES = (0.04, 0.8)  # an object of less or more of the photo was not found, whatever was
-_MUCH_BORDER, _MOST_BORDER = 0.15, 0.4
-_LEAST_CONTRAST = 0.1
-_CLEAR = 0.55  # set by eye on 32 ImageNet photos of mammals: 17 had more, and all but two of those masks were usable
+_WORK_SIDE = 256  # longest side while searching; GrabCut on more pixels is slower, not better
+_ITERATIONS = 6
+_FRAME = 0.02  # of the shorter side, assumed to be background
+_CLUSTERS = 6  # colours that describe the background at the edges
+_FILL_RANGE = (0.04, 0.8)  # an object that fills less or more of the photo was not found
+_DOUBTFUL_BORDER, _MAX_BORDER = 0.15, 0.4
+_MIN_CONTRAST = 0.1
+_CLEAR_CONTRAST = 0.55  # chosen on 32 ImageNet photos of mammals: 17 had more, and all but two of those were usable
 
 
 @dataclass(frozen=True, slots=True)
 class Foreground:
-    """A found object.
+    """An object that was found.
 
-    `share` is the part of the photo it fills, `border` the part of the photo's edge it touches, `contrast` in [0, 1]
-    how far its colours are from those around it (Hellinger distance of the two colour histograms).
+    Attributes:
+        mask: Its mask.
+        share: Fraction of the photo that it fills.
+        border: Fraction of the photo's edge that it touches.
+        contrast: Hellinger distance between the colour histograms of the object and of its surroundings, in [0, 1].
     """
 
     mask: Mask
@@ -41,15 +44,23 @@ class Foreground:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the colours barely set the object apart, or it runs far along the photo's edge.
+        """Whether the object has nearly the colours of its surroundings or touches much of the photo's edge.
 
         Most such masks are wrong, and a few of the others are.
         """
-        return self.contrast < _CLEAR or self.border > _MUCH_BORDER
+        return self.contrast < _CLEAR_CONTRAST or self.border > _DOUBTFUL_BORDER
 
 
 def check_mask(mask: Image, shape: tuple[int, ...]) -> Mask:
-    """A mask as booleans: bool, or 8-bit or floating point where the upper half of the range is the object."""
+    """Check a mask and return it as booleans.
+
+    Args:
+        mask: bool, or uint8 or floating point where the upper half of the range is the object.
+        shape: Shape of the photo.
+
+    Raises:
+        InvalidInput: If the shape or the type does not fit, or the mask is empty.
+    """
     array = np.asarray(mask)
     if array.shape != tuple(shape[:2]):
         raise InvalidInput(f"a mask has its photo's height and width, {shape[:2]}, got {array.shape}; resize it first")
@@ -67,7 +78,7 @@ def check_mask(mask: Image, shape: tuple[int, ...]) -> Mask:
 
 
 def mask_path(photo: Path) -> Path:
-    """Where a photo's mask is looked for: NAME.mask.png beside it.
+    """Return the path of a photo's mask: NAME.mask.png beside it.
 
     >>> mask_path(Path("zebra/1.jpg")).as_posix()
     'zebra/1.mask.png'
@@ -76,7 +87,14 @@ def mask_path(photo: Path) -> Path:
 
 
 def read_mask(photo: Path) -> Bytes | None:
-    """The mask kept beside a photo as NAME.mask.png (white is the object), or None where there is none."""
+    """Read the mask beside a photo, NAME.mask.png (white is the object).
+
+    Args:
+        photo: Path of the photo.
+
+    Returns:
+        The grey pixels of the mask, or None if there is no such file.
+    """
     path = mask_path(photo)
     if not path.is_file():
         return None
@@ -85,50 +103,73 @@ def read_mask(photo: Path) -> Bytes | None:
 
 
 def foreground_mask(image: Image) -> Foreground:
-    """The object in the middle of a photo, found by its colours (GrabCut, Rother et al. 2004).
+    """Find the object in the middle of a photo by its colours (GrabCut, Rother et al. 2004).
 
-    It starts from the pixels near the middle whose colours are rare along the photo's edges. The same photo gives the
-    same mask. This works for one object on a calm ground and fails for camouflage, shadows and crowds: look at the
-    result, and give a mask of your own where it is wrong. Refused when what is found fills too little or too much of
-    the photo or too much of its edge, or has the colours of what is around it.
+    The search starts from the pixels near the middle whose colours are rare along the photo's edges. The same photo
+    gives the same mask. It works for one object on a calm background and fails for camouflage, shadows and crowds: look
+    at the result, and draw a mask where it is wrong.
+
+    Args:
+        image: The photo.
+
+    Returns:
+        The mask, and how far to trust it.
+
+    Raises:
+        InvalidInput: If the object fills too little or too much of the photo or of its edge, or has the colours of its
+            surroundings.
     """
     pixels = to_rgb(as_bytes(check_image(image)))
     height, width = pixels.shape[:2]
-    scale = min(1.0, _WORK / max(height, width))
+    scale = min(1.0, _WORK_SIDE / max(height, width))
     size = (max(8, round(width * scale)), max(8, round(height * scale)))
     small = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
     cv2.setRNGSeed(0)  # k-means and GrabCut draw from OpenCV's own generator
-    for start in (_by_colour(small), _by_place(small.shape[:2])):  # place alone where the colours lead nowhere
-        found = _tidied(_grab_cut(small, start))
-        result = _described(_enlarged(found, (width, height)), small, found)
-        if _plausible(result):
-            return result
+    for marks in (_marks_by_colour(small), _marks_by_position(small.shape[:2])):  # position alone if colours fail
+        mask = _clean(_grab_cut(small, marks))
+        full_size = cv2.resize(mask.astype(np.float32), (width, height), interpolation=cv2.INTER_CUBIC) > 0.5
+        border = float(mask[_edge(mask.shape, 2)].mean())
+        found = Foreground(full_size, float(mask.mean()), border, _contrast(small, mask))
+        fits = _FILL_RANGE[0] <= found.share <= _FILL_RANGE[1]
+        if fits and found.border <= _MAX_BORDER and found.contrast >= _MIN_CONTRAST:
+            return found
     raise InvalidInput(
-        f"a found object fills {_SHARES[0]:.0%} to {_SHARES[1]:.0%} of its photo and at most {_MOST_BORDER:.0%} of its"
-        f" edge, with a contrast from {_LEAST_CONTRAST}, got {result.share:.0%}, {result.border:.0%} and"
-        f" {result.contrast:.2f}; give a mask, or another photo"
+        f"a found object fills {_FILL_RANGE[0]:.0%} to {_FILL_RANGE[1]:.0%} of its photo and at most {_MAX_BORDER:.0%}"
+        f" of its edge, with a contrast from {_MIN_CONTRAST}, got {found.share:.0%}, {found.border:.0%} and"
+        f" {found.contrast:.2f}; give a mask, or another photo"
     )
 
 
-def _plausible(found: Foreground) -> bool:
-    fills = _SHARES[0] <= found.share <= _SHARES[1]
-    return fills and found.border <= _MOST_BORDER and found.contrast >= _LEAST_CONTRAST
-
-
-def _prior(small: Bytes) -> Floats:
-    """How likely each pixel is part of the object, any unit: far from the edges' colours, near the middle."""
+def _marks_by_colour(small: Bytes) -> Bytes:
+    """Return GrabCut's initial marks: probably the object where colours are rare at the edges and near the middle."""
+    shape = small.shape[:2]
     lab = cv2.GaussianBlur(cv2.cvtColor(small, cv2.COLOR_RGB2LAB), (0, 0), 1.5).astype(np.float32)
-    edge = _edge(small.shape[:2], 2 * _frame(small.shape[:2]))
+    edge = _edge(shape, 2 * _frame_width(shape))
     criteria = (cv2.TERM_CRITERIA_EPS + cv2.TERM_CRITERIA_MAX_ITER, 20, 1.0)
-    _, labels, centres = cv2.kmeans(lab[edge], _COLOURS, None, criteria, 2, cv2.KMEANS_PP_CENTERS)  # type: ignore[call-overload]
-    common = np.bincount(labels.ravel(), minlength=_COLOURS) / len(labels)
+    _, labels, centres = cv2.kmeans(lab[edge], _CLUSTERS, None, criteria, 2, cv2.KMEANS_PP_CENTERS)  # type: ignore[call-overload]
+    frequencies = np.bincount(labels.ravel(), minlength=_CLUSTERS) / len(labels)
     # A colour that is rare along the edge may be the object's own where it leaves the photo: it counts as further off.
-    away = [
-        np.linalg.norm(lab - centre, axis=2) + 6 / max(part, 0.02) ** 0.5
-        for centre, part in zip(centres, common, strict=True)
+    distances = [
+        np.linalg.norm(lab - centre, axis=2) + 6 / max(frequency, 0.02) ** 0.5
+        for centre, frequency in zip(centres, frequencies, strict=True)
     ]
-    rare = np.min(away, axis=0).astype(np.float32)
-    return np.asarray(rare * _middle(small.shape[:2]))
+    prior = np.asarray(np.min(distances, axis=0).astype(np.float32) * _centre_weight(shape))
+    low, high = np.percentile(prior, (1, 99))
+    stretched = np.asarray(np.clip((prior - low) / max(high - low, 1e-6) * 255, 0, 255), np.uint8)
+    likely = cv2.threshold(stretched, 0, 255, cv2.THRESH_BINARY + cv2.THRESH_OTSU)[1] > 0
+    marks = np.where(likely, cv2.GC_PR_FGD, cv2.GC_PR_BGD).astype(np.uint8)
+    marks[_edge(shape, _frame_width(shape)) & ~likely] = cv2.GC_BGD  # elsewhere the object may leave the photo
+    return marks
+
+
+def _marks_by_position(shape: tuple[int, int]) -> Bytes:
+    """Return GrabCut's initial marks without looking at colours: the middle is the object, the frame is not."""
+    marks = np.full(shape, cv2.GC_PR_BGD, np.uint8)
+    weight = _centre_weight(shape)
+    marks[weight > 0.65] = cv2.GC_PR_FGD
+    marks[weight > 0.95] = cv2.GC_FGD
+    marks[_edge(shape, _frame_width(shape))] = cv2.GC_BGD
+    return marks
 
 
 def _edge(shape: tuple[int, int], width: int) -> Mask:
@@ -137,89 +178,50 @@ def _edge(shape: tuple[int, int], width: int) -> Mask:
     return edge
 
 
-def _frame(shape: tuple[int, int]) -> int:
+def _frame_width(shape: tuple[int, int]) -> int:
     return max(1, round(_FRAME * min(shape)))
 
 
-def _middle(shape: tuple[int, int]) -> Floats:
-    """1 in the middle, falling to about a third in the corners."""
+def _centre_weight(shape: tuple[int, int]) -> Floats:
+    """Return 1 in the middle, falling to about a third in the corners."""
     y, x = (np.linspace(-1, 1, side, dtype=np.float32) for side in shape)
     return np.exp(-(x[None, :] ** 2 + y[:, None] ** 2) / 2 * 1.1)
 
 
-def _by_colour(small: Bytes) -> Bytes:
-    """GrabCut's marks from `_prior`: the likelier half by Otsu's threshold is probably the object."""
-    likely = cv2.threshold(_stretched(_prior(small)), 0, 255, cv2.THRESH_BINARY + cv2.THRESH_OTSU)[1] > 0
-    marks = np.where(likely, cv2.GC_PR_FGD, cv2.GC_PR_BGD).astype(np.uint8)
-    # Where the prior already sees the object at the edge, the object may leave the photo there.
-    marks[_edge(small.shape[:2], _frame(small.shape[:2])) & ~likely] = cv2.GC_BGD
-    return marks
-
-
-def _by_place(shape: tuple[int, int]) -> Bytes:
-    """GrabCut's marks without a look at the colours: the middle is the object, the frame is not."""
-    marks = np.full(shape, cv2.GC_PR_BGD, np.uint8)
-    near = _middle(shape)
-    marks[near > 0.65] = cv2.GC_PR_FGD
-    marks[near > 0.95] = cv2.GC_FGD
-    marks[_edge(shape, _frame(shape))] = cv2.GC_BGD
-    return marks
-
-
 def _grab_cut(small: Bytes, marks: Bytes) -> Mask:
     models = np.zeros((1, 65)), np.zeros((1, 65))
-    cv2.grabCut(small, marks, None, *models, _ROUNDS, cv2.GC_INIT_WITH_MASK)  # type: ignore[call-overload]
-    found = (marks == cv2.GC_FGD) | (marks == cv2.GC_PR_FGD)
-    width = _frame(small.shape[:2])
-    return np.pad(found[width:-width, width:-width], width, mode="edge")  # what reaches the frame reaches the edge
+    cv2.grabCut(small, marks, None, *models, _ITERATIONS, cv2.GC_INIT_WITH_MASK)  # type: ignore[call-overload]
+    mask = (marks == cv2.GC_FGD) | (marks == cv2.GC_PR_FGD)
+    width = _frame_width(small.shape[:2])
+    return np.pad(mask[width:-width, width:-width], width, mode="edge")  # what reaches the frame reaches the edge
 
 
-def _stretched(values: Floats) -> Bytes:
-    low, high = np.percentile(values, (1, 99))
-    return np.asarray(np.clip((values - low) / max(high - low, 1e-6) * 255, 0, 255), np.uint8)
-
-
-def _tidied(mask: Mask) -> Mask:
-    """One piece without holes or whiskers."""
+def _clean(mask: Mask) -> Mask:
+    """Return the largest piece without whiskers and small holes."""
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (5, 5))
     opened = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, kernel) > 0
     closed = cv2.morphologyEx(largest_piece(opened).astype(np.uint8), cv2.MORPH_CLOSE, kernel)
-    return _filled(closed)  # type: ignore[arg-type]
+    # holes below a twentieth of the object belong to it; larger ones are what is seen between the legs
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(1 - closed, connectivity=4)
+    small = stats[:, cv2.CC_STAT_AREA] < 0.05 * closed.sum()
+    small[0] = False  # the object itself
+    return np.asarray((closed > 0) | small[labels] if count > 1 else closed > 0)
 
 
 def largest_piece(mask: Mask) -> Mask:
-    """The connected piece with the most pixels; nothing where there is nothing."""
+    """Return the connected piece with the most pixels; an empty mask if there is none."""
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=4)
     if count < 2:
         return np.zeros_like(mask)
     return np.asarray(labels == 1 + int(np.argmax(stats[1:, cv2.CC_STAT_AREA])))
 
 
-def _filled(mask: Bytes) -> Mask:
-    """Holes smaller than a twentieth of the object are part of it; larger ones are what is seen between the legs."""
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(1 - mask, connectivity=4)
-    small = stats[:, cv2.CC_STAT_AREA] < 0.05 * mask.sum()
-    small[0] = False  # the object itself
-    return (mask > 0) | small[labels] if count > 1 else mask > 0
-
-
-def _enlarged(mask: Mask, size: tuple[int, int]) -> Mask:
-    soft = cv2.resize(mask.astype(np.float32), size, interpolation=cv2.INTER_CUBIC)
-    return soft > 0.5
-
-
-def _described(mask: Mask, small: Bytes, found: Mask) -> Foreground:
-    edge = _edge(found.shape, 2)
-    return Foreground(mask, float(found.mean()), float(found[edge].mean()), _contrast(small, found))
-
-
-def _contrast(small: Bytes, found: Mask) -> float:
-    """Hellinger distance between the colours of the object and those of the ring around it."""
-    wide = cv2.dilate(found.astype(np.uint8), np.ones((3, 3), np.uint8), iterations=20) > 0
-    inside, around = (_histogram(small, mask) for mask in (found, wide & ~found))
+def _contrast(small: Bytes, mask: Mask) -> float:
+    """Compute the Hellinger distance between the colours of the object and those of the ring around it."""
+    wide = cv2.dilate(mask.astype(np.uint8), np.ones((3, 3), np.uint8), iterations=20) > 0
+    histograms = []
+    for region in (mask, wide & ~mask):
+        counts = cv2.calcHist([small], [0, 1, 2], region.astype(np.uint8), [8, 8, 8], [0, 256] * 3)
+        histograms.append(np.asarray(counts / max(counts.sum(), 1)))
+    inside, around = histograms
     return float(np.sqrt(max(0.0, 1 - np.sum(np.sqrt(inside * around)))))
-
-
-def _histogram(small: Bytes, mask: Mask) -> Floats:
-    counts = cv2.calcHist([small], [0, 1, 2], mask.astype(np.uint8), [8, 8, 8], [0, 256] * 3)
-    return np.asarray(counts / max(counts.sum(), 1))
