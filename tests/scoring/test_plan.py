@@ -45,7 +45,7 @@ def table_of(response, truth, kinds, classes=CLASSES):
 
 
 def study(kinds, n=1500, seed=0, spread=0.2):
-    """Observers who share what is hard: right more often on easy images, draw to one wrong class on the others."""
+    """Observers who share what is hard: right more often on easy images, drawn to one wrong class on the others."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, CLASSES, n)
     hard, lure = rng.normal(0, 1, n), (truth + rng.integers(1, CLASSES, n)) % CLASSES
@@ -125,10 +125,10 @@ def test_difference_in_consistency_and_agreement():
 def test_gold_labels():
     # Lee et al. 2023, F.4: 132.23 people at 5 %, with p = 1/11; 134 with the one more, which leave 8.7 % at p = 1/2.
     found = plan(measure="gold", error=0.05, classes=11)
-    assert rows(found)["people an image"] == 133
+    assert rows(found)["people per image"] == 133
     assert "132.23" in found.rows[0].note
-    assert rows(found)["people an image, plus one"] == 134
-    assert rows(found)["people an image, worst case"] == 400
+    assert rows(found)["people per image, plus one"] == 134
+    assert rows(found)["people per image, worst case"] == 400
     assert rows(found)["error at p = 1/2"] == pytest.approx(0.087, abs=5e-4)
     assert rows(plan(measure="gold", error=0.05, value=1 / 11)) == rows(found)
     assert "error at p = 1/2" not in rows(plan(measure="gold", error=0.9, value=0.01))  # one person has no interval

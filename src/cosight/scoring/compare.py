@@ -1,4 +1,4 @@
-"""`cosight compare`: how alike do these observers see?"""
+"""`cosight compare`: how alike are the answers and errors of several observers?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Literal, get_args
 from cosight.errors import InvalidInput
 from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, CodeArray, common_trials
-from cosight.measures.declarations import PairForm
 from cosight.scoring.presets import Preset, presets
 from cosight.statistics.blocks import Block, empty_block, join_blocks, nested_means, rows_of
 from cosight.statistics.contrasts import (
@@ -30,7 +29,7 @@ from cosight.statistics.pair_scores import (
     pair_blocks,
     pairs_of,
 )
-from cosight.statistics.resampling import Draw, draw_resamples, random_stream
+from cosight.statistics.resampling import draw_resamples, random_stream
 from cosight.statistics.rows import Row, Scores, check_names, make_scores
 from cosight.statistics.score_forms import solo_block
 from cosight.trials.formats import read
@@ -51,19 +50,19 @@ Missing = Literal["leave-out", "random"]
 MISSING: tuple[str, ...] = get_args(Missing)
 
 
+Progress = Callable[[int, int, str], None]  # groups done, groups in all, the group that is next
+
+
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """What is asked of every cell."""
+    """How every group of stimuli is compared."""
 
-    solos: tuple[str, ...]
-    duos: tuple[str, ...]
+    solo_measures: tuple[str, ...]
+    pair_measures: tuple[str, ...]
     pairs: str
     resamples: int
     confidence: float
     seed: int
-
-
-Progress = Callable[[int, int, str], None]  # cells done, cells in all, what is next
 
 
 def compare(
@@ -121,52 +120,54 @@ def compare(
     'error_consistency'
     """
     chosen = None if preset is None else presets[preset]
-    names = _names(measure, chosen)
+    names = _measure_names(measure, chosen)
     if resamples < 1:
         raise InvalidInput(f"--resamples must be 1 or more, got {resamples}; 1000 is usual")
     if missing not in MISSING:
         raise InvalidInput(f"--missing must be one of {', '.join(MISSING)}, got {missing!r}")
     grouping = tuple(by if by is not None else (chosen.by if chosen else ()))
     trials = read(*sources, labels=labels)
-    table = _table(trials, chosen, gamma, role)
+    table = align(trials, gamma=gamma, roles=role)
+    if chosen is not None:
+        table = _apply_preset(table, chosen)
     check_names(table.observers)
     if not table.answers.shown.any():
         raise InvalidInput("comparing needs the truth of some stimulus, got none; add trials that have it")
-    table = replace(table, notices=(*table.notices, *overlap_notices(table)))
+    table = table.with_notices(*overlap_notices(table))
     if pairs in ("all", "human-model"):
         table = shared_with_models(table)
     if missing == "random":
-        table = _guessed(table, seed)
+        table = _impute_randomly(table, seed)
     options = _Options(
-        tuple(n for n in names if n in solo_forms),
-        tuple(n for n in names if n not in solo_forms),
-        pairs,
-        resamples,
-        confidence,
-        seed,
+        solo_measures=tuple(name for name in names if name in solo_forms),
+        pair_measures=tuple(name for name in names if name not in solo_forms),
+        pairs=pairs,
+        resamples=resamples,
+        confidence=confidence,
+        seed=seed,
     )
+    if options.pair_measures:
+        _check_pairs(table, options)
     outputs = Outputs.of(table, trials) if set(names) & set(output_measures) else None
-    _check(table, options)
-    blocks = _blocks(table, stimulus_groups(table, grouping), options, outputs, progress)
-    if "experiment" not in grouping:
-        table = replace(table, notices=(*table.notices, *_namesakes(table)))
-    models = {name for name, person in zip(table.observers, table.people, strict=True) if not person}
-    rows = _rows(blocks, grouping, options, models, correlate)
-    for name in options.solos:
+    blocks = _group_blocks(table, stimulus_groups(table, grouping), options, outputs, progress)
+    rows = _rows(blocks, grouping, options, set(table.models), correlate)
+    for name in options.solo_measures:
         if preset is None and solo_forms[name].choices is not None and not any(row.measure == name for row in rows):
             raise InvalidInput(
                 f"{name} needs trials of the cue-conflict experiment with images named SHAPEn-TEXTUREm.png"
             )
+    if "experiment" not in grouping:
+        table = table.with_notices(*_namesake_notices(table))
     return make_scores(
         rows, table, command="compare", measure=list(names), by=list(grouping), pairs=pairs, preset=preset,
         missing=missing, role=list(role), gamma=gamma, resamples=resamples, confidence=confidence, seed=seed,
     )  # fmt: skip
 
 
-def _names(asked: Sequence[str] | None, preset: Preset | None) -> tuple[str, ...]:
-    names = tuple(
-        dict.fromkeys(measures.name_of(n) for n in (asked or (preset.measures if preset else DEFAULT_MEASURES)))
-    )
+def _measure_names(measure: Sequence[str] | None, preset: Preset | None) -> tuple[str, ...]:
+    """Return the registered names of the measures that the user, the preset or the default asks for."""
+    asked = measure or (preset.measures if preset else DEFAULT_MEASURES)
+    names = tuple(dict.fromkeys(measures.name_of(name) for name in asked))
     for name in names:
         if name not in pair_forms and name not in solo_forms and name not in output_measures:
             able = ", ".join([*solo_forms, *pair_forms, *output_measures])
@@ -174,51 +175,28 @@ def _names(asked: Sequence[str] | None, preset: Preset | None) -> tuple[str, ...
     return names
 
 
-def _table(trials: Trials, preset: Preset | None, gamma: float, role: Sequence[str]) -> AlignedTrials:
-    table = align(trials, gamma=gamma, roles=role)
-    if preset is None:
-        return table
-    kept = table.columns.select(preset.keeps()).to_series().to_numpy()
-    if not kept.any():
+def _apply_preset(table: AlignedTrials, preset: Preset) -> AlignedTrials:
+    """Leave out the stimuli that a preset does not score."""
+    scored = table.columns.select(preset.keeps()).to_series().to_numpy()
+    if not scored.any():
         raise InvalidInput(f"preset {preset.name} leaves out every condition of these trials; compare without --preset")
-    notice = f"preset {preset.name}: {int((~kept).sum())} of {len(kept)} stimuli left out"
-    return replace(
-        table,
-        answers=table.answers.at(kept),
-        columns=table.columns.filter(kept),
-        rows=table.rows[:, kept],
-        notices=(*table.notices, notice),
-    )
+    return table.keep(scored, f"preset {preset.name}: {int((~scored).sum())} of {len(scored)} stimuli left out")
 
 
-def _namesakes(table: AlignedTrials) -> list[str]:
-    """A notice where people of one name took part in several experiments and are taken for one."""
-    experiments = table.columns["experiment"].to_numpy()
-    shown = table.answers.shown[table.people]
-    often = sum(len(set(experiments[row])) > 1 for row in shown)
-    if not often:
-        return []
-    return [
-        f"{often} people's names occur in several experiments: each is taken for one person; --by experiment if not"
-    ]
-
-
-def _guessed(table: AlignedTrials, seed: int) -> AlignedTrials:
-    """Missing answers replaced by classes drawn at random."""
+def _impute_randomly(table: AlignedTrials, seed: int) -> AlignedTrials:
+    """Replace missing answers by classes drawn at random, each observer's from a random stream of its own."""
     response = table.answers.response.copy()
-    classes = table.answers.classes - (ABSTAIN in table.labels)  # nobody guesses by refusing
+    classes = table.answers.classes - (ABSTAIN in table.labels)  # a random answer is never `abstain`
     blank = response == NO_ANSWER
-    for row, name in enumerate(table.observers):  # a stream each: one observer more changes no other's answers
+    for row, name in enumerate(table.observers):
         rng = random_stream(seed, "missing answers", name)
         response[row, blank[row]] = rng.integers(0, classes, int(blank[row].sum()))
-    notice = f"{int(blank.sum())} missing answers were drawn at random"
-    return replace(table, answers=replace(table.answers, response=response), notices=(*table.notices, notice))
+    imputed = replace(table, answers=replace(table.answers, response=response))
+    return imputed.with_notices(f"{int(blank.sum())} missing answers were drawn at random")
 
 
-def _check(table: AlignedTrials, options: _Options) -> None:
-    """Refuse tables in which nothing can be compared."""
-    if not options.duos:
-        return
+def _check_pairs(table: AlignedTrials, options: _Options) -> None:
+    """Raise where there is no pair of the kind asked for, or no pair that shares stimuli."""
     pairs = pairs_of(table.people, options.pairs)
     if not len(pairs):
         people, others = int(table.people.sum()), int((~table.people).sum())
@@ -226,83 +204,92 @@ def _check(table: AlignedTrials, options: _Options) -> None:
             f"--pairs {options.pairs} needs such a pair (all: two observers), got {people} people and {others} models; "
             f"choose among {', '.join(PAIR_KINDS)} or add trials"
         )
-    joint = [n for n in options.duos if n not in pair_forms or pair_forms[n].shared]
-    if joint and not common_trials(table.answers, pairs).any():
+    on_shared = [name for name in options.pair_measures if name not in pair_forms or pair_forms[name].shared]
+    if on_shared and not common_trials(table.answers, pairs).any():
         one, two = (table.observers[i] for i in pairs[0])
-        mine, theirs = (table.columns.filter(table.answers.response[i] != NOT_SHOWN) for i in pairs[0])
+        of_one, of_two = (table.columns.filter(table.answers.response[i] != NOT_SHOWN) for i in pairs[0])
         raise InvalidInput(
-            f"observers must share stimuli to be compared ({', '.join(joint)}), got none common to any pair; of {one} "
-            f"and {two}: {mismatch(mine, theirs)}"
+            f"observers must share stimuli to be compared ({', '.join(on_shared)}), got none common to any pair; of "
+            f"{one} and {two}: {mismatch(of_one, of_two)}"
         )
 
 
-def _blocks(
+def _namesake_notices(table: AlignedTrials) -> list[str]:
+    """Return a notice where people of one name took part in several experiments and are taken for one person."""
+    experiments = table.columns["experiment"].to_numpy()
+    several = sum(len(set(experiments[shown])) > 1 for shown in table.answers.shown[table.people])
+    if not several:
+        return []
+    return [
+        f"{several} people's names occur in several experiments: each is taken for one person; --by experiment if not"
+    ]
+
+
+def _group_blocks(
     table: AlignedTrials,
-    parts: Sequence[StimulusGroup],
+    groups: Sequence[StimulusGroup],
     options: _Options,
     outputs: Outputs | None,
     progress: Progress | None,
 ) -> list[Block]:
-    cue_measures = [name for name in options.solos if solo_forms[name].choices is not None]
-    texture = texture_codes(table.columns, table.labels) if cue_measures else None
+    """Compute all numbers of every group with their resamples, one block per group."""
+    cue_measures = [name for name in options.solo_measures if solo_forms[name].choices is not None]
+    textures = texture_codes(table.columns, table.labels) if cue_measures else None
     blocks = []
-    for index, cell in enumerate(parts):
+    for index, group in enumerate(groups):
         if progress:
-            progress(index, len(parts), "; ".join(value for _, value in cell.group) or "all trials")
-        cues = None if texture is None or not (texture[cell.columns] >= 0).any() else texture[cell.columns]
-        blocks.append(_block(table, cell, options, cues, outputs))
+            progress(index, len(groups), "; ".join(value for _, value in group.group) or "all trials")
+        texture = None if textures is None else textures[group.columns]
+        texture = None if texture is None or not (texture >= 0).any() else texture
+        blocks.append(_group_block(table, group, options, texture, outputs))
     if progress:
-        progress(len(parts), len(parts), "")
+        progress(len(groups), len(groups), "")
     return blocks
 
 
-def _block(
-    table: AlignedTrials, cell: StimulusGroup, options: _Options, texture: CodeArray | None, outputs: Outputs | None
+def _group_block(
+    table: AlignedTrials, group: StimulusGroup, options: _Options, texture: CodeArray | None, outputs: Outputs | None
 ) -> Block:
-    """All numbers of a cell with their resamples."""
-    whole = (table.answers.at(cell.columns).response != NOT_SHOWN).all()  # else ceilings are taken on some columns
-    only_answers = texture is None and outputs is None and bool(whole)
-    draw = draw_resamples(table, cell, resamples=options.resamples, seed=options.seed, merge=only_answers)
-    blocks = [block for name in options.solos if (block := solo_block(draw, name, texture)) is not None]
+    # ceilings beside a model that has not met all stimuli are computed on some columns, which then must not be merged
+    complete = bool((table.answers.at(group.columns).response != NOT_SHOWN).all())
+    merge = texture is None and outputs is None and complete
+    draw = draw_resamples(table, group, resamples=options.resamples, seed=options.seed, merge=merge)
+    blocks = [block for name in options.solo_measures if (block := solo_block(draw, name, texture)) is not None]
     pairs = pairs_of(table.people[draw.observer_index], options.pairs)
     if len(pairs):
-        forms = {name: _form(name, draw, outputs) for name in options.duos}
+        forms = {
+            name: pair_forms[name]
+            if outputs is None or name in pair_forms
+            else output_form(name, outputs, draw.observer_index, draw.columns)
+            for name in options.pair_measures
+        }
         blocks += pair_blocks(draw, pairs, forms, options.confidence)
         if options.pairs != "model-model":
             blocks += ceiling_blocks(draw, forms)
         if options.pairs == "all":
             blocks += model_ceiling_blocks(draw, forms, blocks, options.confidence)
-    return join_blocks(blocks) if blocks else empty_block(cell.group, options.resamples)
-
-
-def _form(name: str, draw: Draw, outputs: Outputs | None) -> PairForm:
-    if outputs is None or name in pair_forms:
-        return pair_forms[name]
-    return output_form(name, outputs, draw.observer_index, draw.columns)
+    return join_blocks(blocks) if blocks else empty_block(group.group, options.resamples)
 
 
 def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: set[str], correlate: bool) -> list[Row]:
+    """Return the rows of every group and of their means, then differences between models, then correlations."""
+    confidence, seed = options.confidence, options.seed
     means = nested_means(blocks, by)
     rows: list[Row] = []
     for block in [*blocks, *means]:
-        shares = normalise_by_ceiling(block, models)
-        shown = block.at([i for i, key in enumerate(block.keys) if key.statistic != PAIRED])
-        rows += rows_of(join_blocks([shown, *shares]), confidence=options.confidence, seed=options.seed)
-        for name in options.duos:
-            ranked = models_against_people(block, name, models)
-            rows += rank_rows(block, ranked, of="models", confidence=options.confidence, seed=options.seed)
-    top = means[-1] if means else blocks[0]
-    for name in options.duos:
-        rows += difference_rows(top, name, models, confidence=options.confidence, seed=options.seed)
+        public = block.at([i for i, key in enumerate(block.keys) if key.statistic != PAIRED])
+        normalised = normalise_by_ceiling(block, models)
+        rows += rows_of(join_blocks([public, *normalised]), confidence=confidence, seed=seed)
+        for name in options.pair_measures:
+            index = models_against_people(block, name, models)
+            rows += rank_rows(block, index, of="models", confidence=confidence, seed=seed)
+    overall = means[-1] if means else blocks[0]
+    for name in options.pair_measures:
+        rows += difference_rows(overall, name, models, confidence=confidence, seed=seed)
     if correlate:
-        domains = _domains(blocks, means, by)
-        for block in correlations(domains, options.duos):
-            rows += rows_of(block, confidence=options.confidence, seed=options.seed)
+        domains = blocks  # or, with several keys, the means over all but the first key
+        if len(by) > 1:
+            domains = [block for block in means if block.group[0][1] != "*" and block.group[1][1] == "*"]
+        for block in correlations(domains, options.pair_measures):
+            rows += rows_of(block, confidence=confidence, seed=seed)
     return rows
-
-
-def _domains(blocks: list[Block], means: list[Block], by: tuple[str, ...]) -> list[Block]:
-    """The domains over which measures are correlated: the values of the first key of the grouping."""
-    if len(by) < 2:
-        return blocks
-    return [block for block in means if block.group[0][1] != "*" and block.group[1][1] == "*"]

@@ -1,8 +1,9 @@
-"""Plans from a pilot: its trials take the place of assumptions."""
+"""What a pilot study tells a plan: values, the influence of each stimulus on them, and their variances."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,79 +11,79 @@ import numpy as np
 from cosight.arrays import BoolArray, FloatArray
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
-from cosight.measures.power import (
-    kappa_influence,
-    misclassification_influence,
-    trials_for_accuracy,
-    trials_for_mean,
-    trials_to_tell_apart,
-)
-from cosight.measures.study_size import people_and_images_for_width, variance_parts
-from cosight.scoring.questions import ACCURACY, EC, MA, PlanRequest, PlanRow, power_rows, width_rows
+from cosight.measures.power import kappa_influence, misclassification_influence
 from cosight.trials.join import AlignedTrials
 
-__all__ = ["plan_from_pilot"]
+__all__ = [
+    "ACCURACY",
+    "EC",
+    "MA",
+    "PilotPairs",
+    "difference_influences",
+    "estimate_pairs",
+    "mean_accuracy",
+    "observer_indices",
+    "people_and_models",
+]
 
-_INCOMPLETE = "everybody must have met every stimulus of the pilot to tell people from images"
-_FEW_PEOPLE = 10  # below, t of people - 1 degrees of freedom exceeds the normal's 1.96 by more than 15 %
+ACCURACY, EC, MA = "accuracy", "error_consistency", "misclassification_agreement"  # measures with a known influence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Piloted:
+class _Estimate:
     """A measure of one or two observers in the pilot, and what each stimulus contributes to its error."""
 
     value: float
-    items: FloatArray  # (stimuli,), mean 0; 0 where it does not bear on the value
-    met: int  # stimuli that do
+    influence: FloatArray  # (stimuli,), mean 0; 0 for stimuli that were not met
+    met: int  # stimuli that were
+
+    @classmethod
+    def of(cls, value: float, influence: FloatArray, met: BoolArray) -> _Estimate:
+        """Return the estimate of the stimuli met, with their influences scaled to the number of all stimuli."""
+        scaled = np.full(len(met), math.nan if math.isnan(value) else 0.0)
+        scaled[met] = influence * (len(met) / max(int(met.sum()), 1))
+        return cls(value, scaled, int(met.sum()))
 
     @property
     def variance(self) -> float:
         """Of one stimulus that was met; nan with fewer than two."""
-        scale = self.met / len(self.items)
-        return float(np.sum((self.items * scale) ** 2)) / (self.met - 1) if self.met > 1 else math.nan
+        scale = self.met / len(self.influence)
+        return float(np.sum((self.influence * scale) ** 2)) / (self.met - 1) if self.met > 1 else math.nan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Pairs:
+class PilotPairs:
     """The pairs of a pilot for which a measure is defined."""
 
     pairs: list[tuple[int, int]]
     values: list[float]
     variances: list[float]  # of one stimulus
-    wrong: list[float]  # shares of jointly wrong trials
-    sums: dict[int, FloatArray]  # by the first observer: values and influences (stimuli,), summed over the second
+    jointly_wrong: list[float]  # fraction of the trials that both observers met
+    totals: dict[int, FloatArray]  # by the first observer: value plus influence (stimuli,), summed over the second
 
     @property
     def sd(self) -> float:
-        """Of one stimulus, for a typical pair."""
+        """Standard deviation of one stimulus, for a typical pair."""
         return math.sqrt(float(np.mean(self.variances)))
 
     @property
-    def mean_sd(self) -> float:
-        """Of one stimulus, for the mean over the pairs."""
-        return float(np.std(sum(self.sums.values(), np.zeros(1)) / len(self.pairs), ddof=1))
+    def sd_of_mean(self) -> float:
+        """Standard deviation of one stimulus, for the mean over the pairs."""
+        return float(np.std(sum(self.totals.values(), np.zeros(1)) / len(self.pairs), ddof=1))
+
+    @property
+    def by_first(self) -> FloatArray:
+        """The mean over the second observers for each first observer, (first observers, stimuli)."""
+        counts = [sum(pair[0] == first for pair in self.pairs) for first in self.totals]
+        return np.stack([total / count for total, count in zip(self.totals.values(), counts, strict=True)])
 
     def side(self, which: int) -> list[int]:
-        """The first or the second observers."""
+        """Return the first (0) or the second (1) observers."""
         return sorted({pair[which] for pair in self.pairs})
 
 
-def plan_from_pilot(asked: PlanRequest, name: str, pilot: AlignedTrials, names: tuple[str, ...]) -> tuple[PlanRow, ...]:
-    """The answer from the pilot's observers called `names`, or from all its pairs of a person and a model."""
-    if name not in (ACCURACY, EC, MA):
-        raise InvalidInput(f"a pilot's answers tell nothing about {name}, got a pilot; give --sd of one item")
-    chosen, (people, models) = _chosen(pilot, names), _sides(pilot)
-    if asked.kind == "difference":
-        return _piloted_difference(asked, name, pilot, people, chosen or models)
-    if name == ACCURACY:
-        return _piloted_accuracy(asked, pilot, chosen or models or people)
-    if chosen and len(chosen) != 2:
-        raise InvalidInput(f"a pair has two observers, got {len(chosen)}; name a person and a model")
-    pairs = [(chosen[0], chosen[1])] if chosen else [(i, j) for i in people for j in models]
-    return _piloted_pairs(asked, name, pilot, pairs, crossed=not chosen)
-
-
-def _chosen(pilot: AlignedTrials, names: tuple[str, ...]) -> list[int]:
+def observer_indices(pilot: AlignedTrials, names: Sequence[str]) -> list[int]:
+    """Return the indices of the observers called `names`."""
     for name in names:
         if name not in pilot.observers:
             known = ", ".join(pilot.observers[:8]) + (", ..." if len(pilot.observers) > 8 else "")
@@ -92,169 +93,72 @@ def _chosen(pilot: AlignedTrials, names: tuple[str, ...]) -> list[int]:
     return [pilot.observers.index(name) for name in names]
 
 
-def _sides(pilot: AlignedTrials) -> tuple[list[int], list[int]]:
-    """People and models; simulated people only where there are no others."""
+def people_and_models(pilot: AlignedTrials) -> tuple[list[int], list[int]]:
+    """Return the indices of people and of models; simulated people only where there are no others."""
     real = pilot.people & ~pilot.simulated
     people = real if real.any() else pilot.people
     return np.flatnonzero(people).tolist(), np.flatnonzero(~pilot.people).tolist()
 
 
-def _piloted_pairs(
-    asked: PlanRequest, name: str, pilot: AlignedTrials, pairs: list[tuple[int, int]], *, crossed: bool
-) -> tuple[PlanRow, ...]:
-    found = _gathered(name, pilot.answers, pairs)
-    if not found.pairs:
-        raise InvalidInput(f"a pilot must define {name} for a person and a model, got none; name two observers")
-    share = float(np.mean(found.wrong)) if name == MA else 1.0
-    one = trials_for_mean(found.sd * math.sqrt(share), width=asked.size)
-    lost = f", {len(pairs) - len(found.pairs)} undefined left out" if len(found.pairs) < len(pairs) else ""
-    rows = [PlanRow("trials", math.ceil(round(one.used / share, 9)), _who(pilot, found) + lost)]
-    if name == MA:
-        rows.append(PlanRow("jointly wrong trials", one.used, "those the value rests on"))
-    if len(found.pairs) > 1:
-        mean = trials_for_mean(found.mean_sd, width=asked.size)
-        rows.append(
-            PlanRow("trials, mean over pairs", mean.trials, f"{len(found.pairs)} pairs of these very observers")
-        )
-    if crossed:
-        rows += _crossed_rows(asked.size, pilot, found)
-    return (*rows, *_facts(name, pilot, found))
+def estimate_pairs(measure: str, answers: Answers, pairs: Sequence[tuple[int, int]]) -> PilotPairs:
+    """Estimate a measure of every pair; pairs for which it is undefined are left out.
 
-
-def _gathered(name: str, answers: Answers, pairs: list[tuple[int, int]]) -> _Pairs:
-    """Sums rather than every pair's influences, which would not fit for many models and stimuli."""
-    out = _Pairs([], [], [], [], {})
+    Influences are kept as sums, because those of every pair would not fit into memory for many models and stimuli.
+    """
+    estimates = PilotPairs([], [], [], [], {})
     for i, j in pairs:
-        part = _of_pair(name, answers, i, j)
-        if math.isnan(part.variance):
+        estimate = _estimate_pair(measure, answers, i, j)
+        if math.isnan(estimate.variance):
             continue
-        out.pairs.append((i, j))
-        out.values.append(part.value)
-        out.variances.append(part.variance)
-        out.wrong.append(np.count_nonzero(answers.wrong[i] & answers.wrong[j]) / part.met)
-        out.sums[i] = out.sums.get(i, 0.0) + part.value + part.items
-    return out
+        estimates.pairs.append((i, j))
+        estimates.values.append(estimate.value)
+        estimates.variances.append(estimate.variance)
+        estimates.jointly_wrong.append(np.count_nonzero(answers.wrong[i] & answers.wrong[j]) / estimate.met)
+        estimates.totals[i] = estimates.totals.get(i, 0.0) + estimate.value + estimate.influence
+    return estimates
 
 
-def _who(pilot: AlignedTrials, found: _Pairs) -> str:
-    if len(found.pairs) == 1:
-        return "of the pilot's " + " and ".join(_called(pilot, [i], "") for i in found.pairs[0])
-    people = _called(pilot, found.side(0), "people")
-    return f"for one person and one model, mean of the pilot's {len(found.pairs)} pairs with {people}"
+def mean_accuracy(pilot: AlignedTrials, observers: Sequence[int]) -> float:
+    """Return the mean over observers of their accuracy."""
+    index = list(observers)
+    if pilot.simulated[index].any() and (pilot.people & ~pilot.simulated)[index].any():
+        raise InvalidInput("simulated and real people must not share a mean, got both; name only one kind")
+    accuracies = [_estimate_accuracy(pilot.answers, i).value for i in index]
+    if not accuracies or np.isnan(accuracies).any():
+        raise InvalidInput("a pilot must have trials with a known truth for each observer, got none; give --accuracy")
+    return float(np.mean(accuracies))
 
 
-def _called(pilot: AlignedTrials, who: list[int], many: str) -> str:
-    """A name for one observer, `many` for several; simulated people are always called so."""
-    name = pilot.observers[who[0]] if len(who) == 1 else many
-    return f"{name} (simulated)" if pilot.simulated[who].any() else name
+def difference_influences(
+    measure: str, answers: Answers, people: Sequence[int], models: Sequence[int]
+) -> tuple[FloatArray, list[int]]:
+    """Compute the influence of each stimulus on each model's value, mean over people.
 
-
-def _facts(name: str, pilot: AlignedTrials, found: _Pairs) -> list[PlanRow]:
-    sides = [(found.side(0), "people"), (found.side(1), "models")]
-    return [
-        PlanRow(name, float(np.mean(found.values)), "in the pilot"),
-        *(PlanRow(f"accuracy, {_called(pilot, *side)}", _accuracy(pilot, side[0]), "in the pilot") for side in sides),
-        PlanRow("jointly wrong", float(np.mean(found.wrong)), "share of the pilot's trials"),
-        PlanRow("standard deviation", found.sd, "of one trial's influence on one pair's value"),
-    ]
-
-
-def _crossed_rows(width: float, pilot: AlignedTrials, found: _Pairs) -> list[PlanRow]:
-    """The cheapest people x images for the mean over pairs, from each person's values averaged over the models."""
-    everybody = pilot.answers.of([*found.side(0), *found.side(1)])
-    if not everybody.shown.all():
-        return _no_design(_INCOMPLETE)
-    times = [sum(pair[0] == person for pair in found.pairs) for person in found.sums]
-    return _design(width, np.stack([total / n for total, n in zip(found.sums.values(), times, strict=True)]))
-
-
-def _design(width: float, table: FloatArray) -> list[PlanRow]:
-    """People and images from a table (people, stimuli) of values; their number None where none can be given."""
-    try:
-        parts = variance_parts(table)
-        found = people_and_images_for_width(parts, width=width, negative="zero")
-    except InvalidInput as reason:
-        return _no_design(str(reason))
-    zero = f"; estimated below zero and taken as none: {', '.join(parts.negative)}" if parts.negative else ""
-    people, images = int(found.people[found.cheapest]), int(found.images[found.cheapest])
-    few = "; with so few people a real interval is wider" if people < _FEW_PEOPLE else ""
-    note = f"fewest answers in all, other people and other images; 2 to 200 people tried{few}{zero}"
-    return [PlanRow("people", people, note), PlanRow("images", images, f"for {people} people, each answering all")]
-
-
-def _no_design(reason: str) -> list[PlanRow]:
-    return [PlanRow("people", None, reason), PlanRow("images", None, reason)]
-
-
-def _piloted_accuracy(asked: PlanRequest, pilot: AlignedTrials, who: list[int]) -> tuple[PlanRow, ...]:
-    share = _accuracy(pilot, who)
-    note = f"of {_called(pilot, who, f'{len(who)} observers')} in the pilot"
-    rows = width_rows(trials_for_accuracy(share, width=asked.size), note=note)
-    if len(who) < 2 or not pilot.people[who].all():
-        return rows
-    answers = pilot.answers.of(who)
-    crossed = (
-        _design(asked.size, answers.correct.astype(np.float64)) if answers.shown.all() else _no_design(_INCOMPLETE)
-    )
-    return (*rows, *crossed)
-
-
-def _piloted_difference(
-    asked: PlanRequest, name: str, pilot: AlignedTrials, people: list[int], models: list[int]
-) -> tuple[PlanRow, ...]:
-    if len(models) < 2:
-        raise InvalidInput(f"a difference is between two models, got {len(models)}; name two observers of the pilot")
-    pulls, against = _pulls(name, pilot, [person for person in people if person not in models], models)
-    spread = np.cov(pulls)  # over stimuli
-    gaps = np.diag(spread)[:, None] + np.diag(spread) - 2 * spread
-    sd = math.sqrt(max(float(gaps[np.triu_indices(len(models), 1)].mean()), 0.0))  # of equal models, rounding
-    note = f"the pilot's, between {' and '.join(pilot.observers[i] for i in models)}"
-    if len(models) > 2:
-        note = f"the pilot's, mean over the pairs of {len(models)} models"
-    return power_rows(trials_to_tell_apart(asked.size, sd=sd, power=asked.power), sd, note + against)
-
-
-def _pulls(name: str, pilot: AlignedTrials, people: list[int], models: list[int]) -> tuple[FloatArray, str]:
-    """Each stimulus' influence on each model's value (models, stimuli), mean over people; and against whom."""
-    if name == ACCURACY:
-        return np.stack([_of_one(pilot.answers, i).items for i in models]), ""
-    total, used = np.zeros((len(models), pilot.answers.stimuli)), []
+    Returns:
+        The influences, (models, stimuli), and the people for whom the measure is defined with every model; none for
+        accuracy, which is not about people.
+    """
+    if measure == ACCURACY:
+        return np.stack([_estimate_accuracy(answers, i).influence for i in models]), []
+    total, used = np.zeros((len(models), answers.stimuli)), []
     for person in people:
-        mine = np.stack([_of_pair(name, pilot.answers, person, model).items for model in models])
-        if not np.isnan(mine).any():
-            total += mine
+        influence = np.stack([_estimate_pair(measure, answers, person, model).influence for model in models])
+        if not np.isnan(influence).any():
+            total += influence
             used.append(person)
     if not used:
-        raise InvalidInput(f"a pilot must define {name} of each model with some person, got none; give --sd instead")
-    lost = f", {len(people) - len(used)} undefined left out" if len(used) < len(people) else ""
-    return total / len(used), f", against {_called(pilot, used, f'the mean of {len(used)} people')}{lost}"
+        raise InvalidInput(f"a pilot must define {measure} of each model with some person, got none; give --sd instead")
+    return total / len(used), used
 
 
-def _of_pair(name: str, answers: Answers, i: int, j: int) -> _Piloted:
+def _estimate_pair(measure: str, answers: Answers, i: int, j: int) -> _Estimate:
     two = answers.of([i, j])
     met = np.asarray(two.shown.all(axis=0))
-    found = misclassification_influence(two) if name == MA else kappa_influence(*two.correct[:, met])
-    return _spread(found.value, found.items, met)
+    found = misclassification_influence(two) if measure == MA else kappa_influence(*two.correct[:, met])
+    return _Estimate.of(found.value, found.items, met)
 
 
-def _of_one(answers: Answers, i: int) -> _Piloted:
-    met, right = answers.shown[i], answers.correct[i].astype(np.float64)
-    share = float(right[met].mean()) if met.any() else math.nan
-    return _spread(share, right[met] - share, met)
-
-
-def _spread(value: float, items: FloatArray, met: BoolArray) -> _Piloted:
-    """Influences of the stimuli met, as influences of all: 0 on the others, larger on these in proportion."""
-    every = np.full(len(met), math.nan if math.isnan(value) else 0.0)
-    every[met] = items * (len(met) / max(int(met.sum()), 1))
-    return _Piloted(value, every, int(met.sum()))
-
-
-def _accuracy(pilot: AlignedTrials, who: list[int]) -> float:
-    """Mean over observers of their accuracy."""
-    if pilot.simulated[who].any() and (pilot.people & ~pilot.simulated)[who].any():
-        raise InvalidInput("simulated and real people must not share a mean, got both; name only one kind")
-    shares = [_of_one(pilot.answers, i).value for i in who]
-    if not shares or np.isnan(shares).any():
-        raise InvalidInput("a pilot must have trials with a known truth for each observer, got none; give --accuracy")
-    return float(np.mean(shares))
+def _estimate_accuracy(answers: Answers, i: int) -> _Estimate:
+    met, correct = answers.shown[i], answers.correct[i].astype(np.float64)
+    accuracy = float(correct[met].mean()) if met.any() else math.nan
+    return _Estimate.of(accuracy, correct[met] - accuracy, met)

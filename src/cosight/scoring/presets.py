@@ -1,4 +1,4 @@
-"""Published ways of scoring, by name: what is left out, how it is grouped, which numbers."""
+"""Published ways of scoring by name: which conditions are left out, how trials are grouped, which measures."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Preset:
     citation: str
 
     def keeps(self) -> pl.Expr:
-        """Which stimuli (rows with `experiment` and `condition`) the preset scores."""
-        told = canonical_condition(pl.col("condition")).fill_null("")
-        out = pl.lit(False)
+        """Return an expression for the stimuli (rows with `experiment` and `condition`) that the preset scores."""
+        condition = canonical_condition(pl.col("condition")).fill_null("")
+        excluded = pl.lit(False)
         for experiment, conditions in self.left_out.items():
             names = pl.select(canonical_condition(pl.lit(pl.Series(conditions)))).to_series().to_list()
-            out = out | ((pl.col("experiment") == experiment) & told.is_in(names))
-        return ~out
+            excluded = excluded | ((pl.col("experiment") == experiment) & condition.is_in(names))
+        return ~excluded
 
 
 presets: Registry[Preset] = Registry("preset")

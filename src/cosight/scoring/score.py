@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from cosight.benchmarks import benchmarks
@@ -22,7 +21,7 @@ from cosight.statistics.gold_labels import (
 from cosight.statistics.outputs import Outputs
 from cosight.statistics.resampling import Draw, draw_resamples
 from cosight.statistics.rows import Row, Scores, check_names, group_text, make_scores
-from cosight.statistics.score_forms import ScoreData, ScoreForm, score_form, scored_measures
+from cosight.statistics.score_forms import ScoreData, score_form, scored_measures
 from cosight.statistics.seeds import with_seed_means
 from cosight.trials.formats import read
 from cosight.trials.join import align, manifest_rows, stimulus_groups, with_manifest
@@ -88,42 +87,28 @@ def score(
         raise InvalidInput(f"--resamples must be 1 or more, got {resamples}; 1000 is usual")
     if not 0 <= lam <= 1:
         raise InvalidInput(f"--lam must be 0 to 1, got {lam}; .5 is VisAlign's")
-    table = None if on is None else benchmarks[on].table
-    if on is not None and table is None:
+    layout = None if on is None else benchmarks[on].table
+    if on is not None and layout is None:
         able = ", ".join(name for name, benchmark in benchmarks.items() if benchmark.table is not None)
         raise InvalidInput(f"--on must be a benchmark with a table of its own ({able}), got {on}; score without --on")
-    if table is not None and (measure or by):
+    if layout is not None and (measure or by):
         raise InvalidInput(f"--on {on} brings its own measures and groups; leave --measure and --by out")
-    data = score_data(sources, humans, labels=labels, role=role, gamma=gamma, lam=lam)
-    if on is not None and table is not None:
-        names, by = list(table.measures), table.by
-        rows = table.rows(data, resamples=resamples, confidence=confidence, seed=seed)
-        data = replace(data, table=replace(data.table, notices=(*data.table.notices, *_table_notices(data, rows, on))))
+    data = _read_data(sources, humans, labels=labels, role=role, gamma=gamma, lam=lam)
+    table = data.table
+    if on is not None and layout is not None:
+        names, by = list(layout.measures), layout.by
+        rows = layout.rows(data, resamples=resamples, confidence=confidence, seed=seed)
+        table = table.with_notices(*_benchmark_notices(data, rows, on))
     else:
-        names = _names(data, measure)
+        names = _default_measures(data) if measure is None else _checked_measures(data, measure)
         rows = _rows(data, names, tuple(by), resamples=resamples, confidence=confidence, seed=seed, progress=progress)
     return make_scores(
-        rows, data.table, command="score", on=on, measure=names, by=list(by), role=list(role), gamma=gamma, lam=lam,
+        rows, table, command="score", on=on, measure=names, by=list(by), role=list(role), gamma=gamma, lam=lam,
         resamples=resamples, confidence=confidence, seed=seed,
     )  # fmt: skip
 
 
-def _table_notices(data: ScoreData, rows: Sequence[Row], on: str) -> list[str]:
-    """What a benchmark's table leaves out, and whether the answers are those of the benchmark."""
-    scored = {row.observer for row in rows}
-    models = [name for name, person in zip(data.table.observers, data.table.people, strict=True) if not person]
-    lost = [name for name in models if name not in scored]
-    notices = []
-    if lost:
-        names = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
-        notices.append(f"{names}: no stimulus with a category and a gold label was answered, so not in the table")
-    space = data.trials.space
-    if space is not None and set(space.classes) != set(label_space(benchmarks[on].labels).classes):
-        notices.append(f"answers are in the label space {space.name}, the benchmark's is {benchmarks[on].labels}")
-    return notices
-
-
-def score_data(
+def _read_data(
     sources: Sequence[str | Path | Trials],
     humans: str | Path | Trials | None,
     *,
@@ -140,51 +125,66 @@ def score_data(
         trials = with_manifest(trials, manifest)
     table = align(trials, gamma=gamma, roles=role)
     check_names(table.observers)
-    table = shared_with_models(replace(table, notices=(*table.notices, *overlap_notices(table))))
+    table = shared_with_models(table.with_notices(*overlap_notices(table)))
     if manifest is not None and manifest_rows(manifest, table.columns).null_count() == table.columns.height:
         reason = mismatch(table.columns, manifest)
-        table = replace(table, notices=(*table.notices, f"the stimulus set has none of these stimuli: {reason}"))
+        table = table.with_notices(f"the stimulus set has none of these stimuli: {reason}")
     outputs, gold = Outputs.of(table, trials), gold_of(table, manifest)
     if gold.known.any() and trials.space is None:
-        raise InvalidInput(
-            "gold labels need a label space to say whose shares they are, got none; name it with --labels"
-        )
+        raise InvalidInput("gold labels need a label space that names their classes, got none; name it with --labels")
     if people is not None:
         gold = with_people(gold, table, people)
     gold_as_people = people is None and bool(gold.known.any())
     return ScoreData(table, trials, manifest, outputs, gold, gold_as_people, gamma, lam)
 
 
-def _names(data: ScoreData, asked: Sequence[str] | None) -> list[str]:
-    """The measures asked for, or all usual ones that the data allow."""
-    if asked is None:
-        forms = {name: form for name in scored_measures() if (form := score_form(name)) is not None and form.default}
-        names = [name for name, form in forms.items() if not form.lacks(data)]
-        if not names or not (data.table.answers.shown.any() or data.several_people):
-            raise InvalidInput(f"scoring needs the truth of some stimulus, got none; {_where_truth_is(data)}")
+def _benchmark_notices(data: ScoreData, rows: Sequence[Row], on: str) -> list[str]:
+    """Report the models that a benchmark's table leaves out, and answers in another label space."""
+    scored = {row.observer for row in rows}
+    left_out = [name for name in data.table.models if name not in scored]
+    notices = []
+    if left_out:
+        names = ", ".join(left_out[:3]) + (f" and {len(left_out) - 3} more" if len(left_out) > 3 else "")
+        notices.append(f"{names}: no stimulus with a category and a gold label was answered, so not in the table")
+    space = data.trials.space
+    if space is not None and set(space.classes) != set(label_space(benchmarks[on].labels).classes):
+        notices.append(f"answers are in the label space {space.name}, the benchmark's is {benchmarks[on].labels}")
+    return notices
+
+
+def _default_measures(data: ScoreData) -> list[str]:
+    """Return the default measures that the data allow."""
+    names = []
+    for name in scored_measures():
+        form = score_form(name)
+        if form is not None and form.default and not form.lacks(data):
+            names.append(name)
+    if names and (data.table.answers.shown.any() or data.several_people):
         return names
-    names = list(dict.fromkeys(measures.name_of(name) for name in asked))
+    advice = "add trials or a stimulus set that has it"
+    if data.manifest is not None:
+        rows = manifest_rows(data.manifest, data.table.columns)
+        known = len(rows) - rows.null_count()
+        advice = f"the stimulus set has other stimuli: {mismatch(data.table.columns, data.manifest)}"
+        if known:
+            advice = (
+                f"the stimulus set has no labels of these {known} images; "
+                "name the folder that `build --closed` wrote them to with --humans"
+            )
+    raise InvalidInput(f"scoring needs the truth of some stimulus, got none; {advice}")
+
+
+def _checked_measures(data: ScoreData, measure: Sequence[str]) -> list[str]:
+    """Return the registered names of `measure`; raise for those that cannot be computed from the data."""
+    names = list(dict.fromkeys(measures.name_of(name) for name in measure))
     for name in names:
         form = score_form(name)
         if form is None:
-            way = "try `cosight compare`" if name in pair_forms else f"in Python: cosight.measures.{name}"
-            raise InvalidInput(f"score takes {', '.join(scored_measures())}, got {name}; {way}")
+            advice = "try `cosight compare`" if name in pair_forms else f"in Python: cosight.measures.{name}"
+            raise InvalidInput(f"score takes {', '.join(scored_measures())}, got {name}; {advice}")
         if lacking := form.lacks(data):
             raise InvalidInput(f"{name} needs {lacking}")
     return names
-
-
-def _where_truth_is(data: ScoreData) -> str:
-    """What to do when no stimulus has a truth."""
-    if data.manifest is None:
-        return "add trials or a stimulus set that has it"
-    rows = manifest_rows(data.manifest, data.table.columns)
-    if rows.null_count() == len(rows):
-        return f"the stimulus set has other stimuli: {mismatch(data.table.columns, data.manifest)}"
-    return (
-        f"the stimulus set has no labels of these {len(rows) - rows.null_count()} images; "
-        "name the folder that `build --closed` wrote them to with --humans"
-    )
 
 
 def _rows(
@@ -197,29 +197,27 @@ def _rows(
     seed: int,
     progress: Progress | None,
 ) -> list[Row]:
-    """The rows of every cell, and of their means."""
+    """Return the rows of every group, and of their means."""
     if CATEGORY in by and len(by) > 1:
         raise InvalidInput(f"--by {CATEGORY} stands alone, got {', '.join(by)}")
-    parts = category_groups(data.gold) if CATEGORY in by else stimulus_groups(data.table, by)
-    # measures that share a computation are computed together
-    forms: dict[Callable[[ScoreData, Draw, Sequence[str]], list[Block]], list[tuple[str, ScoreForm]]] = {}
-    for name in names:
-        form = score_form(name)
-        if form is not None:
-            forms.setdefault(form.blocks, []).append((name, form))
+    groups = category_groups(data.gold) if CATEGORY in by else stimulus_groups(data.table, by)
+    forms = {name: form for name in names if (form := score_form(name)) is not None}
+    together: dict[Callable[[ScoreData, Draw, Sequence[str]], list[Block]], list[str]] = {}  # one computation each
+    for name, form in forms.items():
+        together.setdefault(form.blocks, []).append(name)
     blocks, rows = [], []
-    for index, cell in enumerate(parts):
+    for index, group in enumerate(groups):
         if progress:
-            progress(index, len(parts), group_text(cell.group) or "all trials")
-        draw = draw_resamples(data.table, cell, resamples=resamples, seed=seed, merge=False)
-        numbers = [
-            block for compute, members in forms.items() for block in compute(data, draw, [name for name, _ in members])
-        ]
-        blocks.append(with_seed_means(join_blocks(numbers) if numbers else empty_block(cell.group, resamples)))
-        rows += rows_of(blocks[-1], confidence=confidence, seed=seed)
-        rows += [row for members in forms.values() for _, form in members if form.rows for row in form.rows(data, draw)]
+            progress(index, len(groups), group_text(group.group) or "all trials")
+        draw = draw_resamples(data.table, group, resamples=resamples, seed=seed, merge=False)
+        parts = [block for compute, of_form in together.items() for block in compute(data, draw, of_form)]
+        block = with_seed_means(join_blocks(parts) if parts else empty_block(group.group, resamples))
+        blocks.append(block)
+        rows += rows_of(block, confidence=confidence, seed=seed)
+        for form in forms.values():
+            rows += form.rows(data, draw) if form.rows else []  # numbers without an interval
     for block in nested_means(blocks, by):
         rows += rows_of(block, confidence=confidence, seed=seed)
     if progress:
-        progress(len(parts), len(parts), "")
+        progress(len(groups), len(groups), "")
     return rows

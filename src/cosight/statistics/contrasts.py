@@ -44,12 +44,15 @@ def normalise_by_ceiling(block: Block, models: Collection[str]) -> list[Block]:
         One block of one number per model and measure.
     """
     index_of = {key: index for index, key in enumerate(block.keys)}
+    names = {*models, MODELS}
     blocks = []
     for key in block.keys:
         ceiling, value = (index_of.get(key._replace(statistic=statistic)) for statistic in (CEILING_ONE, PAIRED))
+        of_model = key.statistic == "value" and key.against == PEOPLE and key.observer in names
+        if not of_model or ceiling is None or value is None or block.n[ceiling] < FEW_TRIALS:
+            continue
         direction = measures[key.measure].direction
-        of_model = key.statistic == "value" and key.against == PEOPLE and key.observer in (*models, MODELS)
-        if not of_model or ceiling is None or value is None or direction == "neither" or block.n[ceiling] < FEW_TRIALS:
+        if direction == "neither":
             continue
         above, below = (ceiling, value) if direction == "lower" else (value, ceiling)
         with np.errstate(invalid="ignore"):  # infinity divided by infinity

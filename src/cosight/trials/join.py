@@ -72,6 +72,25 @@ class AlignedTrials:
         """Which observers are simulated people."""
         return np.array([kind == "simulated" for kind in self.kinds], dtype=np.bool_)
 
+    @property
+    def models(self) -> list[str]:
+        """The names of the observers that are not people."""
+        return [name for name, kind in zip(self.observers, self.kinds, strict=True) if kind not in PEOPLE]
+
+    def keep(self, columns: NDArray[np.bool_], *notices: str) -> AlignedTrials:
+        """Return the table with some of its columns; `notices` are added."""
+        table = replace(
+            self,
+            answers=self.answers.at(columns),
+            columns=self.columns.filter(columns),
+            rows=self.rows[:, columns],
+        )
+        return table.with_notices(*notices)
+
+    def with_notices(self, *notices: str) -> AlignedTrials:
+        """Return the table with further notices."""
+        return replace(self, notices=(*self.notices, *notices))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StimulusGroup:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -96,13 +96,7 @@ def shared_with_models(table: AlignedTrials) -> AlignedTrials:
         f"people are scored on the {int((by_people & by_models).sum())} stimuli that a model answered too; "
         f"{int(alone.sum())} others are left out"
     )
-    return replace(
-        table,
-        answers=table.answers.at(~alone),
-        columns=table.columns.filter(~alone),
-        rows=table.rows[:, ~alone],
-        notices=(*table.notices, notice),
-    )
+    return table.keep(~alone, notice)
 
 
 def overlap_notices(table: AlignedTrials) -> list[str]:
