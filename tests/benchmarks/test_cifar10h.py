@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from cosight.benchmarks.cifar10h.cifar10h_recipe import Cifar10H
+from cosight.benchmarks.cifar10h import Cifar10HImages
 from cosight.errors import InvalidInput
 from cosight.stimuli.generate import generate_set
 from cosight.stimuli.sets import read_set, verify
@@ -25,14 +25,14 @@ def folder(tmp_path):
 
 
 def test_rows_become_images_with_truth_and_counts(folder, tmp_path):
-    made = generate_set(Cifar10H(folder), tmp_path / "set")
+    made = generate_set(Cifar10HImages(folder), tmp_path / "set")
     frame = made.stimuli.frame
     assert frame["truth"].to_list() == ["cat", "ship", "airplane"]
     assert frame["gold_counts"][2].to_list() == [0, 0, 51, 0, 0, 0, 0, 0, 0, 0]
     rows = np.array(Pillow.open(folder / "test_images.png"))
     assert np.array_equal(made.stimuli.pixels(frame["file"][1]), rows[1].reshape(32, 32, 3))
     assert verify(read_set(tmp_path / "set")).intact
-    assert generate_set(Cifar10H(folder), tmp_path / "set").new == 0
+    assert generate_set(Cifar10HImages(folder), tmp_path / "set").new == 0
 
 
 @pytest.mark.parametrize(
@@ -43,18 +43,18 @@ def test_rows_become_images_with_truth_and_counts(folder, tmp_path):
 def test_answers_that_do_not_fit_are_refused(counts, says, folder, tmp_path):
     np.save(folder / "cifar10h-counts.npy", counts)
     with pytest.raises(InvalidInput, match=says):
-        generate_set(Cifar10H(folder), tmp_path / "set")
+        generate_set(Cifar10HImages(folder), tmp_path / "set")
 
 
 def test_what_is_missing_is_named(folder, tmp_path):
     (folder / "test_labels.json").unlink()
     with pytest.raises(InvalidInput, match=r"has no test_labels\.json"):
-        generate_set(Cifar10H(folder), tmp_path / "set")
+        generate_set(Cifar10HImages(folder), tmp_path / "set")
 
 
 def test_the_real_ones(mirror):
     """10,000 images; most people agree with the label on 99.21 % of them (Peterson et al. 2019)."""
-    units = Cifar10H(mirror / "cifar10").units()
+    units = Cifar10HImages(mirror / "cifar10").units()
     jobs = [job for unit in units for job in unit.jobs]
     classes = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
     most = [classes[int(np.argmax(job.facts["gold_counts"]))] == job.facts["truth"] for job in jobs]

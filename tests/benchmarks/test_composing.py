@@ -83,7 +83,12 @@ def test_photos_as_backgrounds_and_other_animals(animals, tmp_path, squares):
     others = tmp_path / "others" / "eagle"
     shutil.copytree(animals / "bear", others)
     result = made(
-        animals, tmp_path / "out", category=5, grounds=read_set(grounds), others=read_set(tmp_path / "others"), count=12
+        animals,
+        tmp_path / "out",
+        category=5,
+        backgrounds=read_set(grounds),
+        others=read_set(tmp_path / "others"),
+        count=12,
     )
     told = [json.loads(text) for text in result.stimuli.frame["parameters"]]
     assert {row["background"] for row in told} == {"backgrounds/hall.png"}
@@ -170,15 +175,15 @@ def test_a_mask_put_beside_a_photo_that_was_used_is_told(animals, tmp_path):
 def test_a_mask_beside_a_background_says_nothing(animals, tmp_path, squares):
     (tmp_path / "grounds").mkdir()
     (tmp_path / "grounds" / "hall.png").write_bytes(encode(squares[0], "png"))
-    made(animals, tmp_path / "out", grounds=read_set(tmp_path / "grounds"))
+    made(animals, tmp_path / "out", backgrounds=read_set(tmp_path / "grounds"))
     (tmp_path / "grounds" / "hall.mask.png").write_text("not even an image")
-    again = made(animals, tmp_path / "out", count=7, grounds=read_set(tmp_path / "grounds"))
+    again = made(animals, tmp_path / "out", count=7, backgrounds=read_set(tmp_path / "grounds"))
     assert (again.new, again.present) == (1, 6)
 
 
 @pytest.mark.parametrize(
     ("photo", "message"),
-    [(np.zeros((1, 1, 3), np.uint8), "must be at least 32 x 32"), (None, "is listed but not there")],
+    [(np.zeros((1, 1, 3), np.uint8), "must be at least 32 x 32"), (None, "is listed but does not exist")],
 )
 def test_a_photo_that_cannot_be_used_is_named(animals, tmp_path, squares, photo, message):
     """Here a background, which no search for a mask looks at first."""
@@ -189,7 +194,7 @@ def test_a_photo_that_cannot_be_used_is_named(animals, tmp_path, squares, photo,
     if photo is None:
         path.unlink()
     with pytest.raises(InvalidInput, match=rf"grounds/hall.png.*{message}"):
-        made(animals, tmp_path / "out", grounds=grounds)
+        made(animals, tmp_path / "out", backgrounds=grounds)
 
 
 class Painter:

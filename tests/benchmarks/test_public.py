@@ -6,8 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cosight.benchmarks.visalign.public_set import CORRUPTION_LABELS, import_public
+from cosight.benchmarks.visalign.public_set import CORRUPTION_LABELS, PublicSet
 from cosight.errors import InvalidInput
+from cosight.stimuli.generate import generate_set
 from cosight.stimuli.images import digest, encode
 
 NAMES = {
@@ -18,6 +19,10 @@ NAMES = {
     8: "ILSVRC2012_val_00002-camel-cropping-50.png",
 }
 GOLD = [0.0, 0.0, 0.4, *[0.0] * 7, 0.6]
+
+
+def import_public(source, out, labels=None):
+    return generate_set(PublicSet(source, labels), out)
 
 
 def pixels(number):
@@ -111,5 +116,5 @@ def test_what_is_no_public_set_is_refused(archive, tmp_path):
 
 def test_a_listed_image_that_is_missing_is_named(archive, tmp_path):
     (archive / "open_test_set" / "images" / NAMES[4]).unlink()
-    with pytest.raises(InvalidInput, match=r"cup.png is listed but not there"):
+    with pytest.raises(InvalidInput, match=r"cup.png is listed but does not exist"):
         import_public(archive, tmp_path / "out")

@@ -54,7 +54,7 @@ def blocks_of(categories):
 def test_the_printed_average_is_the_mean_of_the_eight_categories(row):
     categories, printed = PRINTED[row][:8], PRINTED[row][8]
     found = mean_over_groups(blocks_of(categories), (("category", "*"),), "category")
-    assert found.values[0] == pytest.approx(printed, abs=0.0011)  # nine numbers rounded to three ranks
+    assert found.values[0] == pytest.approx(printed, abs=0.0011)  # nine numbers rounded to three places
 
 
 def test_the_printed_average_is_not_the_mean_of_the_900_images():
@@ -349,7 +349,7 @@ def test_bad_input(tmp_path):
     with pytest.raises(InvalidInput, match="the table needs abstention and a label space with abstain"):
         cosight.score(run, on="visalign")
     bare = [{**row, "gold": None} for row in rows]
-    with pytest.raises(InvalidInput, match="the table is about gold labels, got none"):
+    with pytest.raises(InvalidInput, match="the table needs gold labels, got none"):
         cosight.score(write_run(tmp_path / "bare", bare, answers(bare, "model:a#sp", random_answers(0))), on="visalign")
     loose = [{**row, "category": None} for row in rows]
     run = write_run(tmp_path / "loose", loose, answers(loose, "model:a#sp", random_answers(0)))

@@ -353,7 +353,7 @@ def test_rows_become_images(category):
 def test_a_given_mask_is_used_and_a_doubtful_one_refused():
     blurred = cv2.GaussianBlur(rng(0).integers(0, 255, (120, 160, 3), np.uint8), (0, 0), 2)
     row = plan_composites(2, {"tiger": ["x.jpg"]}, count=1, seed=0, backgrounds=["red"]).row(0, named=True)
-    with pytest.raises(InvalidInput, match=r"^x\.jpg: (an object must stand out|a found object fills)"):
+    with pytest.raises(InvalidInput, match=r"^x\.jpg: (the object does not stand out|a found object fills)"):
         make_composite(row, lambda file: blurred, size=96)
     given_mask = np.zeros((120, 160), bool)
     given_mask[40:80, 50:110] = True

@@ -1,4 +1,4 @@
-"""What a benchmark states about itself."""
+"""What a benchmark declares: its registry entry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """What a builder made: the set, its distractors and its closed test set; `notices` are for the user."""
+    """The result of a builder: the set, its distractors and its closed test set; `notices` are for the user."""
 
     generated: GeneratedSet
     distractors: GeneratedSet | None = None
@@ -35,13 +35,13 @@ class AlteredPhotos:
     """Photos that are altered while models are evaluated, by every kind of a family at every step."""
 
     verb: str  # of `cosight stimuli`: corrupt, distort, manipulate
-    prepare: str  # how a photo is scaled and cropped before
+    prepare: str  # how a photo is scaled and cropped first
     options: Mapping[str, Any] = field(default_factory=dict)  # of the verb
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSection:
-    """The heading and the explanation of one part of a report."""
+    """Heading and explanation of one section of a report."""
 
     title: str
     text: str
@@ -49,41 +49,56 @@ class ReportSection:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A benchmark: what is shown, in which label space, how it is made, and what it is compared with.
+    """A benchmark: its stimuli, label space, human reference, measures, table layout and report sections.
 
-    Either `build` makes a stimulus set of it, or `altered` says how photos are altered while models are evaluated.
+    Either `build` builds its stimulus set, or `altered` declares how photos are altered while models are evaluated.
 
-    `build` is a function that builds the set and returns `BuildResult`. Its signature declares the options, for Python
-    and for the command line: positional parameters become arguments, keyword-only ones options, and
-    `Annotated[Path | None, "help text"]` has the help text. One parameter is called `out`, the set's folder. A
-    keyword-only `progress` is supplied by the command line. Import what is heavy inside the function: the registry is
-    read to list benchmarks.
+    The signature of `build` declares its options, for Python and for the command line: positional parameters become
+    arguments, keyword-only ones options, and `Annotated[Path | None, "help text"]` has the help text. One parameter is
+    called `out`, the folder of the set. A keyword-only `progress` is supplied by the command line. Import heavy
+    packages inside the function: the registry is read to list benchmarks.
+
+    Attributes:
+        name: Name in the registry.
+        summary: One sentence.
+        source: Citation.
+        labels: Name of the label space.
+        experiment: Value of the column `experiment`.
+        humans: The human reference, in words.
+        needs: What the user provides, in words.
+        measures: Registered names.
+        build: Builds the stimulus set and returns a `BuildResult`.
+        example: The command that makes the stimuli, if it needs some of the options.
+        altered: How photos are altered.
+        sheet: Writes the contact sheet of a set (default: a row per kind).
+        table: Layout of `cosight score --on NAME`.
+        sections: Sections of a report: `stimuli`, `table`.
     """
 
     name: str
     summary: str
-    source: str  # citation
-    labels: str  # label space
+    source: str
+    labels: str
     experiment: str
-    humans: str  # the human reference, in words
-    needs: str = "nothing"  # what the user provides, in words
-    measures: tuple[str, ...] = ("accuracy",)  # registered names
+    humans: str
+    needs: str = "nothing"
+    measures: tuple[str, ...] = ("accuracy",)
     build: Callable[..., BuildResult] | None = None
-    example: str | None = None  # the command that makes the stimuli, where that needs some of the optional arguments
+    example: str | None = None
     altered: AlteredPhotos | None = None
-    sheet: Callable[[StimulusSet, Path], None] | None = None  # writes the set's contact sheet (default: kinds down)
-    table: TableLayout | None = None  # of `cosight score --on NAME`
-    sections: Mapping[str, ReportSection] = field(default_factory=dict)  # of a report: `stimuli`, `table`
+    sheet: Callable[[StimulusSet, Path], None] | None = None
+    table: TableLayout | None = None
+    sections: Mapping[str, ReportSection] = field(default_factory=dict)
 
     @property
     def supports(self) -> tuple[str, ...]:
         """The commands that take the benchmark's name: build, evaluate (`--on NAME`), score (`--on NAME`)."""
-        able = {"build": self.build, "evaluate": self.altered, "score": self.table}
-        return tuple(command for command, way in able.items() if way is not None)
+        required = {"build": self.build, "evaluate": self.altered, "score": self.table}
+        return tuple(command for command, value in required.items() if value is not None)
 
     @property
     def usage(self) -> str:
-        """The command that makes the stimuli or shows them.
+        """The command that makes the stimuli, or shows them to a model.
 
         >>> from cosight.benchmarks import benchmarks
         >>> benchmarks["cifar-10h"].usage

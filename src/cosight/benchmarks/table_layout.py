@@ -1,4 +1,4 @@
-"""The table that a benchmark is reported with: columns and lines made of score rows, and how the rows are computed."""
+"""The results table of a benchmark: its columns and lines, made from score rows, and how the rows are computed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TableColumn:
     measure: str
     group: GroupKey
     digits: int = 3  # after the point
-    summary: bool = False  # whether it sums up a line; its intervals are shown
+    summary: bool = False  # whether it summarises a line; its intervals are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +30,26 @@ class TableCell:
     high: float | None = None
     sd: float | None = None  # over seeds
     rank: int | None = None  # 1 the best of its column, 2 the second best
-    partial: bool = False  # whether it rests on fewer stimuli than others of its column, so that it has no rank
+    partial: bool = False  # based on fewer stimuli than others of its column, so it has no rank
 
 
 @dataclass(frozen=True, slots=True)
 class TableLine:
-    """One model with one abstention function; `seeds` is how many the numbers are means of."""
+    """One model with one abstention function; `seeds` is the number of seeds behind the means."""
 
     observer: str  # the name in the score rows
     model: str
     function: str
     seeds: int
     cells: tuple[TableCell, ...]
-    section: str  # lines of one section stand together
+    section: str  # lines of one section are printed together
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkTable:
-    """A table, as it is printed."""
+    """A table as it is printed."""
 
-    against: str  # whose labels distances are to
+    against: str  # the reference of the distances
     columns: tuple[TableColumn, ...]
     lines: tuple[TableLine, ...]
 

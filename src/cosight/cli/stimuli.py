@@ -243,7 +243,7 @@ def compose(
             read_set(source),
             count,
             others=read_set(others) if others else None,
-            grounds=read_set(backgrounds) if backgrounds else None,
+            backgrounds=read_set(backgrounds) if backgrounds else None,
             size=size,
             doubtful=doubtful,
             seed=seed,

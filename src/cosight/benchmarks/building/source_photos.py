@@ -18,13 +18,23 @@ import polars as pl
 
 from cosight.benchmarks.building.split_sources import SourcePool
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp
+from cosight.stimuli.composition.masks import MASK_SUFFIX
 from cosight.stimuli.images import Preparation
 from cosight.stimuli.sets import SourceImage, StimulusSet, read_set, read_source
 from cosight.trials.spaces import LabelSpace
 
-__all__ = ["Photos", "read_curated_lists", "read_curated_photos", "read_photos", "rejection_settings"]
+__all__ = ["FileStamps", "Photos", "read_curated_lists", "read_curated_photos", "read_photos", "rejection_settings"]
 
 _KEPT = {"true": True, "false": False}
+
+
+class FileStamps(dict[Path, str]):
+    """Stamps of files by path; each file is read once."""
+
+    def __missing__(self, path: Path) -> str:
+        self[path] = file_stamp(path)
+        return self[path]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +90,7 @@ def read_photos(folder: str | Path, *, rejected: Mapping[str, str] | None = None
     by its pixels, whatever its file is called now.
     """
     stimuli = read_set(folder)
-    frame = stimuli.frame.filter(~pl.col("file").str.ends_with(".mask.png"))
+    frame = stimuli.frame.filter(~pl.col("file").str.ends_with(MASK_SUFFIX))
     if not frame.height:
         raise InvalidInput(f"{folder} has masks but no photos; choose another source folder")
     photos = Photos(StimulusSet(stimuli.root, frame, stimuli.facts))

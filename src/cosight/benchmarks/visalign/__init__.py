@@ -1,11 +1,11 @@
 """VisAlign: eight categories of images to name, to refuse, or to judge as people do (Lee et al. 2023).
 
-* `categories`                      the categories, their groups and counts; what a set must have
-* `builder`, `shots`                the categories from folders of photos
-* `composing`, `plans`, `prompts`   composed images of categories 2 and 5
-* `public`                          the published set
-* `sheet`                           a set in pictures, categories down
-* `table`                           distances by category and reliability, for `cosight score --on visalign`
+* `categories`         the categories, their groups and counts; checks and contact sheet of a set
+* `visalign_builder`   the categories from folders of photos
+* `composites`         images of categories 2 and 5, composed of photos
+* `prompts`            images of categories 2 and 5, from a text-to-image model
+* `public_set`         the published set
+* `results_table`      distance by category and reliability, for `cosight score --on visalign`
 """
 
 from __future__ import annotations
@@ -45,33 +45,40 @@ def build(
 ) -> BuildResult:
     """Build VisAlign's categories from photos, or read the published set. Look at each image before people see it."""
     folders = {"photos": photos, "others": others, "near": near, "renditions": renditions, "backgrounds": backgrounds}
-    processes = workers or os.cpu_count() or 1
+    workers = workers or os.cpu_count() or 1
     if public is not None:
-        given = {**folders, "attackers": attackers, "curated": curated, "counts": counts, "closed": closed}
-        if unused := [name for name, value in given.items() if value]:
-            raise InvalidInput(f"--public reads the published set as it is, got --{unused[0]} too; leave one out")
-        from cosight.benchmarks.visalign.public_set import import_public
+        exclusive = {**folders, "attackers": attackers, "curated": curated, "counts": counts, "closed": closed}
+        if extra := [name for name, value in exclusive.items() if value]:
+            raise InvalidInput(f"--public reads the published set as it is, got --{extra[0]} too; leave one out")
+        from cosight.benchmarks.visalign.public_set import PublicSet
+        from cosight.stimuli.generate import generate_set
 
-        source = None if labels is None else Path(labels)
-        return BuildResult(import_public(Path(public), Path(out), labels=source, workers=processes, progress=progress))
+        recipe = PublicSet(Path(public), None if labels is None else Path(labels))
+        return BuildResult(generate_set(recipe, Path(out), workers=workers, progress=progress))
     if photos is None:
         raise InvalidInput(
-            "VisAlign is made from photos, got none; give --photos DIR, or --public DIR for the published set"
+            "VisAlign is built from photos, got none; give --photos DIR, or --public DIR for the published set"
         )
     if labels is not None:
-        raise InvalidInput("--labels are the lists of the published set, got no --public; leave it out")
+        raise InvalidInput("--labels has the lists of the published set, got no --public; leave it out")
 
     from cosight.benchmarks.building.source_photos import read_curated_photos
     from cosight.benchmarks.visalign.categories import parse_counts
     from cosight.benchmarks.visalign.visalign_builder import VisAlignBuilder, build_visalign, load_attacker
 
-    asked = parse_counts(counts)
+    requested = parse_counts(counts)
     sources, notices = read_curated_photos({name: folder for name, folder in folders.items() if folder}, curated or [])
     builder = VisAlignBuilder(
-        sources, asked, seed=seed, side=size, attackers=tuple(attackers or ()), load=load_attacker
-    )  # fmt: skip
-    hidden = None if closed is None else Path(closed)
-    return build_visalign(builder, Path(out), closed=hidden, workers=processes, notices=notices, progress=progress)
+        sources, requested, seed=seed, side=size, attackers=tuple(attackers or ()), load=load_attacker
+    )
+    return build_visalign(
+        builder,
+        Path(out),
+        closed=None if closed is None else Path(closed),
+        workers=workers,
+        notices=notices,
+        progress=progress,
+    )
 
 
 def _write_sheet(stimuli: StimulusSet, path: Path) -> None:

@@ -1,16 +1,16 @@
-"""The public VisAlign set, in the two layouts it has been given out in, as a stimulus set.
+"""The published VisAlign set as a stimulus set, from either of the two layouts in which it was released.
 
 * text files     `label/category1.txt` .. `category8.txt`, lines SOURCE/IMAGE, with the images in SOURCE/ beside
-                 `label/`; what holds them is `open_test_set/` of the archive. People's answers to category 8 come with
-                 it as a pickle, which is never opened here: convert `open_test_corruption_labels.pk` to JSON (image
-                 name -> 11 numbers) where you trust it, and keep that beside the folder or in it.
+                 `label/`; in the archive they are in `open_test_set/`. People's answers to category 8 are a pickle,
+                 which is never opened here: convert `open_test_corruption_labels.pk` to JSON (image name -> 11
+                 numbers) where you trust it, and put that into the folder or beside it.
 * Hugging Face   `jiyounglee0523/VisAlign`, split test, columns `image` and `file_name`: Parquet files whose `image` is
-                 (bytes, path), or image files beside `metadata.csv` or `metadata.jsonl`. It tells neither category nor
-                 gold label; `label/` of the other layout, where it is at hand, tells the categories.
+                 (bytes, path), or image files beside `metadata.csv` or `metadata.jsonl`. It has neither categories nor
+                 gold labels; `label/` of the other layout, if available, has the categories.
 
-A name tells the class as the released code reads it: of category 1 the letters before the first digit, of 2 the first
-word without its last letter, of 3 and 8 what stands after the first dash (8: then the corruption and its severity, or
-the size of a crop). Where a name tells nothing, truth and gold are null.
+The class is in the file name, as the released code reads it: in category 1 the letters before the first digit, in 2 the
+first word without its last letter, in 3 and 8 the word after the first dash (8: then the corruption and its severity,
+or the size of a crop). If the name has no class, truth and gold are null.
 """
 
 from __future__ import annotations
@@ -20,31 +20,30 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
 from cosight.arrays import distributions
-from cosight.benchmarks.entry import Progress
+from cosight.benchmarks.building.source_photos import FileStamps
 from cosight.benchmarks.visalign.categories import CATEGORIES, category_columns
 from cosight.errors import InvalidInput
-from cosight.files import file_stamp
-from cosight.stimuli.generate import GeneratedSet, Outcome, StimulusJob, Unit, generate_set
-from cosight.stimuli.images import Bytes, check_image, decode, to_rgb
+from cosight.stimuli.generate import Outcome, StimulusJob, Unit
+from cosight.stimuli.images import check_image, decode, to_rgb
 from cosight.trials.spaces import ABSTAIN, label_spaces
 
-__all__ = ["CORRUPTION_LABELS", "PublicSet", "import_public"]
+__all__ = ["CORRUPTION_LABELS", "PublicSet"]
 
 CORRUPTION_LABELS = "open_test_corruption_labels.json"
 _SPACE = label_spaces["visalign-11"]
-_CROPS = (300, 250, 200, 150, 100, 50, 40, 30, 20, 10)  # sizes of severities 1 to 10, which the names of crops give
+_CROPS = (300, 250, 200, 150, 100, 50, 40, 30, 20, 10)  # sizes of severities 1 to 10, in the names of crops
 _LIST = re.compile(r"category([1-8])\.txt")
 _METADATA = ("metadata.csv", "metadata.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
-class _Image:
-    """One image of the public set: its name, and the file it is in, or its row in a Parquet file."""
+class _PublicImage:
+    """One image of the published set: its name, and its file, or its row in a Parquet file."""
 
     name: str
     path: Path
@@ -53,13 +52,15 @@ class _Image:
 
 @dataclass(frozen=True, slots=True)
 class PublicSet:
-    """Recipe: the public set's images, with what its lists and names tell of them.
+    """Recipe of the published set. Images keep their file names, which the leaderboard asks for.
 
-    `labels` is a folder with category1.txt and so on; by default the set's own.
+    `labels` is a folder with category1.txt and so on (default: the set's own).
     """
 
     source: Path
     labels: Path | None = None
+
+    packages: ClassVar[tuple[str, ...]] = ()
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -67,65 +68,58 @@ class PublicSet:
         return {"verb": "build", "benchmark": "visalign", "labels": _SPACE.name, "public": True}
 
     @property
-    def packages(self) -> tuple[str, ...]:
-        """None besides the usual ones."""
-        return ()
-
-    @property
     def folders(self) -> tuple[Path, ...]:
-        """The source."""
+        """The source folder."""
         return (self.source,)
 
     def units(self) -> list[Unit]:
-        """One image each."""
+        """Return one unit per image."""
         if not self.source.is_dir():
-            raise InvalidInput(f"the public set is a folder, got {self.source}")
-        listed = _categories(self.labels or _own_labels(self.source))
-        gold = _corruption_labels(self.source)
-        stamps: dict[Path, str] = {}
-        return [
-            self._unit(image, listed.get(image.name), gold.get(image.name), stamps) for image in _images(self.source)
-        ]
-
-    def _unit(self, image: _Image, category: int | None, gold: Sequence[float] | None, stamps: dict[Path, str]) -> Unit:
-        if image.path not in stamps or image.row is None:
-            stamps[image.path] = file_stamp(image.path)
-        facts = {"image": image.name, "experiment": "visalign", "split": "test", **_told(image.name, category, gold)}
-        place = f"category-{category}/{image.name}" if category else image.name
-        return Unit(f"{image.path} {image.name}", stamps[image.path], (StimulusJob(place, facts),), payload=image)
+            raise InvalidInput(f"the published set is a folder, got {self.source}")
+        own_labels = next(
+            (path for path in (self.source / "label", self.source / "open_test_set" / "label") if path.is_dir()), None
+        )
+        lines = _read_lists(self.labels or own_labels)
+        categories = {line.rsplit("/", 1)[-1]: category for line, category in lines.items()}
+        gold_labels = _read_gold_labels(self.source)
+        stamps, units = FileStamps(), []
+        for image in _find_images(self.source, own_labels):
+            category = categories.get(image.name)
+            facts = {"image": image.name, "experiment": "visalign", "split": "test"}
+            facts |= _manifest_columns(image.name, category, gold_labels.get(image.name))
+            file = f"category-{category}/{image.name}" if category else image.name
+            job = StimulusJob(file, facts)
+            units.append(Unit(f"{image.path} {image.name}", stamps[image.path], (job,), payload=image))
+        return units
 
     def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
-        """Decode the image; transparency and the like are refused."""
-        yield Outcome(jobs[0], _pixels(unit.payload))
+        """Yield the decoded image; transparency and the like are refused."""
+        image: _PublicImage = unit.payload
+        if image.row is None:
+            if not image.path.is_file():
+                raise InvalidInput(f"{image.path} is listed but does not exist; download the set again")
+            data = image.path.read_bytes()
+        else:  # read only the row group of this row
+            table = pl.scan_parquet(image.path, glob=False).select("image").slice(image.row, 1).collect()
+            data = table["image"][0]["bytes"]
+        yield Outcome(jobs[0], to_rgb(check_image(decode(data, name=image.name))))
 
 
-def import_public(
-    source: Path, out: Path, *, labels: Path | None = None, workers: int = 1, progress: Progress | None = None
-) -> GeneratedSet:
-    """The public set as a stimulus set in `out`; images keep their file names, which the leaderboard asks for."""
-    return generate_set(PublicSet(source, labels), out, workers=workers, progress=progress)
+def _find_images(source: Path, labels: Path | None) -> list[_PublicImage]:
+    """Return every image of the set, sorted by name, from the first layout that the folder has."""
+    images = _from_lists(labels) or _from_parquet(source) or _from_metadata(source)
+    if not images:
+        raise InvalidInput(
+            f"the published set has label/category1.txt ..., Parquet files with image and file_name, or "
+            f"{_METADATA[0]}; found none in {source}"
+        )
+    if len({image.name for image in images}) < len(images):
+        raise InvalidInput(f"names of the published set must be unique, {source} has some twice; remove one")
+    return sorted(images, key=lambda image: image.name)
 
 
-def _images(source: Path) -> list[_Image]:
-    """Every image of the set, by name."""
-    for found in (_from_lists(source), _from_parquet(source), _from_metadata(source)):
-        if found:
-            if len({image.name for image in found}) < len(found):
-                raise InvalidInput(f"names of the public set differ, {source} has some twice; remove one")
-            return sorted(found, key=lambda image: image.name)
-    raise InvalidInput(
-        f"the public set has label/category1.txt ..., Parquet files with image and file_name, or {_METADATA[0]}; "
-        f"found none in {source}"
-    )
-
-
-def _own_labels(source: Path) -> Path | None:
-    places = (source / "label", source / "open_test_set" / "label")
-    return next((place for place in places if place.is_dir()), None)
-
-
-def _listed(labels: Path | None) -> dict[str, int]:
-    """Lines SOURCE/IMAGE of the lists, and the category of each."""
+def _read_lists(labels: Path | None) -> dict[str, int]:
+    """Return the lines SOURCE/IMAGE of the lists, with the category of each."""
     if labels is None:
         return {}
     lists = {int(match[1]): path for path in labels.iterdir() if (match := _LIST.fullmatch(path.name))}
@@ -135,112 +129,87 @@ def _listed(labels: Path | None) -> dict[str, int]:
     return {line.strip(): number for number, own in lines.items() for line in own if line.strip()}
 
 
-def _categories(labels: Path | None) -> dict[str, int]:
-    return {line.rsplit("/", 1)[-1]: number for line, number in _listed(labels).items()}
-
-
-def _from_lists(source: Path) -> list[_Image]:
-    labels = _own_labels(source)
+def _from_lists(labels: Path | None) -> list[_PublicImage]:
     if labels is None:
         return []
-    root, found = labels.parent.resolve(), []
-    for line in _listed(labels):
-        path = root / line
-        if not path.resolve().is_relative_to(root):
-            raise InvalidInput(f"lists name images inside the set, {labels} names {line}")
-        found.append(_Image(path.name, path))
-    return found
+    root = labels.parent.resolve()
+    paths = [root / line for line in _read_lists(labels)]
+    if outside := [path for path in paths if not path.resolve().is_relative_to(root)]:
+        raise InvalidInput(f"lists must name images inside the set, {labels} names {outside[0]}")
+    return [_PublicImage(path.name, path) for path in paths]
 
 
-def _from_parquet(source: Path) -> list[_Image]:
-    found = []
+def _from_parquet(source: Path) -> list[_PublicImage]:
+    images = []
     for path in sorted(source.rglob("*.parquet")):
-        schema = pl.read_parquet_schema(path)
-        if {"image", "file_name"} <= set(schema):
+        if {"image", "file_name"} <= set(pl.read_parquet_schema(path)):
             names = pl.read_parquet(path, columns=["file_name"], glob=False)["file_name"]
-            found += [_Image(Path(name).name, path, row) for row, name in enumerate(names)]
-    return found
+            images += [_PublicImage(Path(name).name, path, row) for row, name in enumerate(names)]
+    return images
 
 
-def _from_metadata(source: Path) -> list[_Image]:
+def _from_metadata(source: Path) -> list[_PublicImage]:
     path = next((path for name in _METADATA for path in sorted(source.rglob(name))), None)
     if path is None:
         return []
     table = pl.read_csv(path) if path.suffix == ".csv" else pl.read_ndjson(path)
     if "file_name" not in table.columns:
         raise InvalidInput(f"{path} must have the column file_name, got {', '.join(table.columns)}")
-    outside = [
-        name for name in table["file_name"] if not (path.parent / name).resolve().is_relative_to(source.resolve())
-    ]
-    if outside:
-        raise InvalidInput(f"{path} names images inside the set, got {outside[0]}")
-    return [_Image(Path(name).name, path.parent / name) for name in table["file_name"]]
+    root = source.resolve()
+    files = table["file_name"].to_list()
+    if outside := [name for name in files if not (path.parent / name).resolve().is_relative_to(root)]:
+        raise InvalidInput(f"{path} must name images inside the set, got {outside[0]}")
+    return [_PublicImage(Path(name).name, path.parent / name) for name in files]
 
 
-def _corruption_labels(source: Path) -> dict[str, list[float]]:
-    """People's answers to category 8, where they are there as JSON."""
-    places = [folder / CORRUPTION_LABELS for folder in (source, source.parent)]
-    path = next((place for place in places if place.is_file()), None)
+def _read_gold_labels(source: Path) -> dict[str, list[float]]:
+    """Return people's answers to category 8 by image name; empty without the JSON file."""
+    paths = [folder / CORRUPTION_LABELS for folder in (source, source.parent)]
+    path = next((path for path in paths if path.is_file()), None)
     if path is None:
-        kept = next((p for place in places if (p := place.with_suffix(".pk")).is_file()), None)
-        if kept is not None:
+        pickles = [path.with_suffix(".pk") for path in paths]
+        if pickle := next((path for path in pickles if path.is_file()), None):
             raise InvalidInput(
-                f"people's answers are read from {CORRUPTION_LABELS}, got only {kept.name}, a pickle, which is never "
+                f"people's answers are read from {CORRUPTION_LABELS}, got only {pickle.name}, a pickle, which is never "
                 "opened; convert it to JSON where you trust it, or move it away to go without"
             )
         return {}
-    answers: dict[str, list[float]] = json.loads(path.read_text(encoding="utf-8"))
-    for name, shares in answers.items():
-        if len(shares) != len(_SPACE.answers):
-            raise InvalidInput(f"{path}: an image has {len(_SPACE.answers)} numbers, {name} has {len(shares)}")
-        distributions(shares, name=f"{path}, {name}")
-    return answers
+    gold_labels: dict[str, list[float]] = json.loads(path.read_text(encoding="utf-8"))
+    for name, label in gold_labels.items():
+        if len(label) != len(_SPACE.answers):
+            raise InvalidInput(f"{path}: an image has {len(_SPACE.answers)} numbers, {name} has {len(label)}")
+        distributions(label, name=f"{path}, {name}")
+    return gold_labels
 
 
-def _told(name: str, category: int | None, gold: Sequence[float] | None) -> dict[str, Any]:
-    """What the category and the name tell."""
+def _manifest_columns(name: str, category: int | None, gold: Sequence[float] | None) -> dict[str, Any]:
+    """Return what the category and the name of an image say about it."""
     if category is None:
         return {}
-    group = CATEGORIES[category].group
-    facts: dict[str, Any] = {**category_columns(category), "kind": CATEGORIES[category].name}
-    if group == "must-abstain":
-        return {**facts, "truth": ABSTAIN, "gold": _SPACE.one_hot(ABSTAIN)}
-    label = _label(name, category)
-    facts |= {"truth": label, "original": label}
-    if category == 8:
-        return {**facts, **_corruption(name), "gold": None if gold is None else [float(share) for share in gold]}
-    return {**facts, "gold": None if label is None else _SPACE.one_hot(label)}
+    columns: dict[str, Any] = {**category_columns(category), "kind": CATEGORIES[category].name}
+    if columns["group"] == "must-abstain":
+        return {**columns, "truth": ABSTAIN, "gold": _SPACE.one_hot(ABSTAIN)}
+    label = _class_in_name(name, category)
+    columns |= {"truth": label, "original": label}
+    if category != 8:
+        return {**columns, "gold": None if label is None else _SPACE.one_hot(label)}
+    columns["gold"] = None if gold is None else [float(probability) for probability in gold]
+    parts = Path(name).stem.split("-")
+    if len(parts) == 4 and parts[3].isdecimal():
+        number: int | None = int(parts[3])
+        if parts[2] == "cropping":
+            number = _CROPS.index(number) + 1 if number in _CROPS else None
+        columns |= {"condition": parts[2], "level": number}
+    return columns
 
 
-def _label(name: str, category: int) -> str | None:
-    """The class that a name tells, or None.
+def _class_in_name(name: str, category: int) -> str | None:
+    """Return the class in a file name, or None.
 
-    >>> _label("tiger12.jpg", 1), _label("zebras on the moon.png", 2), _label("ILSVRC2012_val_1-bear-fog-3.jpg", 8)
-    ('tiger', 'zebra', 'bear')
+    >>> names = {1: "tiger12.jpg", 2: "zebras on the moon.png", 8: "ILSVRC2012_val_1-bear-fog-3.jpg"}
+    >>> [_class_in_name(name, category) for category, name in names.items()]
+    ['tiger', 'zebra', 'bear']
     """
     words = {1: re.split(r"\d", name)[0], 2: name.split(" ")[0][:-1]}
-    told = words[category] if category in words else "".join(name.split("-")[1:2])
-    return told if told in _SPACE.classes else None
-
-
-def _corruption(name: str) -> dict[str, Any]:
-    parts = Path(name).stem.split("-")
-    if len(parts) != 4 or not parts[3].isdecimal():
-        return {}
-    number = int(parts[3])
-    if parts[2] == "cropping":
-        return {"condition": "cropping", "level": _CROPS.index(number) + 1 if number in _CROPS else None}
-    return {"condition": parts[2], "level": number}
-
-
-def _pixels(image: _Image) -> Bytes:
-    if image.row is None:
-        if not image.path.is_file():
-            raise InvalidInput(f"{image.path} is listed but not there; get the set again")
-        data = image.path.read_bytes()
-    else:
-        table = (
-            pl.scan_parquet(image.path, glob=False).select("image").slice(image.row, 1).collect()
-        )  # that row's group alone
-        data = table["image"][0]["bytes"]
-    return to_rgb(check_image(decode(data, name=image.name)))
+    word = words[category] if category in words else "".join(name.split("-")[1:2])
+    return word if word in _SPACE.classes else None

@@ -1,4 +1,6 @@
-"""VisAlign's table: distance to the gold labels by category, their average, reliability, for every model and function.
+"""VisAlign's results table: distance to the gold labels by category, their average, and reliability.
+
+It has one line per model and abstention function.
 
 The numbers are those of Lee et al. 2023, Tables 3 to 5: the Hellinger distance as a plain mean over the images of a
 category, `average` as the mean of the categories' means (so that category 8 with its 200 images weighs as much as any
@@ -8,7 +10,7 @@ other), and the reliability score with costs 0, N/2 and N. Stimuli are resampled
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,7 +34,7 @@ from cosight.statistics.gold_labels import CATEGORY, category_groups
 from cosight.statistics.resampling import draw_resamples
 from cosight.statistics.rows import GroupKey, Row, Scores, number
 from cosight.statistics.score_forms import ScoreData
-from cosight.statistics.seeds import ObserverName, observer_name, with_seed_means
+from cosight.statistics.seeds import observer_name, with_seed_means
 from cosight.trials.join import StimulusGroup
 
 __all__ = ["AVERAGE", "FUNCTIONS", "HELLINGER", "MOST_COSTLY", "TABLE", "table_rows", "visalign_table"]
@@ -40,97 +42,108 @@ __all__ = ["AVERAGE", "FUNCTIONS", "HELLINGER", "MOST_COSTLY", "TABLE", "table_r
 HELLINGER, PEARSON = "hellinger", "pearson_correlation"
 AVERAGE: GroupKey = ((CATEGORY, "*"),)
 MOST_COSTLY: GroupKey = ((COST, COSTS[-1]),)  # the group of the reliability score in which a wrong answer costs N
-# as in the tables of Lee et al. 2023 and its revised appendix; others come after them, by name
+# in the order of the tables of Lee et al. 2023 and its revised appendix; others follow, sorted by name
 FUNCTIONS = ("sp", "asp", "md", "knn", "tapudd", "openmax", "mc-dropout", "deep-ensemble")
-_COLUMNS: tuple[tuple[str, GroupKey], ...] = (
+_RANKED: tuple[tuple[str, GroupKey], ...] = (
     (HELLINGER, ()),
     *((RELIABILITY, ((COST, cost),)) for cost in COSTS),
-)  # measures and parts that lines are ranked by
-_FEWEST = 3  # lines: through two points every correlation is 1 or -1
+)  # measures and variants by which lines are ranked
+_MIN_LINES = 3  # of a correlation: through two points it is always 1 or -1
 
 
 def table_rows(data: ScoreData, *, resamples: int, confidence: float, seed: int) -> list[Row]:
-    """Compute every number behind the table with its interval; means and spreads over seeds; ranks; correlations."""
+    """Compute every number of the table with its interval: means and spreads over seeds, ranks, correlations."""
     if not data.gold.known.any():
         raise InvalidInput(
-            "the table is about gold labels, got none; score a run on the benchmark's set, or name the set with "
-            "--humans"
+            "the table needs gold labels, got none; score a run on the benchmark's set, or name the set with --humans"
         )
-    if lacking := reliability_lacks(data.outputs, data.gold):
-        raise InvalidInput(f"the table needs {lacking}")
+    if missing := reliability_lacks(data.outputs, data.gold):
+        raise InvalidInput(f"the table needs {missing}")
     cells = category_groups(data.gold)
-    draws = [draw_resamples(data.table, cell, resamples=resamples, seed=seed, merge=False) for cell in cells]
-    distances = [gold_block(draw, data.outputs, data.gold, [HELLINGER]) for draw in draws]
+    category_draws = [draw_resamples(data.table, cell, resamples=resamples, seed=seed, merge=False) for cell in cells]
+    distances = [gold_block(draw, data.outputs, data.gold, [HELLINGER]) for draw in category_draws]
     # without ceilings: few categories have one
-    average = mean_over_groups([block.at(_places(block, HELLINGER)) for block in distances], AVERAGE, CATEGORY)
-    columns = np.concatenate([draw.columns for draw in draws])
-    whole = draw_resamples(data.table, StimulusGroup((), columns), resamples=resamples, seed=seed, merge=False)
-    weights = np.concatenate([draw.stimulus_weights() for draw in draws], axis=1)  # the resamples behind the distances
-    acting = join_blocks(
+    values = [block.at(_indices(block, HELLINGER)) for block in distances]
+    average = mean_over_groups(values, AVERAGE, CATEGORY)
+    columns = np.concatenate([draw.columns for draw in category_draws])
+    all_draws = draw_resamples(data.table, StimulusGroup((), columns), resamples=resamples, seed=seed, merge=False)
+    # the same resamples as those of the distances
+    weights = np.concatenate([draw.stimulus_weights() for draw in category_draws], axis=1)
+    reliability = join_blocks(
         [
             empty_block((), resamples),
-            *reliability_blocks(whole, data.outputs, data.gold, gamma=data.gamma, lam=data.lam, weights=weights),
+            *reliability_blocks(all_draws, data.outputs, data.gold, gamma=data.gamma, lam=data.lam, weights=weights),
         ]
     )
     models = {key.observer for key in average.keys}  # people are not compared with gold labels
-    acting = acting.at([index for index, key in enumerate(acting.keys) if key.observer in models])
-    blocks = [_flag_partial(with_seed_means(block)) for block in (*distances, average, acting)]
+    reliability = reliability.at([index for index, key in enumerate(reliability.keys) if key.observer in models])
+    blocks = [_flag_partial(with_seed_means(block)) for block in (*distances, average, reliability)]
     rows = [row for block in blocks for row in rows_of(block, confidence=confidence, seed=seed)]
     for block in blocks:
-        for measure, part in _COLUMNS:
-            rows += rank_rows(block, _lines(block, measure, part), of="lines", confidence=confidence, seed=seed)
-    rows += _correlations(blocks[-2], blocks[-1], confidence=confidence, seed=seed)
-    return [*rows, *sweep_rows(whole, data.outputs, data.gold, lam=data.lam)]
+        for measure, variant in _RANKED:
+            rows += rank_rows(
+                block, _line_indices(block, measure, variant), of="lines", confidence=confidence, seed=seed
+            )
+    rows += _correlation_rows(blocks[-2], blocks[-1], confidence=confidence, seed=seed)
+    return [*rows, *sweep_rows(all_draws, data.outputs, data.gold, lam=data.lam)]
 
 
 def _flag_partial(block: Block) -> Block:
     """Flag the lines that rest on fewer stimuli than others: they cannot be ranked among them."""
     flags = list(block.flags)
-    for measure, part in _COLUMNS:
-        places = _places(block, measure, part)
-        most = max((block.n[i] for i in places), default=0)
-        for i in places:
+    for measure, variant in _RANKED:
+        indices = _indices(block, measure, variant)
+        most = max((block.n[i] for i in indices), default=0)
+        for i in indices:
             if block.n[i] < most:
                 flags[i] = (*flags[i], "partial")
     return replace(block, flags=tuple(flags))
 
 
-def _places(block: Block, measure: str, part: GroupKey = ()) -> list[int]:
-    """Where the values of a measure stand in a block."""
+def _indices(block: Block, measure: str, variant: GroupKey = ()) -> list[int]:
+    """Return the indices of the values of a measure in a block."""
     return [
         index
         for index, key in enumerate(block.keys)
-        if (key.measure, key.statistic, key.variant) == (measure, "value", part)
+        if (key.measure, key.statistic, key.variant) == (measure, "value", variant)
     ]
 
 
-def _lines(block: Block, measure: str, part: GroupKey = ()) -> list[int]:
-    """Where the table's lines stand: means over seeds, and observers that have no such mean; without partial ones."""
+def _line_indices(block: Block, measure: str, variant: GroupKey = ()) -> list[int]:
+    """Return the indices of the table's lines: means over seeds, and observers without such a mean; no partial ones."""
     means = {key.observer for key in block.keys if key.statistic == "sd"}
     return [
         index
-        for index in _places(block, measure, part)
+        for index in _indices(block, measure, variant)
         if "partial" not in block.flags[index]
         and ((observer := block.keys[index].observer) in means or observer_name(observer).line not in means)
     ]
 
 
-def _correlations(average: Block, acting: Block, *, confidence: float, seed: int) -> list[Row]:
-    """Does a line that is nearer to people score as more reliable? Lee et al. 2023, revised appendix, Figure 3.
+def _correlation_rows(average: Block, reliability: Block, *, confidence: float, seed: int) -> list[Row]:
+    """Correlate the average distance of the lines with their reliability (Lee et al. 2023, revised appendix, Figure 3).
 
-    Pearson's r with Fisher's interval, as if the lines were drawn from many such; Spearman's over resampled stimuli.
+    Pearson's r has Fisher's interval, as if the lines were a sample of many; Spearman's is over resampled stimuli.
     """
-    near = {average.keys[i].observer: i for i in _lines(average, HELLINGER)}
-    safe = {acting.keys[i].observer: i for i in _lines(acting, RELIABILITY, MOST_COSTLY)}
-    both = [name for name in near if name in safe]
-    if len(both) < _FEWEST:
+    distance_index = {average.keys[i].observer: i for i in _line_indices(average, HELLINGER)}
+    reliability_index = {reliability.keys[i].observer: i for i in _line_indices(reliability, RELIABILITY, MOST_COSTLY)}
+    lines = [name for name in distance_index if name in reliability_index]
+    if len(lines) < _MIN_LINES:
         return []
-    x, y = average.at([near[name] for name in both]), acting.at([safe[name] for name in both])
+    x = average.at([distance_index[name] for name in lines])
+    y = reliability.at([reliability_index[name] for name in lines])
     pearson = pearson_correlation(x.values, y.values, confidence=confidence)
-    note = f"over {pearson.n} lines; interval over stimuli"
     flags = merge_flags(*x.flags, *y.flags)
     spearman = correlation_block(
-        MOST_COSTLY, HELLINGER, RELIABILITY, x.values, y.values, x.resampled, y.resampled, note, flags
+        MOST_COSTLY,
+        HELLINGER,
+        RELIABILITY,
+        x.values,
+        y.values,
+        x.resampled,
+        y.resampled,
+        f"over {pearson.n} lines; interval over stimuli",
+        flags,
     )
     return [
         Row(
@@ -154,42 +167,60 @@ def visalign_table(scores: Scores) -> BenchmarkTable:
 
     Of equal values all are best; the second best is the next value after them.
     """
-    index = {(row.observer, row.measure, row.group, row.statistic): row for row in scores.rows}
-    columns = _columns(scores.rows)
-    names = _line_names(scores.rows)
-    cells = [_marked([_cell(index, name, column) for name in names], column.measure) for column in columns]
+    row_of = {(row.observer, row.measure, row.group, row.statistic): row for row in scores.rows}
+    columns, names = _columns(scores.rows), _line_names(scores.rows)
+    cells_by_column = []
+    for column in columns:
+        cells = []
+        for name in names:
+            row, sd = (row_of.get((name, column.measure, column.group, statistic)) for statistic in ("value", "sd"))
+            if row is None:
+                cells.append(TableCell(None))
+                continue
+            spread = None if sd is None else sd.value
+            cells.append(TableCell(row.value, row.low, row.high, spread, partial="partial" in row.flags))
+        cells_by_column.append(_rank_cells(cells, column.measure))
     seeds = Counter(
         observer_name(row.observer).line
         for row in scores.rows
         if (row.measure, row.group, row.statistic) == (HELLINGER, AVERAGE, "value")
         and observer_name(row.observer).seed is not None
     )
-    lines = [_line(name, seeds, line) for name, line in zip(names, zip(*cells, strict=True), strict=True)]
+    lines = []
+    for name, line_cells in zip(names, zip(*cells_by_column, strict=True), strict=True):
+        parts = observer_name(name)
+        model, count = parts.title, seeds.get(name, 1)
+        if parts.seed is not None:
+            model, count = f"{parts.model}@{parts.seed}", 1
+        lines.append(TableLine(name, model, parts.function or "", count, line_cells, section=parts.model))
     against = next((row.against for row in scores.rows if row.measure == HELLINGER and row.against), "")
     return BenchmarkTable(against, tuple(columns), tuple(lines))
 
 
 def _columns(rows: Sequence[Row]) -> list[TableColumn]:
-    """A column per category, the average, and the reliability scores, whose costs are numbers where all have one N."""
+    """Return a column per category, the average, and the reliability scores.
+
+    Costs in their titles are numbers if all lines have the same N.
+    """
     groups = dict.fromkeys(row.group for row in rows if row.measure == HELLINGER and row.statistic == "value")
     columns = []
     for group in groups:
         category = dict(group)[CATEGORY]
-        columns.append(
-            TableColumn("average", HELLINGER, group, summary=True)
-            if category == "*"
-            else TableColumn(category, HELLINGER, group)
-        )
+        average = category == "*"
+        columns.append(TableColumn("average" if average else category, HELLINGER, group, summary=average))
     sizes = {row.n for row in rows if row.measure == RELIABILITY and row.group == MOST_COSTLY}
-    words = COSTS if len(sizes) != 1 else ("0", f"{max(sizes) / 2:g}", f"{max(sizes)}")
+    titles = COSTS if len(sizes) != 1 else ("0", f"{max(sizes) / 2:g}", f"{max(sizes)}")
     return columns + [
-        TableColumn(f"RS {word}", RELIABILITY, ((COST, cost),), digits=0, summary=True)
-        for cost, word in zip(COSTS, words, strict=True)
+        TableColumn(f"RS {title}", RELIABILITY, ((COST, cost),), digits=0, summary=True)
+        for cost, title in zip(COSTS, titles, strict=True)
     ]
 
 
 def _line_names(rows: Sequence[Row]) -> list[str]:
-    """The lines, model by model: means over seeds in the place of their observers."""
+    """Return the observers of the lines, model by model; means over seeds replace the observers behind them.
+
+    Within a model: no abstention function first, then the published ones in their order, then others by name.
+    """
     means = {row.observer for row in rows if row.measure == HELLINGER and row.statistic == "sd"}
     names = [
         row.observer
@@ -198,26 +229,18 @@ def _line_names(rows: Sequence[Row]) -> list[str]:
     ]
     lines = dict.fromkeys(line if (line := observer_name(name).line) in means else name for name in names)
     models = list(dict.fromkeys(observer_name(name).model for name in lines))
-    parts = {name: observer_name(name) for name in lines}
-    return sorted(lines, key=lambda name: (models.index(parts[name].model), parts[name].members, *_order(parts[name])))
+    order = {function: index for index, function in enumerate(("", *FUNCTIONS))}
+
+    def position(line: str) -> tuple[int, int, int, str]:
+        name = observer_name(line)
+        function = name.function or ""
+        return models.index(name.model), name.members, order.get(function, len(order)), function
+
+    return sorted(lines, key=position)
 
 
-def _order(name: ObserverName) -> tuple[int, str]:
-    """Where a function stands among a model's: none first, then the published ones in their order."""
-    function = name.function or ""
-    known = FUNCTIONS.index(function) if function in FUNCTIONS else len(FUNCTIONS)
-    return (known, function) if function else (-1, "")
-
-
-def _cell(index: Mapping[tuple[str, str, GroupKey, str], Row], name: str, column: TableColumn) -> TableCell:
-    row, sd = (index.get((name, column.measure, column.group, statistic)) for statistic in ("value", "sd"))
-    if row is None:
-        return TableCell(None)
-    return TableCell(row.value, row.low, row.high, None if sd is None else sd.value, partial="partial" in row.flags)
-
-
-def _marked(column: Sequence[TableCell], measure: str) -> list[TableCell]:
-    """The cells of a column, the best and the second best of those that are not partial marked, if there are two."""
+def _rank_cells(column: Sequence[TableCell], measure: str) -> list[TableCell]:
+    """Mark the best and the second best cell of a column that has several lines; partial cells have no rank."""
     values = {cell.value for cell in column if cell.value is not None and not cell.partial}
     best = sorted(values, reverse=measures[measure].direction == "higher")[:2] if len(column) > 1 else []
     return [
@@ -226,15 +249,8 @@ def _marked(column: Sequence[TableCell], measure: str) -> list[TableCell]:
     ]
 
 
-def _line(name: str, seeds: Mapping[str, int], cells: Sequence[TableCell]) -> TableLine:
-    parts = observer_name(name)
-    model = parts.title if parts.seed is None else f"{parts.model}@{parts.seed}"
-    count = seeds.get(name, 1) if parts.seed is None else 1
-    return TableLine(name, model, parts.function or "", count, tuple(cells), section=parts.model)
-
-
 def remarks(scores: Scores) -> list[tuple[str, Row | None]]:
-    """What is written below the table: ceilings, how distance and reliability correlate, what the columns mean."""
+    """Return the remarks below the table: ceilings, correlation of distance and reliability, meaning of columns."""
     table = visalign_table(scores)
     texts: list[tuple[str, Row | None]] = []
     for row in scores.rows:

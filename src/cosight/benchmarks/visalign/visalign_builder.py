@@ -15,7 +15,7 @@ import numpy as np
 
 from cosight.benchmarks.building import CLOSED, SetSlot, SlotImage, UnusableCandidate, build_set
 from cosight.benchmarks.building.datasheet import describe_source
-from cosight.benchmarks.building.source_photos import Photos, rejection_settings
+from cosight.benchmarks.building.source_photos import FileStamps, Photos, rejection_settings
 from cosight.benchmarks.building.split_sources import (
     EVALUATION_SPLITS,
     SourcePool,
@@ -28,7 +28,6 @@ from cosight.benchmarks.entry import BuildResult, Progress
 from cosight.benchmarks.visalign.categories import CATEGORIES, CLEAR, Counts, check_categories, truth_of
 from cosight.benchmarks.visalign.composites import DoubtfulMask, make_composite, plan_composites
 from cosight.errors import InvalidInput
-from cosight.files import file_stamp
 from cosight.stimuli.attack_recipe import attack_images, predict_classes
 from cosight.stimuli.attacks import Classifier
 from cosight.stimuli.composition import PLAIN_BACKGROUNDS, read_mask
@@ -158,12 +157,12 @@ class VisAlignBuilder:
             rows += [
                 (split, category, self._plan_category(category, pools, split)) for category in self.counts.requested
             ]
-        slots, stamps = [], _FileStamps()
+        slots, stamps = [], FileStamps()
         for split, category, candidates_of_slots in rows:
             photos = self.folders_by_use[_SOURCES[category or 1]]
             group = None if category is None else CATEGORIES[category].group
             for number, candidates in enumerate(candidates_of_slots):
-                stamp, source = stamps.of(photos, candidates), str(photos.path(candidates[0].files[0]))
+                stamp, source = _stamp_slot(photos, candidates, stamps), str(photos.path(candidates[0].files[0]))
                 slots.append(SetSlot(split, category, number, candidates, stamp, group, source))
         return slots
 
@@ -289,9 +288,9 @@ class VisAlignDistractorsBuilder:
         purpose = "the survey's distractors"
         dealt = deal_candidates(pool, self.count, salt=DISTRACTORS, seed=self.seed, purpose=purpose)
         rows = _plan_corruptions(list(dealt), salt=DISTRACTORS, seed=self.seed)
-        stamps = _FileStamps()
+        stamps = FileStamps()
         return [
-            SetSlot(None, 4, number, row, stamps.of(self.others, row), CATEGORIES[4].group)
+            SetSlot(None, 4, number, row, _stamp_slot(self.others, row, stamps), CATEGORIES[4].group)
             for number, row in enumerate(rows)
         ]
 
@@ -393,14 +392,7 @@ def _model_identity(model: Classifier, name: str) -> dict[str, str]:
     return {"name": getattr(model, "name", name), "weights": getattr(model, "weights_digest", "")}
 
 
-class _FileStamps(dict[Path, str]):
-    """Stamps of files, each file read once."""
-
-    def __missing__(self, path: Path) -> str:
-        self[path] = file_stamp(path)
-        return self[path]
-
-    def of(self, photos: Photos, candidates: Sequence[PhotoCandidate]) -> str:
-        """Return a digest of all files that a slot may be made from."""
-        files = dict.fromkeys(file for candidate in candidates for file in candidate.files)
-        return sha256("+".join(self[photos.path(file)] for file in files).encode()).hexdigest()
+def _stamp_slot(photos: Photos, candidates: Sequence[PhotoCandidate], stamps: FileStamps) -> str:
+    """Return a digest of all files that a slot may be made from."""
+    files = dict.fromkeys(file for candidate in candidates for file in candidate.files)
+    return sha256("+".join(stamps[photos.path(file)] for file in files).encode()).hexdigest()

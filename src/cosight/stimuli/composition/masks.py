@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, check_image, read_image, to_rgb
 
-__all__ = ["Foreground", "Mask", "check_mask", "foreground_mask", "largest_piece", "mask_path", "read_mask"]
+__all__ = [
+    "MASK_SUFFIX",
+    "Foreground",
+    "Mask",
+    "check_mask",
+    "foreground_mask",
+    "largest_piece",
+    "mask_path",
+    "read_mask",
+]
+
+MASK_SUFFIX = ".mask.png"  # of the file beside a photo
 
 Mask = NDArray[np.bool_]
 
@@ -83,7 +94,7 @@ def mask_path(photo: Path) -> Path:
     >>> mask_path(Path("zebra/1.jpg")).as_posix()
     'zebra/1.mask.png'
     """
-    return photo.with_suffix(".mask.png")
+    return photo.with_suffix(MASK_SUFFIX)
 
 
 def read_mask(photo: Path) -> Bytes | None:
