@@ -93,7 +93,7 @@ def simulated_observers():
     import numpy as np
     import polars as pl
 
-    from cosight.trials import label_spaces, make
+    from cosight.trials import label_spaces, make_trials
 
     space = label_spaces["model-vs-human-16"]
 
@@ -133,7 +133,7 @@ def simulated_observers():
         for name, share in (("shape", 0.7), ("texture", 0.15)):
             feel = np.sqrt(share) * hard[0] + np.sqrt(1 - share) * hard[1] > 0.4
             frames.append(trials(f"model:simulated-{name}", "model", feel, (taken_for + (name == "texture")) % 16))
-        return make(pl.concat(frames), space=space)
+        return make_trials(pl.concat(frames), space=space)
 
     return simulate
 

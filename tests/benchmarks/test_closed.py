@@ -14,7 +14,7 @@ from cosight.stimuli.sets import check_splits, read_set, verify
 from cosight.trials import read, write
 from cosight.trials.manifest import MANIFEST_SCHEMA, read_manifest
 from cosight.trials.spaces import label_spaces
-from cosight.trials.table import make
+from cosight.trials.table import make_trials
 
 COUNTS = "1=4,2=3,3=0,4=3,5=3,6=3,7=3,8=6,train=0,distractors=2"
 EACH = 25  # images of a tested split
@@ -213,7 +213,7 @@ def test_answers_of_people_to_closed_images_go_to_the_secret_manifest(tmp_path):
     image = read_set(tmp_path / "set").frame.filter(group="uncertain")["stimulus"][0]
     closed = read_manifest(tmp_path / "secret")[0].filter(group="uncertain")["stimulus"][0]
     answers = pl.DataFrame({"observer": "human:a", "kind": "human", "stimulus": [image, closed], "response": "7"})
-    write(make(answers, space=label_spaces["digits-11"]), tmp_path / "people.parquet")
+    write(make_trials(answers, space=label_spaces["digits-11"]), tmp_path / "people.parquet")
     built = build("digits", tmp_path / "set", **places, humans=tmp_path / "people.parquet")
     assert built.notices == ("gold labels of 2 Uncertain images are people's",)
     row = read_manifest(tmp_path / "secret")[0].row(by_predicate=pl.col("stimulus") == closed, named=True)

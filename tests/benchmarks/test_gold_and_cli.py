@@ -12,7 +12,7 @@ from cosight.stimuli.images import read_image
 from cosight.stimuli.sets import read_set, write_gold_labels
 from cosight.trials import write
 from cosight.trials.spaces import label_spaces
-from cosight.trials.table import make
+from cosight.trials.table import make_trials
 
 FEW = "1=10,2=0,3=0,4=0,5=0,6=0,7=0,8=10,train=0,distractors=0"
 
@@ -35,7 +35,7 @@ def answers(stimulus, given, kind="human"):
         stimulus=pl.lit(stimulus),
         truth=pl.lit("3"),
     )
-    return make(frame, space=label_spaces["digits-11"])
+    return make_trials(frame, space=label_spaces["digits-11"])
 
 
 def test_people_take_the_panels_place(built):
@@ -61,7 +61,7 @@ def test_first_showings_of_test_images_count(built, tmp_path):
         role=pl.Series(["test", "repeat", "test", "distractor"]),
         repetition=pl.Series([0, 1, 0, 0]),
     )
-    write(make(given, space=label_spaces["digits-11"]), tmp_path / "people.parquet")
+    write(make_trials(given, space=label_spaces["digits-11"]), tmp_path / "people.parquet")
     done = run("digits", built, "--counts", FEW, "--humans", tmp_path / "people.parquet")
     assert read_set(built).frame.filter(stimulus=image)["gold_counts"][0].to_list() == [0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0]
     assert "2 of 4 trials are left out by their role (1 distractor, 1 repeat)" in done.stderr
@@ -72,7 +72,7 @@ def test_a_missed_first_showing_is_not_replaced_by_the_second(built):
     given = answers(image, [None, "8", "3"]).frame.with_columns(
         observer=pl.Series(["human:a", "human:a", "human:b"]), session=pl.Series(["2", "10", "1"])
     )
-    write_gold_labels(built, make(given, space=label_spaces["digits-11"]))
+    write_gold_labels(built, make_trials(given, space=label_spaces["digits-11"]))
     assert read_set(built).frame.filter(stimulus=image)["gold_counts"][0].sum() == 1
 
 

@@ -10,7 +10,7 @@ import time
 import polars as pl
 import pytest
 
-from cosight.trials import make, read, write
+from cosight.trials import make_trials, read, write
 
 COLUMNS = [
     "observer", "against", "measure", "statistic", "group", "value", "low", "high", "n", "clusters", "p", "p_adjusted",
@@ -122,7 +122,7 @@ def test_convert_says_what_a_format_does_not_keep(cosight, tmp_path):
             "level": [3],
         }
     )
-    write(make(frame), tmp_path / "one.parquet")
+    write(make_trials(frame), tmp_path / "one.parquet")
     assert "does not keep level" in cosight("trials", "convert", tmp_path / "one.parquet", tmp_path / "csv").err
 
 
@@ -132,7 +132,7 @@ def test_a_format_without_roles_gets_test_trials_only(cosight, tmp_path):
     frame = pl.DataFrame({"image": names, "role": roles}).with_columns(
         observer=pl.lit("human:a"), kind=pl.lit("human"), truth=pl.lit("cat"), response=pl.lit("cat")
     )
-    write(make(frame), tmp_path / "study.parquet")
+    write(make_trials(frame), tmp_path / "study.parquet")
     done = cosight("trials", "convert", tmp_path / "study.parquet", tmp_path / "csv")
     assert "2 of 4 trials are left out by their role (1 distractor, 1 gold)" in done.err
     assert done.out.startswith("2 trials of 1 observers written")

@@ -21,7 +21,7 @@ from cosight.humans.web.server import static_files
 from cosight.scoring.score import score
 from cosight.statistics.rows import Row, Scores
 from cosight.stimuli.sets import read_set
-from cosight.trials import label_spaces, make, read, write
+from cosight.trials import label_spaces, make_trials, read, write
 
 SPACE = label_spaces["digits-11"]
 
@@ -41,7 +41,7 @@ def folder(tmp_path_factory):
     for model in ("near", "far"):
         names = [f"cosight:{model}@{seed}#{f}" for f in ("sp", "knn") for seed in (45, 46)]
         rows = [answer(name, row, rng) for name in names for row in tested.iter_rows(named=True)]
-        write(make(pl.DataFrame(rows), space=SPACE), folder / "runs" / model / "trials.parquet")
+        write(make_trials(pl.DataFrame(rows), space=SPACE), folder / "runs" / model / "trials.parquet")
     distances = {"cosight:near#sp": 0.2, "cosight:near#knn": 0.3, "cosight:far#sp": 0.9, "cosight:far#knn": 0.4}
     distances |= {"ensemble:cosight:near@45+cosight:near@46#sp": 0.1, "cosight:near@45#sp": 0.1}
     average = (("category", "*"),)

@@ -62,7 +62,7 @@ def test_error_consistency_between_people(benchmark, experiment, kappa):
     [("contrast", 0.5118), ("eidolonI", 0.5471)],  # recomputed: pooling the conditions first inflates it
 )
 def test_pooling_the_conditions_first_inflates_it(people, benchmark, experiment, kappa):
-    one = cosight.trials.make(people.frame.filter(experiment=experiment), space=people.space)
+    one = cosight.trials.make_trials(people.frame.filter(experiment=experiment), space=people.space)
     pooled = cosight.compare(one, preset="model-vs-human", measure=["ec"], by=[], resamples=20)
     value = row_of(pooled, "people", "people", EC).value
     assert value == pytest.approx(kappa, abs=5e-5)
@@ -112,7 +112,7 @@ def test_shape_bias_in_a_sample():
 
 @pytest.fixture(scope="module")
 def stylized(people):
-    one = cosight.trials.make(people.frame.filter(experiment="stylized"), space=people.space)
+    one = cosight.trials.make_trials(people.frame.filter(experiment="stylized"), space=people.space)
     names = ["ec", "ma", "cles", "cles_pooled"]
     return one, cosight.compare(one, measure=names, pairs="human-human", resamples=20)
 

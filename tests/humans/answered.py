@@ -7,7 +7,7 @@ import polars as pl
 
 from cosight.humans.simulated.panel import Panel
 from cosight.trials.spaces import label_spaces
-from cosight.trials.table import make
+from cosight.trials.table import make_trials
 
 DIGITS = label_spaces["digits-11"]
 
@@ -20,7 +20,7 @@ def row(who, item, response, *, trial=1, truth=None, rt=1.0, kind="human", image
 
 
 def trials_of(rows, space=DIGITS):
-    return make(pl.DataFrame(list(rows), infer_schema_length=None), space=space)
+    return make_trials(pl.DataFrame(list(rows), infer_schema_length=None), space=space)
 
 
 def sheet(answers, *, kind="human", form=None):

@@ -43,7 +43,7 @@ from cosight.humans.web.server import application, static_files
 from cosight.measures import cronbach_alpha, fleiss_kappa, krippendorff_alpha
 from cosight.stimuli.images import read_image
 from cosight.stimuli.sets import read_set
-from cosight.trials import label_spaces, make, write
+from cosight.trials import label_spaces, make_trials, write
 from cosight.trials.manifest import write_manifest
 
 from .conftest import ADMIN, CLASSES, STATIC, make_study
@@ -299,7 +299,7 @@ def test_a_model_sits_a_study_by_the_command(tmp_path):
     sight = sight_of(read_study(folder))
     said = {stimulus: CLASSES[place % 4] for place, stimulus in enumerate(sight.files)}
     rows = [{"observer": "vlm:sage", "kind": "vlm", "stimulus": s, "response": a} for s, a in said.items()]
-    write(make(pl.DataFrame(rows), space=sight.study.space), tmp_path / "sage.parquet")
+    write(make_trials(pl.DataFrame(rows), space=sight.study.space), tmp_path / "sage.parquet")
     with served(folder) as url:
         line = f"trials:{tmp_path / 'sage.parquet'}"
         done = run(simulating.simulate, folder, "--participants", 9, "--observer", line, "--url", url)

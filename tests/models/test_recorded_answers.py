@@ -14,7 +14,7 @@ from cosight.errors import InvalidInput, UnknownName
 from cosight.measures.answers import NOT_SHOWN
 from cosight.models import RecordedAnswers, load_recorded, parse
 from cosight.stimuli.sets import read_set
-from cosight.trials import SCHEMA, align, concat, label_spaces, make, write
+from cosight.trials import SCHEMA, align, concat, label_spaces, make_trials, write
 
 ANSWER = {
     "response": pl.String(),
@@ -44,7 +44,7 @@ def recorded(tmp_path):
     """The observers of a trial file with these rows."""
 
     def load(*rows, options="", name="mine.parquet", space=None):
-        write(make(pl.DataFrame(rows, schema_overrides=types_of(rows)), space=space), tmp_path / name)
+        write(make_trials(pl.DataFrame(rows, schema_overrides=types_of(rows)), space=space), tmp_path / name)
         return load_recorded(parse(f"trials:{tmp_path}/{name}{options}"))
 
     return load
@@ -211,12 +211,12 @@ def described(draw):
 @given(described(), described())
 def test_the_join_is_that_of_comparing(tmp_path_factory, known, asked):
     """What `align` finds in common between the recorded observer and one who answered every stimulus shown."""
-    mine = make(pl.DataFrame([trial(**row) for row in known], schema_overrides=types_of([trial(**known[0])])))
+    mine = make_trials(pl.DataFrame([trial(**row) for row in known], schema_overrides=types_of([trial(**known[0])])))
     seen = [trial(observer="model:y", trial=number, **row) for number, row in enumerate(asked)]
     path = tmp_path_factory.mktemp("trials") / "mine.parquet"
     write(mine, path)
     (one,) = load_recorded(parse(f"trials:{path}"))
-    table = align(concat([mine, make(pl.DataFrame(seen, schema_overrides=types_of(seen)))]))
+    table = align(concat([mine, make_trials(pl.DataFrame(seen, schema_overrides=types_of(seen)))]))
     x, y = (table.observers.index(name) for name in ("model:x", "model:y"))
     common = table.rows[y, table.answers.response[x] != NOT_SHOWN]
     expected = {int(row) - len(known) for row in common if row >= 0}

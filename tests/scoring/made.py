@@ -10,7 +10,7 @@ import polars as pl
 from scipy import stats
 
 from cosight.statistics.rows import Row, Scores, parse_group
-from cosight.trials import LabelSpace, Trials, make
+from cosight.trials import LabelSpace, Trials, make_trials
 from cosight.trials.table import SCHEMA
 
 LETTERS = LabelSpace("letters", ("a", "b", "c"))
@@ -20,7 +20,7 @@ CONDITIONS = {"one": ("x", "y"), "two": ("z",)}
 
 def trials(rows: Sequence[dict[str, Any]], space: LabelSpace | None = LETTERS) -> Trials:
     """A table of trials from its rows."""
-    return make(pl.DataFrame(list(rows), schema=_schema(rows), infer_schema_length=None), space=space)
+    return make_trials(pl.DataFrame(list(rows), schema=_schema(rows), infer_schema_length=None), space=space)
 
 
 def _schema(rows: Sequence[dict[str, Any]]) -> dict[str, pl.DataType]:

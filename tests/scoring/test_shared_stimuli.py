@@ -5,7 +5,7 @@ import pytest
 
 import cosight
 from cosight.measures import error_consistency
-from cosight.trials import make, read
+from cosight.trials import make_trials, read
 from tests.scoring.made import answered, observers, row_of, trials
 
 EC = "error_consistency"
@@ -92,7 +92,7 @@ def test_a_network_on_320_of_1280_real_images(mirror):
     assert some.height == 320
     space = read("sample:cue-conflict").space
     whole, part = (
-        cosight.compare(make(people), make(model), measure=["ec"], resamples=20, labels=space)
+        cosight.compare(make_trials(people), make_trials(model), measure=["ec"], resamples=20, labels=space)
         for model in (network, some)
     )
     ceilings = [row_of(x, "people", "people", EC) for x in (whole, part)]

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.trials import label_space, label_spaces, make, read, write
+from cosight.trials import label_space, label_spaces, make_trials, read, write
 from cosight.trials.formats import output_format
 
 HEADER = "subj,session,trial,rt,object_response,category,condition,imagename"
@@ -23,7 +23,7 @@ def csv(path, *lines):
 
 def table(observer="model:net", image="oven10.png", experiment="edge", space=SPACE):
     row = {"observer": observer, "kind": observer.split(":")[0], "experiment": experiment, "image": image}
-    return make(pl.DataFrame([{**row, "truth": "oven", "response": "car"}]), space=space)
+    return make_trials(pl.DataFrame([{**row, "truth": "oven", "response": "car"}]), space=space)
 
 
 def board(path, images=("a.png",)):

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from cosight.errors import InvalidInput
 from cosight.measures import NO_ANSWER, NOT_SHOWN
-from cosight.trials import LabelSpace, align, concat, make, read, stimulus_groups
+from cosight.trials import LabelSpace, align, concat, make_trials, read, stimulus_groups
 from cosight.trials.join import (
     CUE_CONFLICT,
     canonical_condition,
     canonical_experiment,
-    natural,
-    people_first,
+    natural_key,
+    people_first_key,
     texture_codes,
     with_manifest,
 )
@@ -42,7 +42,7 @@ def trial(observer="human:1", response="cat", **more):
 
 def table_of(*rows, space=PETS, gamma=0.5, roles=("test", "repeat")):
     schema = {name: kind for name, kind in SCHEMA.items() if any(name in row for row in rows)}
-    return align(make(pl.DataFrame(rows, schema=schema), space=space), gamma=gamma, roles=roles)
+    return align(make_trials(pl.DataFrame(rows, schema=schema), space=space), gamma=gamma, roles=roles)
 
 
 def said(table):
@@ -322,7 +322,7 @@ def test_people_then_simulated_then_models_each_in_natural_order():
     assert table.observers == ("human:9", "human:10", "simulated:s", "model:m9", "model:m10", "vlm:v")
     assert table.people.tolist() == [True] * 3 + [False] * 3
     assert table.simulated.tolist() == [False, False, True, False, False, False]
-    assert sorted([("model", "a"), ("judge", "b"), ("human", "c")], key=people_first)[0] == ("human", "c")
+    assert sorted([("model", "a"), ("judge", "b"), ("human", "c")], key=people_first_key)[0] == ("human", "c")
 
 
 @pytest.mark.parametrize(
@@ -338,12 +338,12 @@ def test_people_then_simulated_then_models_each_in_natural_order():
 )
 def test_natural_order(ordered):
     shuffled = list(reversed(ordered))
-    assert sorted(shuffled, key=natural) == ordered
+    assert sorted(shuffled, key=natural_key) == ordered
 
 
 @given(st.lists(st.text(max_size=8), max_size=6))
 def test_any_text_can_be_ordered(words):
-    keys = sorted(natural(word) for word in words)
+    keys = sorted(natural_key(word) for word in words)
     assert all(a <= b for a, b in pairwise(keys))
 
 
@@ -377,7 +377,7 @@ ROWS = [
 @given(st.permutations(ROWS), st.integers(0, len(ROWS)))
 def test_the_order_of_rows_and_files_changes_nothing(rows, cut):
     schema = {name: SCHEMA[name] for name in ROWS[0]}
-    parts = [make(pl.DataFrame(part, schema=schema), space=PETS) for part in (rows[:cut], rows[cut:]) if part]
+    parts = [make_trials(pl.DataFrame(part, schema=schema), space=PETS) for part in (rows[:cut], rows[cut:]) if part]
     before, after = table_of(*ROWS), align(concat(parts), roles=("test", "repeat"))
     assert after.columns.equals(before.columns)
     assert (after.answers.response == before.answers.response).all()
@@ -474,7 +474,7 @@ def known(**row):
 )
 def test_a_manifest_adds_what_trials_lack(given, rows, found):
     row = {**trial(truth=None), "stimulus": None, "experiment": None, "condition": None, "level": None, **given}
-    trials = make(pl.DataFrame([row], schema={name: SCHEMA[name] for name in row}), space=PETS)
+    trials = make_trials(pl.DataFrame([row], schema={name: SCHEMA[name] for name in row}), space=PETS)
     filled = with_manifest(trials, manifest_frame(rows)).frame
     assert filled.select("stimulus", "truth", "condition", "level").row(0) == found
 

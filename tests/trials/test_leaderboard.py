@@ -14,7 +14,7 @@ from cosight.errors import InvalidInput
 from cosight.trials import leaderboard  # noqa: F401  registers the format
 from cosight.trials.formats import formats
 from cosight.trials.spaces import label_space, label_spaces
-from cosight.trials.table import make
+from cosight.trials.table import make_trials
 
 FORMAT = formats["leaderboard"]
 SPACE = label_spaces["visalign-11"]
@@ -126,7 +126,7 @@ def trial(**changes):
 
 def table(*rows, space=SPACE):
     kinds = {"probabilities": pl.List(pl.Float32), "abstention": pl.Float64, "image": pl.String, "response": pl.String}
-    return make(pl.DataFrame(list(rows), schema_overrides=kinds), space=space)
+    return make_trials(pl.DataFrame(list(rows), schema_overrides=kinds), space=space)
 
 
 REFUSAL = {"response": "abstain", "probabilities": None}
@@ -179,7 +179,7 @@ def test_another_label_space_is_refused(tmp_path, space):
 
 def test_no_trials_are_refused(tmp_path):
     trials = table(trial())
-    empty = make(trials.frame.clear(), space=SPACE)
+    empty = make_trials(trials.frame.clear(), space=SPACE)
     with pytest.raises(InvalidInput, match="one observer, got 0"):
         FORMAT.write(empty, tmp_path / "vit.json")
 

@@ -9,7 +9,7 @@ import pytest
 from cosight.errors import InvalidInput
 from cosight.trials import model_vs_human, parquet, psych_ds  # noqa: F401  register their formats
 from cosight.trials.formats import formats
-from cosight.trials.table import make
+from cosight.trials.table import make_trials
 
 FORMAT = formats["model-vs-human"]
 HEADER = "subj,session,trial,rt,object_response,category,condition,imagename"
@@ -151,7 +151,7 @@ def trial(**changes):
 
 
 def roundtrip(frame, out):
-    FORMAT.write(make(frame), out)
+    FORMAT.write(make_trials(frame), out)
     return FORMAT.read(sorted(out.rglob("*.csv"))).frame
 
 
@@ -181,7 +181,7 @@ def test_observers_of_one_name_and_two_kinds_stay_apart(tmp_path):
 
 @pytest.mark.parametrize("column", ["truth", "image"])
 def test_what_the_files_cannot_leave_out(tmp_path, column):
-    trials = make(trial(**{column: None, "stimulus": "0f"}).cast({column: pl.String}))
+    trials = make_trials(trial(**{column: None, "stimulus": "0f"}).cast({column: pl.String}))
     with pytest.raises(InvalidInput, match=f"need the {column} of every trial; write Parquet or Psych-DS"):
         FORMAT.write(trials, tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -200,7 +200,7 @@ def test_what_the_files_cannot_leave_out(tmp_path, column):
 )
 def test_no_trial_can_write_outside_the_folder(tmp_path, changes):
     out = tmp_path / "deep" / "deeper" / "out"
-    FORMAT.write(make(trial(**changes)), out)
+    FORMAT.write(make_trials(trial(**changes)), out)
     written = [f for f in tmp_path.rglob("*") if f.is_file()]
     assert len(written) == 1
     assert written[0].relative_to(out).as_posix().count("/") == 1
@@ -210,7 +210,7 @@ def test_no_trial_can_write_outside_the_folder(tmp_path, changes):
 @pytest.mark.parametrize(("through", "name"), [("parquet", "t.parquet"), ("psych-ds", "t/dataset_description.json")])
 def test_a_path_hidden_in_a_file_is_not_followed(tmp_path, through, name):
     known, given = formats[through], tmp_path / "given" / name
-    known.write(make(trial(extra='{"file": "../../evil.csv"}')), given if known.suffix else given.parent)
+    known.write(make_trials(trial(extra='{"file": "../../evil.csv"}')), given if known.suffix else given.parent)
     FORMAT.write(known.read([given]), tmp_path / "a" / "b" / "out")
     assert [f.name for f in tmp_path.rglob("*.csv") if "given" not in f.parts] == ["edge_s01_session-1.csv"]
     assert (tmp_path / "a" / "b" / "out" / "edge" / "edge_s01_session-1.csv").is_file()

@@ -7,7 +7,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from cosight.errors import InvalidInput
-from cosight.trials import LabelSpace, make, read, write
+from cosight.trials import LabelSpace, make_trials, read, write
 from cosight.trials.formats import formats
 from cosight.trials.table import OBSERVERS, SCHEMA
 
@@ -30,7 +30,7 @@ FACTS = {
 
 def trials(*rows, observers=None, sources=()):
     known = None if observers is None else pl.DataFrame(observers)
-    return make(pl.DataFrame(rows or [ROW, BARE], schema=SCHEMA), space=PETS, observers=known, sources=sources)
+    return make_trials(pl.DataFrame(rows or [ROW, BARE], schema=SCHEMA), space=PETS, observers=known, sources=sources)
 
 
 def test_everything_survives_a_round_trip(tmp_path):
@@ -46,7 +46,7 @@ def test_everything_survives_a_round_trip(tmp_path):
 
 
 def test_an_unknown_space_stays_unknown(tmp_path):
-    table = make(pl.DataFrame([BARE], schema=SCHEMA))
+    table = make_trials(pl.DataFrame([BARE], schema=SCHEMA))
     write(table, tmp_path / "t.parquet")
     assert read(tmp_path / "t.parquet").space is None
 

@@ -13,7 +13,7 @@ from cosight.errors import InvalidInput
 from cosight.trials import leaderboard, model_vs_human, psych_ds  # noqa: F401  register their formats
 from cosight.trials.formats import formats
 from cosight.trials.spaces import label_space
-from cosight.trials.table import KINDS, OBSERVERS, SCHEMA, make
+from cosight.trials.table import KINDS, OBSERVERS, SCHEMA, make_trials
 
 FORMAT = formats["psych-ds"]
 DESCRIPTION = "dataset_description.json"
@@ -44,7 +44,7 @@ BARE = {**dict.fromkeys(SCHEMA), "observer": "human:s01", "kind": "human", "imag
 
 
 def table(*rows, **more):
-    return make(pl.DataFrame(list(rows), schema=SCHEMA), **more)
+    return make_trials(pl.DataFrame(list(rows), schema=SCHEMA), **more)
 
 
 def roundtrip(trials, folder):
@@ -150,7 +150,7 @@ def test_a_part_of_a_folder_can_be_read(tmp_path):
 
 def test_no_trials_are_refused(tmp_path):
     with pytest.raises(InvalidInput, match="at least one data file, got no trials"):
-        FORMAT.write(make(table(BARE).frame.clear()), tmp_path / "out")
+        FORMAT.write(make_trials(table(BARE).frame.clear()), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, label_spaces, space_of
+from cosight.trials.spaces import ABSTAIN, LabelSpace, guess_label_space, label_space, label_spaces
 
 VISALIGN = ("tiger", "zebra", "camel", "giraffe", "elephant", "rhino", "gorilla", "bear", "kangaroo", "human")
 
@@ -112,7 +112,7 @@ def test_a_misspelt_space_is_answered_with_the_nearest():
     ],
 )
 def test_truths_name_their_space(truths, name):
-    assert space_of(frozenset(truths)).name == name
+    assert guess_label_space(frozenset(truths)).name == name
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_truths_name_their_space(truths, name):
     ],
 )
 def test_truths_of_no_space(truths):
-    assert space_of(frozenset(truths)) is None
+    assert guess_label_space(frozenset(truths)) is None
 
 
 # ---- what classes are called

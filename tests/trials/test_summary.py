@@ -5,8 +5,8 @@ import json
 import polars as pl
 import pytest
 
-from cosight.trials import LabelSpace, align, make, read, summarise
-from cosight.trials.summary import mismatch, overlap_notices, shared_with_models
+from cosight.trials import LabelSpace, align, make_trials, read, summarise
+from cosight.trials.summary import explain_mismatch, overlap_notices, shared_with_models
 from cosight.trials.table import SCHEMA
 
 PETS = LabelSpace("pets", ("cat", "dog"))
@@ -14,7 +14,7 @@ PETS = LabelSpace("pets", ("cat", "dog"))
 
 def trials(*rows, space=PETS):
     schema = {name: kind for name, kind in SCHEMA.items() if any(name in row for row in rows)}
-    return make(pl.DataFrame(rows, schema=schema), space=space)
+    return make_trials(pl.DataFrame(rows, schema=schema), space=space)
 
 
 def trial(observer="human:1", response="cat", **more):
@@ -99,7 +99,7 @@ def trials_of(observer, images=4, **facts):
 def table_of(*observers):
     rows = [row for rows in observers for row in rows]
     schema = {name: SCHEMA[name] for name in rows[0]} | {name: SCHEMA[name] for row in rows for name in row}
-    return align(make(pl.DataFrame(rows, schema=schema, infer_schema_length=None), space=PETS))
+    return align(make_trials(pl.DataFrame(rows, schema=schema, infer_schema_length=None), space=PETS))
 
 
 PEOPLE = [trials_of("human:1"), trials_of("human:2")]
@@ -182,8 +182,8 @@ def test_names_that_agree_only_across_conditions():
     columns = ("experiment", "condition", "image", "stimulus")
     mine = pl.DataFrame([("e", "a", "1", None), ("e", "b", "2", None)], schema=columns, orient="row")
     theirs = pl.DataFrame([("e", "a", "2", None), ("e", "b", "1", None)], schema=columns, orient="row")
-    assert mismatch(mine, theirs) == "image names agree only across experiments or conditions"
-    assert mismatch(mine, theirs.clear()) == "nobody else answered those"
+    assert explain_mismatch(mine, theirs) == "image names agree only across experiments or conditions"
+    assert explain_mismatch(mine, theirs.clear()) == "nobody else answered those"
 
 
 def test_names_may_hold_anything():
@@ -202,6 +202,6 @@ def test_many_reasons_are_cut_short():
 def test_a_manifest_without_experiments_is_compared_too():
     mine = table_of(*PEOPLE).columns
     theirs = mine.with_columns(experiment=pl.lit(None, pl.String))
-    assert mismatch(mine, theirs) == "its experiments are e, the others' (none); use one name"
+    assert explain_mismatch(mine, theirs) == "its experiments are e, the others' (none); use one name"
     edges = mine.with_columns(experiment=pl.lit("edges"))
-    assert mismatch(edges, mine.with_columns(experiment=pl.lit("edge"))).startswith("image names agree")
+    assert explain_mismatch(edges, mine.with_columns(experiment=pl.lit("edge"))).startswith("image names agree")

@@ -5,7 +5,16 @@ import pytest
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.trials.spaces import label_space
-from cosight.trials.table import KINDS, OBSERVERS, SCHEMA, concat, lost_columns, make, observers_of, select_roles
+from cosight.trials.table import (
+    KINDS,
+    OBSERVERS,
+    SCHEMA,
+    concat,
+    dropped_columns,
+    make_trials,
+    observer_table,
+    select_roles,
+)
 
 PETS = label_space("cat,dog")
 GOOD = {"observer": "human:s01", "kind": "human", "image": "a.png", "response": "cat"}
@@ -16,7 +25,7 @@ def frame(*rows: dict, **kinds: pl.DataType) -> pl.DataFrame:
 
 
 def test_missing_columns_are_null_and_foreign_ones_left_out():
-    trials = make(frame({"colour": "red"}))
+    trials = make_trials(frame({"colour": "red"}))
     assert trials.frame.schema == pl.Schema(SCHEMA)
     assert len(trials) == 1
     assert trials.frame.row(0, named=True) == {**dict.fromkeys(SCHEMA), "role": "test", **GOOD}
@@ -26,18 +35,18 @@ def test_missing_columns_are_null_and_foreign_ones_left_out():
 @pytest.mark.parametrize("missing", ["observer", "kind", "response"])
 def test_columns_every_table_has(missing):
     with pytest.raises(InvalidInput, match=rf"x\.csv: .*must have the column '{missing}'"):
-        make(frame({}).drop(missing), source="x.csv")
+        make_trials(frame({}).drop(missing), source="x.csv")
 
 
 def test_an_image_or_a_stimulus():
-    make(frame({"stimulus": "0f"}).drop("image"))
+    make_trials(frame({"stimulus": "0f"}).drop("image"))
     with pytest.raises(InvalidInput, match=r"x\.csv: .*'image' or 'stimulus', got neither"):
-        make(frame({}).drop("image"), source="x.csv")
+        make_trials(frame({}).drop("image"), source="x.csv")
 
 
 def test_a_column_of_another_type_is_named():
     with pytest.raises(InvalidInput, match=r"x\.csv: column 'level' must hold Int64, got String"):
-        make(frame({"level": "high"}), source="x.csv")
+        make_trials(frame({"level": "high"}), source="x.csv")
 
 
 BROKEN = [
@@ -71,12 +80,12 @@ BROKEN = [
 def test_a_broken_rule_is_told_with_file_row_column_and_value(row, column, rule, got):
     kinds = {name: SCHEMA[name] for name in row}
     with pytest.raises(InvalidInput, match=rf"^x\.csv, row 2, column {column}: {rule}.*, got {got}"):
-        make(frame({}, row, row, **kinds), source="x.csv", space=PETS)
+        make_trials(frame({}, row, row, **kinds), source="x.csv", space=PETS)
 
 
 def test_locate_says_where_a_row_of_several_files_stands():
     with pytest.raises(InvalidInput, match=r"^file B, line 7, column kind"):
-        make(frame({}, {"kind": "robot"}), locate=lambda row: f"file B, line {row + 6}")
+        make_trials(frame({}, {"kind": "robot"}), locate=lambda row: f"file B, line {row + 6}")
 
 
 @pytest.mark.parametrize(
@@ -91,24 +100,26 @@ def test_locate_says_where_a_row_of_several_files_stands():
     ],
 )
 def test_what_the_rules_allow(row):
-    assert len(make(frame(row), space=PETS)) == 1
+    assert len(make_trials(frame(row), space=PETS)) == 1
 
 
 def test_without_a_space_answers_are_free():
-    assert len(make(frame({"response": "left", "probabilities": [0.2, 0.3, 0.5]}))) == 1
+    assert len(make_trials(frame({"response": "left", "probabilities": [0.2, 0.3, 0.5]}))) == 1
 
 
 def test_with_space_checks_again():
-    trials = make(frame({"response": "horse"}))
+    trials = make_trials(frame({"response": "horse"}))
     assert trials.with_space(label_space("cat,horse")).space.classes == ("cat", "horse")
     with pytest.raises(InvalidInput, match="row 1, column response"):
         trials.with_space(PETS)
 
 
 def test_observers_in_order_with_what_is_known():
-    table = make(frame({"observer": "model:b", "kind": "model"}, {}, {"observer": "model:b", "kind": "model"})).frame
+    table = make_trials(
+        frame({"observer": "model:b", "kind": "model"}, {}, {"observer": "model:b", "kind": "model"})
+    ).frame
     known = pl.DataFrame({"observer": ["model:b", "model:gone"], "seed": [45, 46], "family": ["cnn", "cnn"]})
-    rows = observers_of(table, known)
+    rows = observer_table(table, known)
     assert rows.schema == pl.Schema(OBSERVERS)
     assert rows["observer"].to_list() == ["model:b", "human:s01"]
     assert rows["seed"].to_list() == [45, None]
@@ -116,8 +127,8 @@ def test_observers_in_order_with_what_is_known():
 
 
 def test_concat_keeps_order_observers_sources_and_notices():
-    one = make(frame({}), space=PETS, sources=[{"file": "a"}], notices=["one"])
-    two = make(frame({"observer": "model:m", "kind": "model"}), sources=[{"file": "b"}], notices=["two"])
+    one = make_trials(frame({}), space=PETS, sources=[{"file": "a"}], notices=["one"])
+    two = make_trials(frame({"observer": "model:m", "kind": "model"}), sources=[{"file": "b"}], notices=["two"])
     both = concat([one, two])
     assert both.frame["observer"].to_list() == both.observers["observer"].to_list() == ["human:s01", "model:m"]
     assert both.space is PETS
@@ -127,21 +138,21 @@ def test_concat_keeps_order_observers_sources_and_notices():
 
 def test_concat_wants_one_label_space_and_a_table():
     with pytest.raises(InvalidInput, match="one label space, got given and cifar-10"):
-        concat([make(frame({}), space=PETS), make(frame({}), space=label_space("cifar-10"))])
+        concat([make_trials(frame({}), space=PETS), make_trials(frame({}), space=label_space("cifar-10"))])
     with pytest.raises(InvalidInput, match="at least one table"):
         concat([])
 
 
 def test_concat_checks_a_table_of_unknown_space_against_the_known_one():
     with pytest.raises(InvalidInput, match="row 2, column response: a response is a class of given"):
-        concat([make(frame({}), space=PETS), make(frame({"response": "horse"}))])
+        concat([make_trials(frame({}), space=PETS), make_trials(frame({"response": "horse"}))])
 
 
 # --------------------------------------------------------------------------------------------------------------- roles
 
 
 def roles_of(*rows):
-    return make(frame(*rows)).frame.select("role", "repetition", "block").rows()
+    return make_trials(frame(*rows)).frame.select("role", "repetition", "block").rows()
 
 
 def test_older_files_have_their_role_in_extra():
@@ -161,7 +172,7 @@ def test_older_files_have_their_role_in_extra():
 )
 def test_roles_and_repetitions_are_checked(facts, message):
     with pytest.raises(InvalidInput, match=message):
-        make(frame(facts))
+        make_trials(frame(facts))
 
 
 MIXED = [
@@ -174,7 +185,7 @@ MIXED = [
 
 
 def test_first_showings_of_test_stimuli_are_selected_and_the_rest_is_counted():
-    trials = make(frame(*MIXED))
+    trials = make_trials(frame(*MIXED))
     chosen = select_roles(trials)
     assert chosen.frame["role"].to_list() == ["test"]
     assert chosen.notices == (
@@ -201,11 +212,11 @@ def test_first_showings_of_test_stimuli_are_selected_and_the_rest_is_counted():
 )
 def test_roles_that_select_nothing_are_refused(roles, error, message):
     with pytest.raises(error, match=message):
-        select_roles(make(frame(*MIXED)), roles)
+        select_roles(make_trials(frame(*MIXED)), roles)
 
 
 def test_columns_that_hold_what_readers_assume_are_not_lost():
     kept = frozenset(SCHEMA) - {"role", "repetition", "block"}
-    assert lost_columns(make(frame({"role": "test", "repetition": 0})), kept) == []
-    full = make(frame({"role": "gold", "repetition": 1, "block": 0}))
-    assert lost_columns(full, kept) == ["role", "repetition", "block"]
+    assert dropped_columns(make_trials(frame({"role": "test", "repetition": 0})), kept) == []
+    full = make_trials(frame({"role": "gold", "repetition": 1, "block": 0}))
+    assert dropped_columns(full, kept) == ["role", "repetition", "block"]

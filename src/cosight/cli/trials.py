@@ -46,11 +46,11 @@ def convert(
 ) -> None:
     """Read trials in one format and write them in another, whole or not at all."""
     from cosight.trials.formats import output_format, read, write
-    from cosight.trials.table import lost_columns
+    from cosight.trials.table import dropped_columns
 
     trials = read(source, labels=labels)
     trials = trials if observer is None else trials.only(observer)
     chosen, written = output_format(target, to), write(trials, target, to=to)
-    lost = lost_columns(written, chosen.keeps)
+    lost = dropped_columns(written, chosen.keeps)
     notify((*written.notices, *([f"{chosen.name} does not keep {', '.join(lost)}"] if lost else [])))
     typer.echo(f"{len(written)} trials of {written.observers.height} observers written to {target} ({chosen.name})")

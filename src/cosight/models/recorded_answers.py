@@ -16,9 +16,9 @@ import polars as pl
 from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.models.model_spec import ModelSpec
 from cosight.trials import LabelSpace, Trials, read
-from cosight.trials.join import ABOUT, matches
+from cosight.trials.join import ABOUT, match_manifest
 from cosight.trials.samples import trial_path
-from cosight.trials.table import of_roles, select_roles
+from cosight.trials.table import has_role, select_roles
 
 __all__ = ["RECORDED_KEYS", "RecordedAnswers", "check_recorded", "load_recorded"]
 
@@ -48,7 +48,7 @@ class RecordedAnswers:
             raise InvalidInput(
                 f"stimuli must have the columns {', '.join(ABOUT)}, got none called {', '.join(missing)}"
             )
-        pairs = matches(shown, self.trials)
+        pairs = match_manifest(shown, self.trials)
         pairs = pairs.filter(pl.col("near") == pl.col("near").max().over("row"))
         self._check(pairs)
         given = self.trials.select(_ANSWER).with_row_index("trial_row")
@@ -102,7 +102,7 @@ def load_recorded(spec: ModelSpec) -> tuple[RecordedAnswers, ...]:
 
 def _recorded(trials: Trials, name: str) -> RecordedAnswers:
     every = trials.frame.filter(pl.col("observer") == name)
-    mine = every.filter(of_roles(("test",)))
+    mine = every.filter(has_role(("test",)))
     kinds = every["kind"].unique().sort().to_list()
     if len(kinds) > 1:
         raise InvalidInput(f"an observer is of one kind, got {' and '.join(kinds)} for {name}; name the two apart")

@@ -26,7 +26,7 @@ from cosight.runs.run_plan import RunPlan
 from cosight.stimuli.images import Floats
 from cosight.trials.mapping import LabelMap
 from cosight.trials.parquet import write_table
-from cosight.trials.table import make
+from cosight.trials.table import make_trials
 
 __all__ = ["Derived", "check_abstain", "derived", "watches"]
 
@@ -199,7 +199,7 @@ def _write(
             observer=pl.lit(observer), abstention=pl.Series([refusing[row] for row in rows], dtype=pl.Float64)
         )
         job = {"job": key, "images": base.images, "skipped": base.skipped}
-        trials = make(told, source=observer, space=plan.space, sources=[job])
+        trials = make_trials(told, source=observer, space=plan.space, sources=[job])
         write_table(trials, folder.trial_file(observer, shard.index), durable=True)
 
 

@@ -29,7 +29,7 @@ from cosight.files import LOCK_FILE, atomic_write, lock_folder
 from cosight.trials.manifest import MANIFEST, write_manifest
 from cosight.trials.parquet import read_sources, write_observers, write_table
 from cosight.trials.table import SCHEMA as TRIAL_SCHEMA
-from cosight.trials.table import Trials, make, observers_of
+from cosight.trials.table import Trials, make_trials, observer_table
 
 if TYPE_CHECKING:  # so that a run can be looked at without what it takes to make one
     from cosight.runs.execution import ShardAnswers
@@ -91,7 +91,7 @@ class RunFolder:
         )
         frame = frame.filter(pl.Series([plan.tested[row] for row in given.rows], dtype=pl.Boolean))
         job = {"job": key, "images": len(given.rows), "skipped": given.skipped}
-        trials = make(frame, source=who.name, space=plan.space, sources=[job])
+        trials = make_trials(frame, source=who.name, space=plan.space, sources=[job])
         with _disk_errors(path := self.trial_file(who.name, given.shard.index)):
             write_table(trials, path, durable=True)
 
@@ -155,7 +155,7 @@ class RunFolder:
         """Write `observers.parquet`: names and kinds, in the plan's order."""
         frame = pl.DataFrame(who, schema={"observer": pl.String, "kind": pl.String}, orient="row")
         with _disk_errors(self.path / "trials"):
-            write_observers(observers_of(frame), self.path / "trials")
+            write_observers(observer_table(frame), self.path / "trials")
 
     def has_stimuli(self) -> bool:
         """Whether the manifest is there and can be read."""
@@ -174,7 +174,7 @@ class RunFolder:
         parts = [pl.scan_parquet(path, glob=False) for path in files]
         parts = [part.select(name for name in columns if name in part.collect_schema()) for part in parts]
         frame = pl.concat(parts, how="diagonal").collect()  # shards of an older version lack columns
-        return make(frame, source=str(self.path), space=read_space(files[0]))
+        return make_trials(frame, source=str(self.path), space=read_space(files[0]))
 
     def has_answers(self) -> bool:
         """Whether anything of an observer's is kept, be it the features of a shard."""

@@ -23,7 +23,7 @@ from cosight.stimuli.images import FileFormat, preparation
 from cosight.stimuli.resources import tiles_for_set
 from cosight.stimuli.sets import StimulusSet, check_splits, read_set, sample
 from cosight.trials.mapping import How
-from cosight.trials.spaces import LabelSpace, label_space, label_spaces, space_of
+from cosight.trials.spaces import LabelSpace, guess_label_space, label_space, label_spaces
 
 __all__ = ["Planned", "plan_for", "training_plan"]
 
@@ -167,7 +167,7 @@ def _named(found: StimulusSet, labels: str | LabelSpace | None) -> tuple[LabelSp
     """
     truths = found.frame["truth"].drop_nulls().unique().sort().to_list()
     labels = labels or _own_labels(found)
-    space = label_space(labels) if isinstance(labels, str) else labels or space_of(frozenset(truths))
+    space = label_space(labels) if isinstance(labels, str) else labels or guess_label_space(frozenset(truths))
     if space is None:
         told = f"classes {', '.join(truths[:4])}{', ...' if len(truths) > 4 else ''}" if truths else "no classes"
         raise InvalidInput(

@@ -35,7 +35,7 @@ from cosight.statistics.score_forms import solo_block
 from cosight.trials.formats import read
 from cosight.trials.join import AlignedTrials, StimulusGroup, align, stimulus_groups, texture_codes
 from cosight.trials.spaces import ABSTAIN, LabelSpace
-from cosight.trials.summary import mismatch, overlap_notices, shared_with_models
+from cosight.trials.summary import explain_mismatch, overlap_notices, shared_with_models
 from cosight.trials.table import Trials
 
 __all__ = ["DEFAULT_MEASURES", "MISSING", "Missing", "Progress", "compare"]
@@ -210,7 +210,7 @@ def _check_pairs(table: AlignedTrials, options: _Options) -> None:
         of_one, of_two = (table.columns.filter(table.answers.response[i] != NOT_SHOWN) for i in pairs[0])
         raise InvalidInput(
             f"observers must share stimuli to be compared ({', '.join(on_shared)}), got none common to any pair; of "
-            f"{one} and {two}: {mismatch(of_one, of_two)}"
+            f"{one} and {two}: {explain_mismatch(of_one, of_two)}"
         )
 
 

@@ -26,7 +26,7 @@ from cosight.statistics.seeds import with_seed_means
 from cosight.trials.formats import read
 from cosight.trials.join import align, manifest_rows, stimulus_groups, with_manifest
 from cosight.trials.spaces import LabelSpace, label_space
-from cosight.trials.summary import mismatch, overlap_notices, shared_with_models
+from cosight.trials.summary import explain_mismatch, overlap_notices, shared_with_models
 from cosight.trials.table import Trials
 
 __all__ = ["score"]
@@ -127,7 +127,7 @@ def _read_data(
     check_names(table.observers)
     table = shared_with_models(table.with_notices(*overlap_notices(table)))
     if manifest is not None and manifest_rows(manifest, table.columns).null_count() == table.columns.height:
-        reason = mismatch(table.columns, manifest)
+        reason = explain_mismatch(table.columns, manifest)
         table = table.with_notices(f"the stimulus set has none of these stimuli: {reason}")
     outputs, gold = Outputs.of(table, trials), gold_of(table, manifest)
     if gold.known.any() and trials.space is None:
@@ -165,7 +165,7 @@ def _default_measures(data: ScoreData) -> list[str]:
     if data.manifest is not None:
         rows = manifest_rows(data.manifest, data.table.columns)
         known = len(rows) - rows.null_count()
-        advice = f"the stimulus set has other stimuli: {mismatch(data.table.columns, data.manifest)}"
+        advice = f"the stimulus set has other stimuli: {explain_mismatch(data.table.columns, data.manifest)}"
         if known:
             advice = (
                 f"the stimulus set has no labels of these {known} images; "

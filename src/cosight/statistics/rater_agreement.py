@@ -29,7 +29,7 @@ from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, ObserverGroup, dr
 from cosight.statistics.rows import Row
 from cosight.trials.join import AlignedTrials, StimulusGroup, align
 from cosight.trials.spaces import ABSTAIN
-from cosight.trials.table import Trials, of_roles
+from cosight.trials.table import Trials, has_role
 
 __all__ = ["AGREEMENT", "INTRA", "agreement_blocks", "agreement_rows", "align_repeats", "repeats_of"]
 
@@ -63,7 +63,7 @@ def agreement_rows(trials: Trials, *, resamples: int, seed: int, confidence: flo
     Returns:
         One row per coefficient and group of people; none where there is no test trial.
     """
-    if not trials.frame.filter(of_roles(("test",))).height:
+    if not trials.frame.filter(has_role(("test",))).height:
         return []
     table, all_showings = align(trials), align_repeats(trials)
     all_stimuli = StimulusGroup((), np.arange(table.columns.height))

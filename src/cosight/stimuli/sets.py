@@ -32,7 +32,7 @@ from cosight.stimuli.images import IMAGE_SUFFIXES, Bytes, Preparation, check_ima
 from cosight.trials.manifest import MANIFEST, MANIFEST_SCHEMA, SPLITS, manifest_frame, read_manifest, write_manifest
 from cosight.trials.model_vs_human import image_name
 from cosight.trials.spaces import label_space
-from cosight.trials.table import Trials, first_showings, of_roles
+from cosight.trials.table import Trials, first_showings, has_role
 
 __all__ = [
     "PIXEL_PACKAGES",
@@ -329,7 +329,7 @@ def write_gold_labels(root: Path, trials: Trials, *, kind: Literal["human", "sim
     has_groups = stimuli.frame["group"].null_count() < len(stimuli)
     labelled = stimuli.frame.filter(pl.col("group") == "uncertain") if has_groups else stimuli.frame
     of_these = pl.col("stimulus").is_in(labelled["stimulus"].unique(maintain_order=True).to_list())
-    shown = trials.frame.filter(of_roles(("test",)) & (pl.col("kind") == kind) & of_these)
+    shown = trials.frame.filter(has_role(("test",)) & (pl.col("kind") == kind) & of_these)
     answered = first_showings(shown, ["observer", "stimulus"]).filter(pl.col("response").is_not_null())
     if not answered.height:
         which = "Uncertain images" if has_groups else "images"

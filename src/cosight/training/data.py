@@ -18,7 +18,7 @@ from cosight.stimuli.images import Bytes, Floats, as_bytes, to_rgb
 from cosight.stimuli.sets import StimulusSet, read_set, read_source
 from cosight.training.augment import shrunk
 from cosight.training.recipe import Recipe, Targets
-from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, space_of
+from cosight.trials.spaces import ABSTAIN, LabelSpace, guess_label_space, label_space
 
 __all__ = ["Examples", "Material", "TrainingImages", "material"]
 
@@ -73,7 +73,7 @@ def _named(found: StimulusSet, labels: str | None) -> tuple[LabelSpace, pl.DataF
     own = [name for name in truths if name != ABSTAIN]
     if not labels and len(own) < 2:
         raise InvalidInput(f"two classes or more can be learnt, {found.root} has {', '.join(own) or 'none'}")
-    space = label_space(labels) if labels else space_of(frozenset(truths)) or LabelSpace("given", tuple(own))
+    space = label_space(labels) if labels else guess_label_space(frozenset(truths)) or LabelSpace("given", tuple(own))
     known = {ABSTAIN: ABSTAIN, **space.recognise(own)}
     spelled = pl.col("truth").replace_strict(known, default=None, return_dtype=pl.String)
     return space, found.frame.with_columns(spelled)

@@ -7,7 +7,7 @@ from cosight.trials.mapping import LabelMap, MappedAnswers, answers_from, label_
 from cosight.trials.samples import Sample, sample_counts, samples
 from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, label_spaces
 from cosight.trials.summary import Summary, summarise
-from cosight.trials.table import KINDS, SCHEMA, Trials, concat, make
+from cosight.trials.table import KINDS, SCHEMA, Trials, concat, make_trials
 
 __all__ = [
     "ABSTAIN",
@@ -29,7 +29,7 @@ __all__ = [
     "label_map",
     "label_space",
     "label_spaces",
-    "make",
+    "make_trials",
     "read",
     "sample_counts",
     "samples",

@@ -11,13 +11,13 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.trials.spaces import LabelSpace
 
-__all__ = ["KEEP", "OTHER", "REJECT", "TARGET", "choice_answers", "code_answers"]
+__all__ = ["KEEP", "OTHER", "REJECT", "TARGET", "code_answers", "comparable_answers"]
 
 TARGET, OTHER = "target", "other"
 KEEP, REJECT = "keep", "reject"
 
 
-def choice_answers(frame: pl.DataFrame) -> pl.DataFrame:
+def comparable_answers(frame: pl.DataFrame) -> pl.DataFrame:
     """What each trial's answer says, in words that mean the same for every stimulus.
 
     Args:
@@ -60,7 +60,7 @@ def code_answers(frame: pl.DataFrame) -> tuple[pl.DataFrame, LabelSpace | None]:
     have no truth. Anything else is returned as it is, without a label space.
     """
     if frame["extra"].str.contains('"options"', literal=True).any():
-        words = choice_answers(frame)
+        words = comparable_answers(frame)
         if words["choices"].is_not_null().all():
             most = int(words["choices"].list.len().max() or 2)  # type: ignore[arg-type]
             space = LabelSpace("choices", (TARGET, *(f"{OTHER} {number}" for number in range(1, most))))

@@ -23,7 +23,7 @@ from cosight.errors import InvalidInput
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, CodeArray, check_classes
 from cosight.trials.choices import code_answers
 from cosight.trials.spaces import ABSTAIN, LabelSpace
-from cosight.trials.table import KINDS, PEOPLE, SCHEMA, Trials, first_showings, of_roles, parse_roles, role_notices
+from cosight.trials.table import KINDS, PEOPLE, SCHEMA, Trials, first_showings, has_role, parse_roles, role_notices
 
 __all__ = [
     "ABOUT",
@@ -35,9 +35,9 @@ __all__ = [
     "canonical_condition",
     "canonical_experiment",
     "manifest_rows",
-    "matches",
-    "natural",
-    "people_first",
+    "match_manifest",
+    "natural_key",
+    "people_first_key",
     "stimulus_groups",
     "texture_codes",
     "with_manifest",
@@ -139,7 +139,7 @@ def align(trials: Trials, *, gamma: float = 0.5, roles: Sequence[str] = ("test",
     if not 0 <= gamma <= 1:
         raise InvalidInput(f"--gamma must be 0 to 1, got {gamma}; an observer refuses where its abstention is above it")
     notices = [*trials.notices, *role_notices(trials.frame, roles)]
-    frame, space = trials.frame.with_row_index("row").filter(of_roles(roles)), trials.space
+    frame, space = trials.frame.with_row_index("row").filter(has_role(roles)), trials.space
     if space is None:
         frame, space = code_answers(frame)
     frame = _keyed(frame, notices)
@@ -147,7 +147,7 @@ def align(trials: Trials, *, gamma: float = 0.5, roles: Sequence[str] = ("test",
     frame = _numbered(frame, notices, first_only="repeat" not in parse_roles(roles))
     labels = _labels(frame, space)
     columns = _columns(frame)
-    order = sorted(frame.select("kind", "observer").unique().rows(), key=people_first)
+    order = sorted(frame.select("kind", "observer").unique().rows(), key=people_first_key)
     names = [name for _, name in order]
     if len(set(names)) < len(names):
         twice = max(names, key=names.count)
@@ -181,17 +181,17 @@ def stimulus_groups(table: AlignedTrials, by: Sequence[str]) -> list[StimulusGro
         (tuple((name, "" if v is None else str(v)) for name, v in zip(by, values, strict=True)), part["column"])
         for values, part in indexed.group_by(list(by), maintain_order=True)
     ]
-    parts.sort(key=lambda part: [natural(value) for _, value in part[0]])
+    parts.sort(key=lambda part: [natural_key(value) for _, value in part[0]])
     return [StimulusGroup(group, index.to_numpy().astype(np.int64)) for group, index in parts]
 
 
-def people_first(observer: tuple[str, str]) -> tuple[int, list[tuple[int, float, str]]]:
+def people_first_key(observer: tuple[str, str]) -> tuple[int, list[tuple[int, float, str]]]:
     """Sort key of (kind, name): people, simulated people, models."""
     kind, name = observer
-    return ["human", "simulated", *KINDS].index(kind), natural(name)
+    return ["human", "simulated", *KINDS].index(kind), natural_key(name)
 
 
-def natural(text: str) -> list[tuple[int, float, str]]:
+def natural_key(text: str) -> list[tuple[int, float, str]]:
     """Sort key in which c5 comes before c10 and .9 before 1."""
     pieces = re.findall(r"(\d+(?:\.\d+)?|\.\d+)|((?:(?!\.\d)\D)+)", text)
     return [(0, float(number), "") if number else (1, 0.0, word) for number, word in pieces]
@@ -380,7 +380,7 @@ def _fill(
 # ---- trials beside a stimulus manifest
 
 
-def matches(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame:
+def match_manifest(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame:
     """Pair the rows of a manifest with the trials about them.
 
     Args:
@@ -409,7 +409,7 @@ def matches(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame:
 
 def manifest_rows(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.Series:
     """The row number of each trial's stimulus in a manifest; null where none or several fit equally well."""
-    pairs = matches(manifest, trials)
+    pairs = match_manifest(manifest, trials)
     pairs = pairs.filter(pl.col("near") == pl.col("near").max().over("trial_row")).filter(
         pl.len().over("trial_row") == 1
     )

@@ -24,7 +24,7 @@ from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import ABSTAIN, LabelSpace, label_spaces
-from cosight.trials.table import Trials, make
+from cosight.trials.table import Trials, make_trials
 
 __all__: list[str] = []
 
@@ -60,7 +60,7 @@ def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
         twice = max(names, key=names.count)
         raise InvalidInput(f"a leaderboard file is named after its model, got two called {twice!r}; rename one")
     frame = pl.concat([_as_trials(path, _read_file(path)) for path in paths])
-    return make(frame, space=space or _SPACE, sources=[{"file": path.name} for path in paths])
+    return make_trials(frame, space=space or _SPACE, sources=[{"file": path.name} for path in paths])
 
 
 def _read_file(path: Path) -> dict[str, Eleven]:

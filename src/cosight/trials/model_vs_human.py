@@ -17,8 +17,8 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.files import atomic_folder
 from cosight.trials.formats import Format, formats
-from cosight.trials.spaces import LabelSpace, space_of
-from cosight.trials.table import KINDS, SCHEMA, Trials, make
+from cosight.trials.spaces import LabelSpace, guess_label_space
+from cosight.trials.table import KINDS, SCHEMA, Trials, make_trials
 
 __all__ = ["image_name"]
 
@@ -58,13 +58,13 @@ def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
 
     frame = _as_trials(raw, locate)
     if space is not None:
-        return make(frame, locate=locate, space=space, sources=sources)
+        return make_trials(frame, locate=locate, space=space, sources=sources)
     truths = frozenset(frame["truth"].drop_nulls().unique().to_list())
-    guess = space_of(truths)
+    guess = guess_label_space(truths)
     notices = []
     if guess is not None and len(truths) < len(guess.classes):
         notices.append(f"classes taken to be {guess.name}, of which {len(truths)} occur; --labels names others")
-    return make(frame, locate=locate, space=guess, sources=sources, notices=notices)
+    return make_trials(frame, locate=locate, space=guess, sources=sources, notices=notices)
 
 
 def _read_file(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:

@@ -18,7 +18,7 @@ from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import LabelSpace
-from cosight.trials.table import OBSERVERS, SCHEMA, Trials, concat, make
+from cosight.trials.table import OBSERVERS, SCHEMA, Trials, concat, make_trials
 
 __all__ = ["OBSERVERS_FILE", "read_sources", "read_space", "write_observers", "write_table"]
 
@@ -60,7 +60,7 @@ def _part(path: Path, declared: LabelSpace | None) -> _Part:
         raise InvalidInput(f"{path}: written by a newer cosight (table version {about['version']}); update cosight")
     more = [name for name in frame.columns if name not in SCHEMA]
     notices = (f"{path}: columns that a trial does not have were left out: {', '.join(more)}",) if more else ()
-    typed = frame if frame.schema == SCHEMA else make(frame, source=str(path)).frame
+    typed = frame if frame.schema == SCHEMA else make_trials(frame, source=str(path)).frame
     return _Part(path, typed, declared or _space(about.get("space")), tuple(about.get("sources", ())), notices)
 
 
@@ -73,7 +73,7 @@ def _together(parts: Sequence[_Part]) -> Trials:
 
     folders = dict.fromkeys(part.path.parent for part in parts)
     known = [found for folder in folders if (found := _known(folder / OBSERVERS_FILE)) is not None]
-    return make(
+    return make_trials(
         pl.concat([part.frame for part in parts]),
         locate=locate,
         space=parts[0].space,

@@ -22,8 +22,8 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.files import atomic_folder
 from cosight.trials.formats import Format, formats
-from cosight.trials.spaces import ABSTAIN, LabelSpace, space_of
-from cosight.trials.table import KINDS, OBSERVERS, ROLES, SCHEMA, Trials, concat, make
+from cosight.trials.spaces import ABSTAIN, LabelSpace, guess_label_space
+from cosight.trials.table import KINDS, OBSERVERS, ROLES, SCHEMA, Trials, concat, make_trials
 
 __all__: list[str] = []
 
@@ -135,7 +135,7 @@ def _own(path: Path, about: dict[str, Any], tables: dict[Path, pl.DataFrame]) ->
     order = typed["row"].arg_sort()
     known, space = _about_observers(path, about), _about_space(path, about)
     sources = about.get(_SOURCES_KEY, [])
-    return make(typed[order], locate=lambda i: locate(order[i]), space=space, observers=known, sources=sources)
+    return make_trials(typed[order], locate=lambda i: locate(order[i]), space=space, observers=known, sources=sources)
 
 
 def _locator(tables: dict[Path, pl.DataFrame]) -> Locate:
@@ -189,7 +189,9 @@ def _others(path: Path, about: dict[str, Any], tables: dict[Path, pl.DataFrame])
     frame = pl.concat([_matched(file, table, seconds) for file, table in tables.items()])
     named = frozenset([*frame["truth"].drop_nulls(), *frame["response"].drop_nulls()]) - {ABSTAIN}
     sources = [{"file": file.relative_to(path.parent).as_posix()} for file in tables]
-    return make(frame, locate=_locator(tables), space=space_of(named) if named else None, sources=sources)
+    return make_trials(
+        frame, locate=_locator(tables), space=guess_label_space(named) if named else None, sources=sources
+    )
 
 
 def _in_seconds(about: dict[str, Any]) -> frozenset[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from cosight.errors import InvalidInput
 from cosight.registry import Registry
 
-__all__ = ["ABSTAIN", "LabelSpace", "label_space", "label_spaces", "space_of"]
+__all__ = ["ABSTAIN", "LabelSpace", "guess_label_space", "label_space", "label_spaces"]
 
 ABSTAIN = "abstain"  # the answer "none of these, uncertain or unrecognisable"
 _FEW = 20  # as many answers are shown one by one
@@ -186,13 +186,13 @@ def label_space(text: str) -> LabelSpace:
 
 
 @cache
-def space_of(truths: frozenset[str]) -> LabelSpace | None:
+def guess_label_space(truths: frozenset[str]) -> LabelSpace | None:
     """The smallest registered space that these true classes tell, or None; None too for no classes at all.
 
     model-vs-human's 16 classes come first: most people's data are about them. Truths tell a space that has all of them
     when they are at least a twentieth of its classes. Bare numbers must be all of them: any classes may be numbered.
 
-    >>> space_of(frozenset({"knife", "oven"})).name
+    >>> guess_label_space(frozenset({"knife", "oven"})).name
     'model-vs-human-16'
     """
     for space in sorted(label_spaces.values(), key=lambda s: (s.name != "model-vs-human-16", len(s.answers))):

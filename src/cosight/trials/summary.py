@@ -11,10 +11,10 @@ import polars as pl
 
 from cosight.arrays import BoolArray, IntArray
 from cosight.measures.answers import NOT_SHOWN
-from cosight.trials.join import AlignedTrials, align, canonical_experiment, natural, people_first
+from cosight.trials.join import AlignedTrials, align, canonical_experiment, natural_key, people_first_key
 from cosight.trials.table import Trials, select_roles
 
-__all__ = ["Summary", "mismatch", "overlap_notices", "shared_with_models", "summarise"]
+__all__ = ["Summary", "explain_mismatch", "overlap_notices", "shared_with_models", "summarise"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,12 +64,12 @@ def summarise(trials: Trials, *, roles: Sequence[str] = ("test",)) -> Summary:
     by_condition = frame.group_by("experiment", "condition").agg(
         pl.col("observer").n_unique().alias("observers"), *numbers
     )
-    order = sorted(by_observer.select("kind", "observer").rows(), key=people_first)
+    order = sorted(by_observer.select("kind", "observer").rows(), key=people_first_key)
     by_observer = pl.DataFrame(order, schema=["kind", "observer"], orient="row").join(
         by_observer, on=["kind", "observer"], maintain_order="left"
     )
     conditions = by_condition.rows(named=True)
-    conditions.sort(key=lambda row: (row["experiment"] or "", natural(row["condition"] or "")))
+    conditions.sort(key=lambda row: (row["experiment"] or "", natural_key(row["condition"] or "")))
     counts = frame["experiment"].n_unique()
     space = trials.space.name if trials.space else "not declared"
     headline = f"{frame.height} trials, {by_observer.height} observers, {counts} experiments; label space {space}"
@@ -124,7 +124,7 @@ def _lonely_people(table: AlignedTrials, seen: BoolArray, people: BoolArray, ans
     if not alone or people.sum() < 2:
         return []
     others = (answered > 0) & ~seen[alone[0]]
-    reason = mismatch(table.columns.filter(seen[alone[0]]), table.columns.filter(others))
+    reason = explain_mismatch(table.columns.filter(seen[alone[0]]), table.columns.filter(others))
     who = _listed([table.observers[row] for row in alone], "people")
     return [f"{who}: no stimuli in common with other people; for example {table.observers[alone[0]]}: {reason}"]
 
@@ -136,11 +136,11 @@ def _overlap(table: AlignedTrials, own: BoolArray, theirs: BoolArray) -> str:
         return ""
     if shared == mine:
         return f"answered {mine} of people's {every} stimuli and no others"
-    reason = mismatch(table.columns.filter(own & ~theirs), table.columns.filter(theirs & ~own))
+    reason = explain_mismatch(table.columns.filter(own & ~theirs), table.columns.filter(theirs & ~own))
     return f"{shared or 'none'} of its {mine} stimuli match people's {every}: {reason}"
 
 
-def mismatch(mine: pl.DataFrame, theirs: pl.DataFrame) -> str:
+def explain_mismatch(mine: pl.DataFrame, theirs: pl.DataFrame) -> str:
     """Guess why stimuli of one observer match none of another's.
 
     Args:
@@ -162,7 +162,7 @@ def mismatch(mine: pl.DataFrame, theirs: pl.DataFrame) -> str:
         return f"its conditions are {_listed(conditions)}, the others' {_listed(others)}; use one spelling"
     images = set(mine["image"].drop_nulls()) & set(theirs["image"].drop_nulls())
     if not images:
-        names = [min(part["image"].drop_nulls(), key=natural, default="none") for part in (mine, theirs)]
+        names = [min(part["image"].drop_nulls(), key=natural_key, default="none") for part in (mine, theirs)]
         return f"no image has the same name in both (for example {names[0]!r} and {names[1]!r})"
     pixels = mine.filter(pl.col("image").is_in(sorted(images)))["stimulus"]
     if pixels.count():
@@ -172,7 +172,7 @@ def mismatch(mine: pl.DataFrame, theirs: pl.DataFrame) -> str:
 
 def _listed(names: Iterable[str], noun: str = "") -> str:
     """Some names; with a noun, how many more there are."""
-    ordered = sorted(names, key=natural)
+    ordered = sorted(names, key=natural_key)
     shown = ", ".join(name or "(none)" for name in ordered[:_NAMED])
     more = len(ordered) - _NAMED
     return shown if more <= 0 else f"{shown} and {more} more {noun}".rstrip()

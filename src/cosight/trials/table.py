@@ -20,11 +20,11 @@ __all__ = [
     "Role",
     "Trials",
     "concat",
+    "dropped_columns",
     "first_showings",
-    "lost_columns",
-    "make",
-    "observers_of",
-    "of_roles",
+    "has_role",
+    "make_trials",
+    "observer_table",
     "parse_roles",
     "role_notices",
     "select_roles",
@@ -101,7 +101,7 @@ class Trials:
         return replace(self, frame=_checked(self.frame, space, _rows_of("trials")), space=space)
 
 
-def make(
+def make_trials(
     frame: pl.DataFrame,
     *,
     source: str = "trials",
@@ -117,10 +117,10 @@ def make(
     (from 0) stands when the frame was put together from several files.
     """
     table = _checked(_typed(frame, source), space, locate or _rows_of(source))
-    return Trials(table, space, observers_of(table, observers), tuple(sources), tuple(notices))
+    return Trials(table, space, observer_table(table, observers), tuple(sources), tuple(notices))
 
 
-def observers_of(frame: pl.DataFrame, known: pl.DataFrame | None = None) -> pl.DataFrame:
+def observer_table(frame: pl.DataFrame, known: pl.DataFrame | None = None) -> pl.DataFrame:
     """One row an observer, in order of appearance, with what is `known` about it."""
     mine = frame.select("observer", "kind").unique(maintain_order=True)
     if known is None:
@@ -147,7 +147,7 @@ def concat(tables: Sequence[Trials]) -> Trials:
     if any(t.space is None for t in tables) and space is not None:
         frame = _checked(frame, space, _rows_of("trials"))
     sources = tuple(s for t in tables for s in t.sources)
-    return Trials(frame, space, observers_of(frame, known), sources, tuple(n for t in tables for n in t.notices))
+    return Trials(frame, space, observer_table(frame, known), sources, tuple(n for t in tables for n in t.notices))
 
 
 def _rows_of(source: str) -> Callable[[int], str]:
@@ -241,7 +241,7 @@ def _complaint(frame: pl.DataFrame, locate: Callable[[int], str], column: str, r
     return f"{locate(row)}, column {column}: {words}, got {got}"
 
 
-def lost_columns(trials: Trials, kept: frozenset[str]) -> list[str]:
+def dropped_columns(trials: Trials, kept: frozenset[str]) -> list[str]:
     """Columns that hold something and that a format with `kept` columns leaves behind."""
     assumed: dict[str, Any] = {"role": "test", "repetition": 0}  # by whoever reads such a file
     held = {name: trials.frame[name].drop_nulls() for name in SCHEMA if name not in kept}
@@ -263,7 +263,7 @@ def parse_roles(roles: Sequence[str]) -> tuple[str, ...]:
     return ROLES if "all" in roles else tuple(dict.fromkeys(roles))
 
 
-def of_roles(roles: Sequence[str]) -> pl.Expr:
+def has_role(roles: Sequence[str]) -> pl.Expr:
     """Select trials of some roles: first showings only, unless `repeat` is among the roles."""
     wanted = parse_roles(roles)
     first = pl.col("repetition").fill_null(0) == 0
@@ -272,7 +272,7 @@ def of_roles(roles: Sequence[str]) -> pl.Expr:
 
 def select_roles(trials: Trials, roles: Sequence[str] = ("test",)) -> Trials:
     """Keep the trials of some roles, by default first showings of test stimuli; a notice counts the others."""
-    return trials.keep(of_roles(roles), *role_notices(trials.frame, roles))
+    return trials.keep(has_role(roles), *role_notices(trials.frame, roles))
 
 
 def first_showings(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
@@ -288,8 +288,8 @@ def first_showings(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def role_notices(frame: pl.DataFrame, roles: Sequence[str]) -> list[str]:
-    """Report how many trials `of_roles` leaves out; refuse roles that leave none."""
-    left = frame.filter(~of_roles(roles))
+    """Report how many trials `has_role` leaves out; refuse roles that leave none."""
+    left = frame.filter(~has_role(roles))
     if left.height == frame.height > 0:
         got = ", ".join(sorted(set(frame["role"]), key=ROLES.index))
         raise InvalidInput(f"no trial has the role {' or '.join(roles)}, got {got}; choose with --role")

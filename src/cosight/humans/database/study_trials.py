@@ -17,7 +17,7 @@ from cosight.humans.database.store import Store
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Item, Pool
 from cosight.humans.study.trial_types import PANEL, ParsedAnswer, TrialContext
-from cosight.trials.table import SCHEMA, Trials, make
+from cosight.trials.table import SCHEMA, Trials, make_trials
 
 __all__ = ["observer_name", "study_trials"]
 
@@ -33,7 +33,7 @@ def study_trials(study: Study, pool: Pool, store: Store) -> Trials:
             shown[seen] += 1
     frame = pl.DataFrame(rows, schema=SCHEMA)
     about = {"study": study.name, "type": study.type, "digest": study.digest, "seed": study.seed}
-    return make(frame, source=study.name, space=study.space, sources=[about])
+    return make_trials(frame, source=study.name, space=study.space, sources=[about])
 
 
 def observer_name(number: int, simulated: str | None) -> str:

@@ -6,8 +6,8 @@ import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.statistics.rows import PEOPLE, SIMULATED
-from cosight.trials.choices import choice_answers
-from cosight.trials.table import Trials, first_showings, of_roles
+from cosight.trials.choices import comparable_answers
+from cosight.trials.table import Trials, first_showings, has_role
 
 __all__ = ["asked_once", "groups_of", "records_of"]
 
@@ -38,7 +38,7 @@ def records_of(trials: Trials) -> pl.DataFrame:
         pl.coalesce("stimulus", named).alias("item"),
         *("image", "truth", "response", "rt", "role", "repetition", "session", "trial"),
     )
-    table = pl.concat([table, _fields(frame["extra"]), choice_answers(frame)], how="horizontal")
+    table = pl.concat([table, _fields(frame["extra"]), comparable_answers(frame)], how="horizontal")
     return table.sort("group", "participant", "session", "trial", maintain_order=True)
 
 
@@ -55,7 +55,7 @@ def groups_of(trials: Trials) -> dict[str, pl.DataFrame]:
 
 def asked_once(records: pl.DataFrame) -> pl.DataFrame:
     """First showings of test stimuli."""
-    return first_showings(records.filter(of_roles(("test",))), ["participant", "item"])
+    return first_showings(records.filter(has_role(("test",))), ["participant", "item"])
 
 
 def _fields(extra: pl.Series) -> pl.DataFrame:

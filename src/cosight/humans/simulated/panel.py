@@ -22,7 +22,7 @@ from cosight.errors import InvalidInput
 from cosight.stimuli.kinds import stimulus_rng
 from cosight.stimuli.sets import StimulusSet
 from cosight.trials.spaces import ABSTAIN, LabelSpace, label_spaces
-from cosight.trials.table import Trials, make
+from cosight.trials.table import Trials, make_trials
 
 __all__ = ["CONFUSIONS", "MIDPOINTS", "PANEL", "Panel", "simulated_trials"]
 
@@ -160,7 +160,7 @@ def simulated_trials(stimuli: StimulusSet, panel: Panel, *, persons: int = 10) -
         )
         for person in range(persons)
     ]
-    return make(pl.concat(tables), source="the simulated panel", space=panel.space)
+    return make_trials(pl.concat(tables), source="the simulated panel", space=panel.space)
 
 
 def _row_answers(row: Mapping[str, object], panel: Panel) -> IntArray:

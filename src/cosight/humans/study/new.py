@@ -19,7 +19,7 @@ from cosight.humans.study.texts import TEXTS, new_texts
 from cosight.humans.study.trial_types import TrialType, trial_types
 from cosight.stimuli.sets import read_set
 from cosight.trials.manifest import DISTRACTORS
-from cosight.trials.spaces import LabelSpace, label_space, space_of
+from cosight.trials.spaces import LabelSpace, guess_label_space, label_space
 
 __all__ = ["new_study"]
 
@@ -96,7 +96,7 @@ def _labels(kind: TrialType, stimuli: Path, labels: str | None) -> str | None:
         return labels
     found = read_set(stimuli)
     told = found.facts.get("settings", {}).get("labels")
-    space = space_of(frozenset(found.frame["truth"].drop_nulls()))
+    space = guess_label_space(frozenset(found.frame["truth"].drop_nulls()))
     if told is None and space is None:
         raise InvalidInput(
             f"{kind.name} asks for classes, {stimuli} tells none that are known; name them with --labels"
