@@ -58,7 +58,7 @@ def _side_lines(side: int, repeats: int) -> Iterator[Line]:
     times = np.log([[line.ours, line.theirs] for line in found]).mean(axis=0)
     ours, theirs = np.exp(times)
     name = f"{len(found)} corruptions, {side} px, geometric mean"
-    yield Line(name, PEER, float(ours), float(theirs), 6, faster=True)
+    yield Line(name, PEER, float(ours), float(theirs), 5, faster=True)
 
 
 def _line(kind: str, photo: Bytes, repeats: int) -> Line:

@@ -161,7 +161,7 @@ def test_every_stimulus_line_is_measured(perf):
     pytest.importorskip("imagecorruptions")
     corrupted = list(perf.corruptions.lines(perf.corruptions.Size((48,), 1)))
     assert len(corrupted) == 19 + 1
-    assert [line.limit for line in corrupted] == [1] * 19 + [6]
+    assert [line.limit for line in corrupted] == [1] * 19 + [5]
     mean = np.exp(np.mean([np.log(line.ratio) for line in corrupted[:-1]]))
     assert corrupted[-1].ratio == pytest.approx(mean)
     distorted = list(perf.distortions.lines(perf.distortions.Size(200, 1)))

@@ -157,7 +157,7 @@ def test_facts_are_told_and_can_be_written_down(verb, kind, tiles):
         do = how(verb, kind, step, tiles)
         assert json.loads(json.dumps(do.parameters)) == do.parameters
     assert pickle.loads(pickle.dumps(do.options)) is not None
-    assert set(entry.grows or range(len(entry.steps))) <= set(range(len(entry.steps)))
+    assert set(entry.growing_steps or range(len(entry.steps))) <= set(range(len(entry.steps)))
 
 
 @every_kind

@@ -13,20 +13,12 @@ from scipy import ndimage, stats
 from skimage.metrics import structural_similarity
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.stimuli.corruptions import (
-    blur,
-    corrupt,
-    corruptions,
-    crystals,
-    digital,
-    filters,
-    noise,
-    severity_step,
-    weather,
-)
-from cosight.stimuli.corruptions.digital import _smooth_field
-from cosight.stimuli.corruptions.filters import add_zoomed, along_line, disk_kernel, mirrored_filter, zoom_places
+from cosight.stimuli import blocks
+from cosight.stimuli.corruptions import blur, corrupt, corruptions, frost_textures, severity_step
+from cosight.stimuli.corruptions.blur import disk_kernel, motion_filter, zoom
+from cosight.stimuli.corruptions.digital import _smooth_noise
 from cosight.stimuli.corruptions.weather import plasma
+from cosight.stimuli.distortions import overlays
 
 VISALIGN = [  # FACTS: fifteen and cropping have ten severities, ImageNet-C's extras five
     "gaussian_noise", "shot_noise", "impulse_noise", "glass_blur", "defocus_blur", "motion_blur", "zoom_blur", "fog",
@@ -62,53 +54,58 @@ def test_settings_are_the_published_constants(kind, severity, options, settings)
 # --- beside SciPy and Pillow ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("radius", "alias"), [(3, 0.1), (6, 0.5), (8, 0.5), (15, 0.5), pytest.param(50, 0.5, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("severity", [1, 3, 4, 6, pytest.param(10, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shape", [(70, 45), (40, 64, 3)])
-def test_the_disk_filter_is_a_correlation(radius, alias, shape):
+def test_defocus_blur_is_a_correlation_with_the_disk(severity, shape):
+    """Severity 1 is multiplied out, the others use OpenCV's Fourier transform; edges are mirrored."""
     image = draw(0).random(shape, dtype=np.float32)
-    kernel = disk_kernel(radius, alias).astype(float)
+    kernel = disk_kernel(*corruptions["defocus_blur"].settings(severity - 1).values()).astype(float)
     kernel = kernel if image.ndim == 2 else kernel[:, :, None]
     expected = ndimage.correlate(image.astype(float), kernel, mode="mirror")
-    np.testing.assert_allclose(mirrored_filter(image, disk_kernel(radius, alias)), expected, atol=2e-5)
+    np.testing.assert_allclose(corrupt(image, "defocus_blur", severity=severity), expected.clip(0, 1), atol=2e-5)
 
 
-@pytest.mark.parametrize("module", [blur, crystals, digital, filters, noise, weather])
+@pytest.mark.parametrize("module", [blocks, blur, frost_textures, overlays])
 def test_sums_are_never_reordered(module):
     """`fastmath` adds in the order that suits the processor, so that bytes would depend on it."""
     compiled = [item for item in vars(module).values() if isinstance(item, Dispatcher)]
+    assert compiled
     assert not any(item.targetoptions.get("fastmath") for item in compiled)
 
 
-def test_taps_are_added_one_by_one_in_single_precision():
-    image = draw(0).random((40, 50), dtype=np.float32)
-    steps = np.arange(9)
-    weights = np.exp(-(steps**2) / (2 * 3.0**2))
-    weights = (weights / weights.sum()).astype(np.float32)
-    padded = np.pad(image, ((0, 0), (0, 8)), mode="edge")
+@pytest.mark.parametrize(("radius", "sigma"), [(4, 3.0), (20, 15.0)])
+@pytest.mark.parametrize(("degrees", "across", "down"), [(0, 1, 0), (90, 0, 1), (-90, 0, -1), (45, 0.7071, 0.7071)])
+def test_motion_blur_adds_taps_on_whole_pixels(radius, sigma, degrees, across, down):
+    image = draw(0).random((40, 50, 3), dtype=np.float32)
+    steps = np.arange(2 * radius + 1)
+    weights = np.exp(-(steps**2) / (2 * sigma**2))
+    padded = np.pad(image, ((50, 50), (50, 50), (0, 0)), mode="edge")
     expected = np.zeros_like(image)
-    for step, weight in enumerate(weights):
-        expected += weight * padded[:, step : step + 50]
-    np.testing.assert_array_equal(along_line(image, radius=4, sigma=3, degrees=0), expected)
+    for step, weight in zip(steps, weights / weights.sum(), strict=True):
+        y, x = 50 + round(step * down), 50 + round(step * across)
+        expected += weight * padded[y : y + 40, x : x + 50]
+    ours = motion_filter(image, radius=radius, sigma=sigma, degrees=degrees)
+    np.testing.assert_allclose(ours, expected, atol=1e-4)  # taps of less than 1e-5 are left out
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.11, 1.5, 2.95, 4.5])
-def test_zooming_reads_where_scipy_does(factor):
-    image = draw(1).random((61, 80), dtype=np.float32)
-    (height, rows), (width, columns) = (zoom_places(side, factor) for side in image.shape)
+@pytest.mark.parametrize("channels", [(), (3,)])
+def test_zooming_reads_where_scipy_does(factor, channels):
+    image = draw(1).random((61, 80, *channels), dtype=np.float32)
+    height, width = (int(np.ceil(side / factor)) for side in (61, 80))
     top, left = (61 - height) // 2, (80 - width) // 2
-    large = ndimage.zoom(image[top : top + height, left : left + width].astype(float), factor, order=1)
+    part = image[top : top + height, left : left + width]
+    large = ndimage.zoom(part.astype(float), (factor, factor, *(1 for _ in channels)), order=1)
     y, x = (large.shape[0] - 61) // 2, (large.shape[1] - 80) // 2
-    total = np.zeros_like(image)
-    add_zoomed(total, image, rows + top, columns + left)
-    np.testing.assert_allclose(total, large[y : y + 61, x : x + 80], atol=1e-5)
+    expected = large[y : y + 61, x : x + 80]
+    np.testing.assert_allclose(zoom(image, factor, image.shape), expected, atol=1e-5)
+    np.testing.assert_allclose(zoom(np.ascontiguousarray(part), factor, image.shape), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("sigma", [0.244, 2.44, 19.52, 170.8])
-def test_smooth_fields_are_scipys_gaussian_of_the_same_draws(sigma):
+def test_smooth_noises_are_scipys_gaussian_of_the_same_draws(sigma):
     drawn = 2.0 * draw(5).random((60, 83), dtype=np.float32) - 1
-    ours = _smooth_field(60, 83, sigma, draw(5))
+    ours = _smooth_noise(60, 83, sigma, draw(5))
     expected = ndimage.gaussian_filter(drawn, sigma, mode="reflect", truncate=3 if sigma < 8 else 8)
     np.testing.assert_allclose(ours, expected, atol=2e-5)
 
@@ -125,7 +122,7 @@ def test_elastic_transform_step_by_step_with_scipy(severity, squares):
     matrix = np.linalg.inv(np.vstack([cv2.getAffineTransform(before, after), [0, 0, 1]]))
     y, x = np.mgrid[:120, :160]
     from_x, from_y, _ = np.tensordot(matrix, np.stack([x, y, np.ones_like(x)]), 1)
-    dx, dy = (_smooth_field(120, 160, sigma, rng) * alpha for _ in range(2))
+    dx, dy = (_smooth_noise(120, 160, sigma, rng) * alpha for _ in range(2))
     for channel in range(3):
         moved = ndimage.map_coordinates(image[..., channel], [from_y, from_x], order=1, mode="mirror")
         expected = ndimage.map_coordinates(moved, [y + dy, x + dx], order=1, mode="reflect")
@@ -174,6 +171,14 @@ def test_contrast_is_about_each_channels_mean():
     out = corrupt(image, "contrast", severity=4)  # .1
     np.testing.assert_array_equal(out[0, 0], [110, 100, 22])  # 100 + .1 * 100, 100, 20 + .1 * 20
     np.testing.assert_array_equal(out[31, 0], [90, 100, 18])
+
+
+def test_gaussian_and_speckle_noise_are_normal():
+    grey = np.full((256, 256), 0.5)
+    gaussian = corrupt(grey, "gaussian_noise", severity=1, rng=draw(0)) - 0.5
+    speckle = corrupt(grey, "speckle_noise", severity=1, rng=draw(1)) - 0.5
+    assert stats.kstest(gaussian.ravel() / 0.08, "norm").pvalue > 0.01
+    assert stats.kstest(speckle.ravel() / (0.15 * 0.5), "norm").pvalue > 0.01
 
 
 @given(value=st.floats(0.02, 0.98), severity=st.integers(1, 8))
@@ -226,10 +231,10 @@ def test_plasma_is_rougher_the_less_it_decays():
 def test_motion_blur_keeps_a_flat_image_and_its_sum():
     image = np.zeros((64, 96), np.float32)
     image[32, 48] = 1
-    out = along_line(image, radius=10, sigma=4, degrees=90)
+    out = motion_filter(image, radius=10, sigma=4, degrees=90)
     assert out.sum() == pytest.approx(1, abs=1e-5)
     assert np.flatnonzero(out.sum(0)).tolist() == [48]  # straight down
-    np.testing.assert_allclose(along_line(np.full_like(image, 0.3), radius=50, sigma=55, degrees=20), 0.3, atol=1e-5)
+    np.testing.assert_allclose(motion_filter(np.full_like(image, 0.3), radius=50, sigma=55, degrees=20), 0.3, atol=1e-5)
 
 
 def test_random_crops_stay_inside_and_differ():
@@ -261,7 +266,7 @@ RMS = {
 @pytest.mark.parametrize("kind", [kind for kind in sorted([*VISALIGN, *EXTRAS]) if kind != "cropping"])
 def test_strength_grows_with_severity(kind, squares):
     entry = corruptions[kind]
-    steps = range(len(entry.steps)) if entry.grows is None else entry.grows
+    steps = range(len(entry.steps)) if entry.growing_steps is None else entry.growing_steps
     strength = [np.mean([change for image in squares for change in changes(image, kind, step)]) for step in steps]
     assert strength == sorted(strength)
     assert len(set(strength)) == len(strength)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cosight.stimuli.corruptions import FrostTextures, corrupt
-from cosight.stimuli.corruptions.filters import along_line
+from cosight.stimuli.corruptions.blur import motion_filter
 
 # the middle; `make test-all` has all five
 SEVERITIES = [3, *(pytest.param(number, marks=pytest.mark.slow) for number in (1, 2, 4, 5))]
@@ -55,7 +55,7 @@ def test_motion_blur_agrees_with_the_peer_at_its_angle(severity, radius, sigma, 
         np.random.seed(seed)  # noqa: NPY002
         degrees = np.random.uniform(-45, 45)  # noqa: NPY002 (the peer's first draw)
         theirs = peer(squares[0], "motion_blur", severity, seed)
-        ours = along_line(squares[0].astype(np.float32), radius=radius, sigma=sigma, degrees=degrees)
+        ours = motion_filter(squares[0].astype(np.float32), radius=radius, sigma=sigma, degrees=degrees)
         assert np.abs(ours - theirs).max() < 1.02
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.corruptions import FrostTextures, corrupt, corruptions, load_textures, procedural_textures
-from cosight.stimuli.corruptions.crystals import grow
-from cosight.stimuli.corruptions.frost import _PANES, _pane
+from cosight.stimuli.corruptions.frost_textures import _PANES, Growth, _render_pane, grow_crystals
 from cosight.stimuli.images import encode
 
-HABIT = np.array([0.9, 5, 0.4, 3, 0.3, 0.0])
+GROWTH = Growth(52, 5, 0.4, 3, 0.3, 0.0)
+BARE = Growth(52, 1e9, 0, 1e9, 0, 0.0)  # no branches
 
 
 def seed_row(x, y, angle, length, crystal):
@@ -25,7 +25,7 @@ def test_six_panes_always_the_same():
     panes = procedural_textures()
     assert [pane.shape for pane in panes.images] == [(700, 1000, 3)] * 6
     assert procedural_textures() is panes
-    np.testing.assert_array_equal(_pane(_PANES[3]), panes.images[3])
+    np.testing.assert_array_equal(_render_pane(_PANES[3]), panes.images[3])
     assert FrostTextures.of(panes.images) == panes
 
 
@@ -62,10 +62,9 @@ def test_panes_are_as_bright_as_varied_and_as_fine_as_photos(mirror):
 
 def test_a_line_of_ice_stops_at_another_crystal():
     wall = seed_row(60, 5, np.pi / 2, 90, 1)
-    bare = np.array([0.9, 1e9, 0, 1e9, 0, 0.0])  # no branches
     rng = np.random.default_rng(0)
-    free = grow((100, 100), np.array([seed_row(5, 50, 0.0, 90, 2)]), habit=bare, rng=rng)
-    blocked = grow((100, 100), np.array([wall, seed_row(5, 50, 0.0, 90, 2)]), habit=bare, rng=rng)
+    free = grow_crystals((100, 100), np.array([seed_row(5, 50, 0.0, 90, 2)]), BARE, rng)
+    blocked = grow_crystals((100, 100), np.array([wall, seed_row(5, 50, 0.0, 90, 2)]), BARE, rng)
     assert free[50, 5:85].min() > 0
     assert blocked[50, 5:60].min() > 0
     assert blocked[50, 63:].max() == 0
@@ -73,13 +72,12 @@ def test_a_line_of_ice_stops_at_another_crystal():
 
 def test_arms_of_one_crystal_pass_each_other():
     both = np.array([seed_row(60, 5, np.pi / 2, 90, 1), seed_row(5, 50, 0.0, 90, 1)])
-    bare = np.array([0.9, 1e9, 0, 1e9, 0, 0.0])
-    assert grow((100, 100), both, habit=bare, rng=np.random.default_rng(0))[50, 65:85].min() > 0
+    assert grow_crystals((100, 100), both, BARE, np.random.default_rng(0))[50, 65:85].min() > 0
 
 
 def test_crystals_branch_and_stay_on_the_pane():
     spine = np.array([seed_row(2, 50, 0.0, 500, 1)])
-    ice = grow((100, 120), spine, habit=HABIT, rng=np.random.default_rng(0))
+    ice = grow_crystals((100, 120), spine, GROWTH, np.random.default_rng(0))
     assert ice.max() <= 1
     assert np.count_nonzero(ice) > 1000  # far more than the spine
     assert np.count_nonzero(ice[:30]) > 100
@@ -102,7 +100,7 @@ def test_photos_from_a_folder(tmp_path):
 
 
 def test_folders_without_pictures_are_refused(tmp_path):
-    with pytest.raises(InvalidInput, match="holds pictures"):
+    with pytest.raises(InvalidInput, match="contains pictures"):
         load_textures(tmp_path)
     (tmp_path / "a.png").write_text("no picture")
     with pytest.raises(InvalidInput, match=r"a\.png: not an image"):

@@ -82,7 +82,7 @@ def test_an_unknown_manipulation_names_the_nearest():
 def test_distance_grows_with_the_step(squares, name):
     kind = manipulations[name]
     spectrum = mean_spectrum(squares)
-    steps = kind.grows or range(len(kind.steps))
+    steps = kind.growing_steps or range(len(kind.steps))
 
     def distance(photo, step):
         changed = manipulate(photo, name, condition=kind.steps[step], rng=seeded(), spectrum=spectrum)

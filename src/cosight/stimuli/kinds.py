@@ -1,11 +1,12 @@
-"""A kind is one way to change an image, at several steps of strength. Corruptions, distortions and manipulations are
-registries of kinds; this module is what they share.
+"""Kinds: one kind is one way to change an image, at several steps of strength.
+
+Corruptions, distortions and manipulations are registries of kinds; this module has what they share.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,37 +16,44 @@ from cosight.errors import InvalidInput
 from cosight.registry import Registry
 from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, as_floats, check_image, restore_dtype
 
-__all__ = ["Kind", "alter", "declare", "steps_up_to", "stimulus_rng", "stimulus_seed"]
+__all__ = ["Kind", "apply_kind", "declare", "steps_up_to", "stimulus_rng", "stimulus_seed"]
 
-Apply = Callable[..., Floats | Bytes]
-"""(image, step, rng, **options) -> image of the same shape. The image is the function's own to write to."""
+Kernel = Callable[..., Floats | Bytes]
+"""(image, step, rng, **options) -> image of the same shape. The kernel may write to the image."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One way to change an image.
 
-    `steps` names the strengths in order ("1" .. "10", or conditions such as "c05"); `apply` gets the step's index from
-    0. A kernel with `eight_bit` works on uint8, any other on float32 in [0, 1] (its result may leave that range and is
-    clipped). `settings(step, **options)` are the numbers behind a step, for the manifest; `options` names the keyword
-    options that `apply` and `settings` take. `grows` lists the steps (from 0) over which strength grows: all by
-    default. `steady` holds the option values under which a random kind draws nothing.
+    Attributes:
+        name: Name in its registry.
+        steps: Names of the strengths in order ("1" .. "10", or conditions such as "c05").
+        apply: The kernel; it gets the index of the step, from 0.
+        settings: (step, **options) -> the numbers behind a step, for the manifest.
+        summary: One sentence.
+        citation: Where it was published.
+        random: Whether the kernel draws from `rng`.
+        eight_bit: Whether the kernel works on uint8. Others work on float32 in [0, 1]; their result is clipped.
+        options: Names of the keyword options of `apply` and `settings`.
+        growing_steps: Steps (from 0) over which strength grows; None means all.
+        deterministic_when: Option values under which a random kind draws nothing.
     """
 
     name: str
     steps: tuple[str, ...]
-    apply: Apply
+    apply: Kernel
     settings: Callable[..., Mapping[str, Any]]
     summary: str
     citation: str
     random: bool = True
     eight_bit: bool = False
     options: frozenset[str] = frozenset()
-    grows: tuple[int, ...] | None = None
-    steady: Mapping[str, Any] = field(default_factory=dict)
+    growing_steps: tuple[int, ...] | None = None
+    deterministic_when: Mapping[str, Any] = field(default_factory=dict)
 
     def step(self, name: str, *, word: str) -> int:
-        """Index of a step by its name; `word` is what the caller calls steps (severity, level, condition)."""
+        """Return the index of a step; `word` is the caller's word for steps (severity, level, condition)."""
         if name not in self.steps:
             names = f"1 to {len(self.steps)}" if self.steps == steps_up_to(len(self.steps)) else ", ".join(self.steps)
             raise InvalidInput(f"{word} of {self.name} must be {names}, got {name}")
@@ -53,14 +61,18 @@ class Kind:
 
 
 def steps_up_to(count: int) -> tuple[str, ...]:
-    """Names of steps that are numbers from 1."""
+    """Return the names of steps that are numbers from 1.
+
+    >>> steps_up_to(3)
+    ('1', '2', '3')
+    """
     return tuple(map(str, range(1, count + 1)))
 
 
-def declare(registry: Registry[Kind], name: str, **facts: Any) -> Callable[[Apply], Apply]:
-    """Register the decorated kernel as a kind; its docstring's first line is the summary."""
+def declare(registry: Registry[Kind], name: str, **facts: Any) -> Callable[[Kernel], Kernel]:
+    """Register the decorated kernel as a kind; the first line of its docstring is the summary."""
 
-    def add(apply: Apply) -> Apply:
+    def add(apply: Kernel) -> Kernel:
         summary = (apply.__doc__ or "").strip().splitlines()[0]
         registry.add(name, Kind(name=name, apply=apply, summary=summary, **facts))
         return apply
@@ -68,10 +80,23 @@ def declare(registry: Registry[Kind], name: str, **facts: Any) -> Callable[[Appl
     return add
 
 
-def alter(kind: Kind, image: Image, step: int, rng: np.random.Generator | None, options: Mapping[str, Any]) -> Image:
-    """Apply `kind` at the step with this index; the result has the input's shape and dtype, the input is left alone."""
+def apply_kind(
+    kind: Kind, image: Image, step: int, rng: np.random.Generator | None, options: Mapping[str, Any]
+) -> Image:
+    """Apply `kind` to a copy of the image; the result has its shape and dtype.
+
+    Args:
+        kind: What to do.
+        image: (height, width, 3) or (height, width); uint8, or floating point in [0, 1].
+        step: Index of the step, from 0.
+        rng: Needed by random kinds.
+        options: Options of all kinds of the family; those that `kind` does not have are ignored.
+
+    Raises:
+        InvalidInput: If the image is not one, or if a random kind gets no generator.
+    """
     array = check_image(image)
-    drawn = kind.random and not any(options.get(name) == value for name, value in kind.steady.items())
+    drawn = kind.random and not any(options.get(name) == value for name, value in kind.deterministic_when.items())
     if drawn and rng is None:
         raise InvalidInput(f"{kind.name} is random and needs rng, got None; give numpy.random.default_rng(SEED)")
     if rng is not None and not isinstance(rng, np.random.Generator):
@@ -82,15 +107,17 @@ def alter(kind: Kind, image: Image, step: int, rng: np.random.Generator | None, 
 
 
 def stimulus_seed(source: str, kind: str, step: str, seed: int) -> int:
-    """The seed of one stimulus: from what it is made of, so neither order nor company changes it.
+    """Return the seed of one stimulus, derived from its source, kind, step and the set's seed.
+
+    It depends on nothing else: neither on the order of the stimuli nor on what else is in the set.
 
     >>> stimulus_seed("ab", "fog", "7", 0) == stimulus_seed("ab", "fog", "7", 0) != stimulus_seed("ab", "fog", "8", 0)
     True
     """
-    made_of: Sequence[str] = (source, kind, step, str(seed))
-    return int.from_bytes(hashlib.sha256("/".join(made_of).encode()).digest()[:8], "big") >> 1  # 63 bits: a Parquet int
+    text = "/".join((source, kind, step, str(seed)))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1  # 63 bits: a Parquet int
 
 
 def stimulus_rng(source: str, kind: str, step: str, seed: int) -> np.random.Generator:
-    """The generator that draws one stimulus."""
+    """Return the generator that draws one stimulus."""
     return np.random.default_rng(stimulus_seed(source, kind, step, seed))

@@ -1,4 +1,4 @@
-"""The registry of corruptions, and how a row of published constants becomes the settings of a step."""
+"""The registry of corruptions, and the published constants of a severity as settings."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from cosight.errors import InvalidInput
 from cosight.registry import Registry
 from cosight.stimuli.kinds import Kind
 
-__all__ = ["IMAGENET_C", "VISALIGN", "Variant", "corruptions", "settings_from", "severity_step"]
+__all__ = ["BOTH", "IMAGENET_C", "VISALIGN", "Variant", "corruptions", "settings_from", "severity_step"]
 
 Variant = Literal["visalign", "imagenet-c"]
 IMAGENET_C = "Hendrycks and Dietterich 2019"
 VISALIGN = "Lee et al. 2023"  # severities 6-10, multiplicative brightness, cropping
+BOTH = f"{IMAGENET_C}; {VISALIGN}"
 _IMAGENET_C_SEVERITIES = 5
 
 corruptions: Registry[Kind] = Registry("corruption")
 
 
 def settings_from(names: str, rows: Sequence[Any]) -> Callable[..., Mapping[str, Any]]:
-    """The `settings` of a kind whose constants are `rows`, one row (or one number) a severity.
+    """Return the `settings` function of a kind whose constants are `rows`: one row, or one number, per severity.
 
     >>> settings_from("radius sigma", [(10, 3), (15, 5)])(1)
     {'radius': 15, 'sigma': 5}
@@ -35,7 +36,7 @@ def settings_from(names: str, rows: Sequence[Any]) -> Callable[..., Mapping[str,
 
 
 def severity_step(kind: Kind, severity: int, variant: Variant = "visalign") -> int:
-    """Index of the step that `severity` names, from 0; ImageNet-C stops at severity 5.
+    """Return the index (from 0) of a severity; ImageNet-C ends at severity 5.
 
     >>> severity_step(corruptions["fog"], 7, "imagenet-c")
     Traceback (most recent call last):

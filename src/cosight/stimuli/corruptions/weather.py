@@ -7,13 +7,11 @@ from typing import Any
 
 import cv2
 import numpy as np
-from numba import njit
 
-from cosight.stimuli.corruptions.draws import normals, uniforms
-from cosight.stimuli.corruptions.filters import add_zoomed, along_line, blurred, zoom_places
-from cosight.stimuli.corruptions.frost import FrostTextures, procedural_textures
-from cosight.stimuli.corruptions.severities import IMAGENET_C, VISALIGN, corruptions, settings_from
-from cosight.stimuli.images import Bytes, Floats, as_floats
+from cosight.stimuli.corruptions.blur import motion_filter, smooth, zoom
+from cosight.stimuli.corruptions.frost_textures import FrostTextures, procedural_textures
+from cosight.stimuli.corruptions.severities import BOTH, IMAGENET_C, corruptions, settings_from
+from cosight.stimuli.images import Floats, as_floats
 from cosight.stimuli.kinds import declare, steps_up_to
 
 __all__ = ["fog", "frost", "plasma", "snow", "spatter"]
@@ -26,7 +24,7 @@ _FROST = (  # weight of the image, weight of the frost
     (1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75),
     (0.5, 0.8), (0.4, 0.85), (0.3, 0.9), (0.2, 0.95), (0.1, 1.0),
 )  # fmt: skip
-_SNOW = (  # mean, spread, zoom and threshold of the flakes' field, radius and sigma of the fall, share of image kept
+_SNOW = (  # mean, spread, zoom and threshold of the flakes' field, radius and sigma of the fall, weight of the image
     (0.1, 0.3, 3, 0.5, 10, 4, 0.8),
     (0.2, 0.3, 2, 0.5, 12, 4, 0.7),
     (0.55, 0.3, 4, 0.9, 12, 8, 0.7),
@@ -38,7 +36,7 @@ _SNOW = (  # mean, spread, zoom and threshold of the flakes' field, radius and s
     (0.9, 0.3, 6, 1.0, 14, 16, 0.4),
     (1.0, 0.3, 7, 1.1, 16, 16, 0.4),
 )
-_SNOW_DEGREES = (45, 135)  # the fall is within 45 degrees of the vertical
+_SNOW_DEGREES = (45, 135)  # the snow falls within 45 degrees of the vertical
 _SPATTER = (  # mean and spread of the liquid's field, its blur, threshold, strength (blur of mud), mud or water
     (0.65, 0.3, 4, 0.69, 0.6, False),
     (0.65, 0.3, 3, 0.68, 0.6, False),
@@ -48,123 +46,68 @@ _SPATTER = (  # mean and spread of the liquid's field, its blur, threshold, stre
 )
 _WATER, _MUD = (175, 238, 238), (63, 42, 20)  # RGB, ImageNet-C
 _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601
-_BOTH = f"{IMAGENET_C}; {VISALIGN}"
 
 
-@declare(corruptions, "fog", steps=steps_up_to(10), citation=_BOTH, settings=settings_from("amount decay", _FOG))
+@declare(corruptions, "fog", steps=steps_up_to(10), citation=BOTH, settings=settings_from("amount decay", _FOG))
 def fog(image: Floats, step: int, rng: np.random.Generator) -> Floats:
-    """Clouds of plasma fractal, added and then darkened so that the image keeps its maximum."""
+    """Add clouds of plasma fractal, then darken so that the image keeps its maximum."""
     amount, decay = _FOG[step]
     height, width = image.shape[:2]
     clouds = plasma(max(height, width), decay=decay, rng=rng)[:height, :width]
     brightest = float(image.max())
     gain = brightest / (brightest + amount)
-    return cv2.addWeighted(image, gain, _spread(clouds, image), amount * gain, 0, dst=image)  # type: ignore[return-value]
+    return cv2.addWeighted(image, gain, _match_channels(clouds, image), amount * gain, 0, dst=image)  # type: ignore[return-value]
 
 
 def plasma(side: int, *, decay: float, rng: np.random.Generator) -> Floats:
-    """A plasma fractal in [0, 1] that wraps around; its side is the power of two that reaches `side`.
+    """Return a plasma fractal in [0, 1] that wraps around; its side is the power of two that reaches `side`.
 
-    Diamond-square: each finer grid is the mean of four neighbours plus a uniform draw, and the bounds of the draws
-    shrink by the square of `decay` from a grid to the next (ImageNet-C: the draw's bound is multiplied by itself).
+    Diamond-square: each point of a finer grid is the mean of its four neighbours plus a uniform draw. The bounds of the
+    draws shrink by the square of `decay` from one grid to the next (ImageNet-C multiplies the bound by itself).
     """
     full = 1 << (side - 1).bit_length()
-    draws = uniforms(rng, (full, full), low=-1)
-    _grown(draws, decay)
-    draws -= draws.min()
-    draws *= 1 / draws.max()
-    return draws
-
-
-@njit(cache=True)
-def _grown(field, decay):  # type: ignore[no-untyped-def]
-    """Turn uniform draws in [-1, 1) into the fractal, in place: a draw becomes a height when its grid's turn comes."""
-    full = len(field)
+    field = 2 * rng.random((full, full), dtype=np.float32) - 1  # a draw becomes a height when its grid is reached
     field[0, 0] = 0
-    bound = np.float32(1)
-    step = full
-    while step >= 2:
-        half = step // 2
-        _diamonds(field, step, half, bound)
-        _squares(field, step, half, bound)
-        step = half
-        bound = np.float32(bound / (decay * decay))
-
-
-@njit(cache=True)
-def _diamonds(field, step, half, bound):  # type: ignore[no-untyped-def]
-    full = len(field)
-    quarter = np.float32(0.25)
-    for y in range(0, full, step):
-        below = (y + step) % full
-        for x in range(0, full, step):
-            right = (x + step) % full
-            around = field[y, x] + field[y, right] + field[below, x] + field[below, right]
-            field[y + half, x + half] = bound * field[y + half, x + half] + quarter * around
-
-
-@njit(cache=True)
-def _squares(field, step, half, bound):  # type: ignore[no-untyped-def]
-    full = len(field)
-    quarter = np.float32(0.25)
-    for y in range(0, full, step):
-        above, below = (y - half) % full, y + half
-        for x in range(0, full, step):
-            before, after, right = (x - half) % full, x + half, (x + step) % full
-            around = field[y, x] + field[y, right] + field[above, after] + field[below, after]
-            field[y, after] = bound * field[y, after] + quarter * around
-    for y in range(0, full, step):
-        middle, below = y + half, (y + step) % full
-        for x in range(0, full, step):
-            before, after = (x - half) % full, x + half
-            around = field[y, x] + field[below, x] + field[middle, before] + field[middle, after]
-            field[middle, x] = bound * field[middle, x] + quarter * around
+    bound, spacing = 1.0, full
+    while spacing >= 2:
+        half = spacing // 2
+        corners, centres = field[::spacing, ::spacing], field[half::spacing, half::spacing]
+        across, down = field[::spacing, half::spacing], field[half::spacing, ::spacing]  # middles of the edges
+        pairs_across, pairs_down = corners + np.roll(corners, -1, 1), corners + np.roll(corners, -1, 0)
+        centres[:] = bound * centres + (pairs_across + np.roll(pairs_across, -1, 0)) / 4
+        across[:] = bound * across + (pairs_across + centres + np.roll(centres, 1, 0)) / 4
+        down[:] = bound * down + (pairs_down + centres + np.roll(centres, 1, 1)) / 4
+        bound, spacing = bound / decay**2, half
+    field -= field.min()
+    field *= 1 / field.max()
+    return field
 
 
 @declare(
     corruptions,
     "snow",
     steps=steps_up_to(10),
-    citation=_BOTH,
+    citation=BOTH,
     settings=settings_from("mean spread zoom threshold radius sigma kept", _SNOW),
-    grows=(0, 1, 2, 3, 4, 5, 7, 8),
+    growing_steps=(0, 1, 2, 3, 4, 5, 7, 8),
 )
 def snow(image: Floats, step: int, rng: np.random.Generator) -> Floats:
-    """Falling flakes over a whitened image.
+    """Whiten the image and add falling flakes.
 
     By the published constants severities 7 and 10 have as much snow as 6 and 9, in larger flakes: they change no more.
     """
-    *_, kept = _SNOW[step]
-    flakes = _flakes(image.shape[:2], step, rng)
-    flakes += flakes[::-1, ::-1].copy()
-    grey = image if image.ndim == 2 else cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
-    _snowed(image.reshape(*grey.shape, -1), grey.copy(), flakes, np.float32(kept))
-    return image
-
-
-def _flakes(shape: tuple[int, ...], step: int, rng: np.random.Generator) -> Floats:
-    """Peaks of a coarse random field, drawn out along the fall."""
-    mean, spread, zoom, threshold, radius, sigma, _ = _SNOW[step]
-    (height, rows), (width, columns) = (zoom_places(side, zoom) for side in shape)
-    field = normals(rng, (height, width))  # only the part that is enlarged
-    field *= spread
-    field += mean
-    flakes = np.zeros(shape, dtype=np.float32)
-    add_zoomed(flakes, field, rows, columns)
+    mean, spread, factor, threshold, radius, sigma, weight = _SNOW[step]
+    shape = image.shape[:2]
+    coarse = rng.standard_normal([int(np.ceil(side / factor)) for side in shape], dtype=np.float32)
+    flakes = zoom(coarse * np.float32(spread) + np.float32(mean), factor, shape)
     flakes[flakes < threshold] = 0
     np.minimum(flakes, 1, out=flakes)
-    return along_line(flakes, radius=radius, sigma=sigma, degrees=rng.uniform(*_SNOW_DEGREES))
-
-
-@njit(cache=True)
-def _snowed(image, grey, flakes, kept):  # type: ignore[no-untyped-def]
-    height, width, channels = image.shape
-    for y in range(height):
-        for x in range(width):
-            white = np.float32(1.5) * grey[y, x] + np.float32(0.5)  # ImageNet-C
-            for c in range(channels):
-                value = image[y, x, c]
-                image[y, x, c] = kept * value + (np.float32(1) - kept) * max(value, white) + flakes[y, x]
+    flakes = motion_filter(flakes, radius=radius, sigma=sigma, degrees=rng.uniform(*_SNOW_DEGREES))
+    flakes += flakes[::-1, ::-1].copy()
+    grey = image if image.ndim == 2 else cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+    white = np.maximum(image, _match_channels(np.float32(1.5) * grey + np.float32(0.5), image))  # ImageNet-C
+    cv2.addWeighted(image, weight, white, 1 - weight, 0, dst=image)
+    return cv2.add(image, _match_channels(flakes, image), dst=image)  # type: ignore[return-value]
 
 
 def _frost_settings(step: int, textures: FrostTextures | None = None) -> Mapping[str, Any]:
@@ -176,28 +119,25 @@ def _frost_settings(step: int, textures: FrostTextures | None = None) -> Mapping
     corruptions,
     "frost",
     steps=steps_up_to(10),
-    citation=_BOTH,
+    citation=BOTH,
     settings=_frost_settings,
     options=frozenset({"textures"}),
 )
 def frost(image: Floats, step: int, rng: np.random.Generator, *, textures: FrostTextures | None = None) -> Floats:
-    """Ice on a window: a random part of a texture, added to the darkened image."""
-    kept, laid = _FROST[step]
-    ice = _part((textures or procedural_textures()).images, image.shape[:2], rng)
-    added = ice @ (_LUMA * np.float32(1 / 255)) if image.ndim == 2 else as_floats(ice)
-    return cv2.addWeighted(image, kept, added, laid, 0, dst=image)  # type: ignore[return-value]
-
-
-def _part(images: tuple[Bytes, ...], shape: tuple[int, ...], rng: np.random.Generator) -> Bytes:
-    """A random window of a random texture, which is enlarged where it is too small."""
-    ice = images[rng.integers(len(images))]
-    scale = max(shape[0] / ice.shape[0], shape[1] / ice.shape[1])
+    """Darken the image and add a random part of a texture of ice. A texture that is too small is enlarged."""
+    image_weight, ice_weight = _FROST[step]
+    height, width = image.shape[:2]
+    pictures = (textures or procedural_textures()).images
+    ice = pictures[rng.integers(len(pictures))]
+    scale = max(height / ice.shape[0], width / ice.shape[1])
     if scale > 1:
         size = tuple(int(np.ceil(side * scale)) for side in ice.shape[1::-1])
         ice = cv2.resize(ice, size, interpolation=cv2.INTER_LINEAR)  # type: ignore[assignment]
-    top = rng.integers(ice.shape[0] - shape[0] + 1)
-    left = rng.integers(ice.shape[1] - shape[1] + 1)
-    return ice[top : top + shape[0], left : left + shape[1]]
+    top = rng.integers(ice.shape[0] - height + 1)
+    left = rng.integers(ice.shape[1] - width + 1)
+    ice = ice[top : top + height, left : left + width]
+    added = ice @ (_LUMA * np.float32(1 / 255)) if image.ndim == 2 else as_floats(ice)
+    return cv2.addWeighted(image, image_weight, added, ice_weight, 0, dst=image)  # type: ignore[return-value]
 
 
 @declare(
@@ -208,38 +148,38 @@ def _part(images: tuple[Bytes, ...], shape: tuple[int, ...], rng: np.random.Gene
     settings=settings_from("mean spread sigma threshold strength mud", _SPATTER),
 )
 def spatter(image: Floats, step: int, rng: np.random.Generator) -> Floats:
-    """Drops of water (severities 1-3) or of mud (4-5) on the lens."""
+    """Put drops of water (severities 1-3) or of mud (4-5) on the lens."""
     mean, spread, sigma, threshold, strength, mud = _SPATTER[step]
-    field = normals(rng, image.shape[:2])
-    liquid = blurred(field, sigma) * np.float32(spread) + np.float32(mean)
+    field = rng.standard_normal(image.shape[:2], dtype=np.float32)
+    liquid = smooth(field, sigma) * np.float32(spread) + np.float32(mean)
     cover = _mud_cover(liquid, threshold, strength) if mud else _water_cover(liquid, threshold, strength)
     colour = np.array(_MUD if mud else _WATER, dtype=np.float32) / np.float32(255)
     if mud:
-        cv2.multiply(image, _spread(1 - cover, image), dst=image)
-    tint = cover * (colour @ _LUMA) if image.ndim == 2 else cv2.merge([cover * share for share in colour])
+        cv2.multiply(image, _match_channels(1 - cover, image), dst=image)
+    tint = cover * (colour @ _LUMA) if image.ndim == 2 else cv2.merge([cover * value for value in colour])
     return cv2.add(image, tint, dst=image)  # type: ignore[return-value]
 
 
-def _spread(field: Floats, image: Floats) -> Floats:
-    """The field for every channel of the image."""
+def _match_channels(field: Floats, image: Floats) -> Floats:
+    """Repeat the field for every channel of the image."""
     return field if image.ndim == 2 else cv2.merge([field] * 3)  # type: ignore[return-value]
 
 
 def _mud_cover(liquid: Floats, threshold: float, sigma: float) -> Floats:
-    """How far mud hides each pixel: nothing below .8 (ImageNet-C)."""
-    cover = blurred((liquid > threshold).astype(np.float32), sigma)
+    """Return how far mud hides each pixel; below .8 it hides nothing (ImageNet-C)."""
+    cover = smooth((liquid > threshold).astype(np.float32), sigma)
     cover[cover < 0.8] = 0
     return cover
 
 
 def _water_cover(liquid: Floats, threshold: float, strength: float) -> Floats:
-    """How bright the water is at each pixel: drops shaded by an emboss of the distance to their rims.
+    """Return how bright the water is at each pixel: drops shaded by an emboss of the distance to their edges.
 
     Thresholds, depth and emboss are ImageNet-C's.
     """
     drops = np.where(liquid < threshold, 0, liquid)
-    rims = cv2.Canny((np.clip(drops, 0, 1) * 255).astype(np.uint8), 50, 150)
-    depth = np.minimum(cv2.distanceTransform(255 - rims, cv2.DIST_L2, 5), 20)
+    edges = cv2.Canny((np.clip(drops, 0, 1) * 255).astype(np.uint8), 50, 150)
+    depth = np.minimum(cv2.distanceTransform(255 - edges, cv2.DIST_L2, 5), 20)
     even = cv2.equalizeHist(cv2.blur(depth, (3, 3)).astype(np.uint8))
     emboss = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]], dtype=np.float32)
     shade = cv2.blur(cv2.filter2D(even, cv2.CV_8U, emboss), (3, 3)).astype(np.float32)

@@ -1,8 +1,8 @@
-"""Glitched: bands of the image and one of its colour channels shifted, under scan lines.
+"""Glitched: bands of the image and one of its colour channels are shifted, under scan lines.
 
-The published geometry is that of the library behind the published set, seeded with 1: what is drawn, and three habits
-of its own. A band with offset 0 is left out (drawn for one image, it shows the original again); the channel moves up
-or down only; its sideways shift reaches the one row that row 0 lands on.
+The published geometry is that of the library behind the published set, seeded with 1, with its three particulars: a
+band with offset 0 is left out (drawn per image, it shows the original again); the channel moves up or down only; its
+sideways shift affects only the row that row 0 moves to.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cosight.stimuli.distortions.common import FACTS, distortions
+from cosight.stimuli.distortions.levels import FACTS, distortions
 from cosight.stimuli.images import Bytes
 from cosight.stimuli.kinds import declare
 
@@ -23,8 +23,8 @@ __all__ = ["Geometry", "GlitchRegion", "glitch_regions"]
 
 Geometry = Literal["per-image", "published"]
 
-# Level 1 to 5. Of g, 2g regions shift by up to g^2 / 100 of the width, one channel by up to 2g pixels: the rows of
-# Li et al. 2025, table 3, which prints the whole range of the shift, twice its largest value.
+# Level 1 to 5: 2g regions shift by up to g^2 / 100 of the width, one channel by up to 2g pixels. These are the rows of
+# Li et al. 2025, table 3, which prints the full range of the shift, twice its largest value.
 _G = (2, 4, 5, 8, 10)
 
 
@@ -39,7 +39,7 @@ class GlitchRegion:
 
 @dataclass(frozen=True, slots=True)
 class _Glitch:
-    """All that is drawn for one glitched image; `right` and `down` shift one colour channel."""
+    """The random numbers of one glitched image; `right` and `down` shift one colour channel."""
 
     regions: tuple[GlitchRegion, ...]
     channel: int
@@ -48,40 +48,33 @@ class _Glitch:
 
 
 def glitch_regions(height: int, width: int, *, level: int) -> tuple[GlitchRegion, ...]:
-    """The bands of the published set, the same for every image of one size; later ones go over earlier ones.
+    """Return the bands of the published set, the same for every image of one size; later ones cover earlier ones.
 
     >>> glitch_regions(224, 224, level=1)[0]
     GlitchRegion(offset=-4, top=145, height=55)
     """
-    return _published(height, width, distortions["glitched"].step(str(level), word="level")).regions
+    return _published_glitch(height, width, distortions["glitched"].step(str(level), word="level")).regions
 
 
 @lru_cache(maxsize=64)
-def _published(height: int, width: int, step: int) -> _Glitch:
+def _published_glitch(height: int, width: int, step: int) -> _Glitch:
     """Region i (from 0) draws from Python's generator with seed 1 + i; channel and shift from one with seed 1 again."""
-    regions, shift, offset = _numbers(step, width)
-
-    def region(seed: int) -> GlitchRegion:
-        draw = random.Random(seed).randint
-        return GlitchRegion(draw(-shift, shift), draw(0, height), draw(1, height // 4))
-
-    draw = random.Random(1).randint
-    bands = tuple(map(region, range(1, 1 + regions)))
-    return _Glitch(bands, channel=draw(0, 2), right=draw(-offset, offset), down=draw(-offset, offset))
-
-
-def _drawn(height: int, width: int, step: int, rng: np.random.Generator) -> _Glitch:
-    regions, shift, offset = _numbers(step, width)
-    low, high = (-shift, 0, 1), (shift, height, height // 4)
-    bands = rng.integers(low, high, (regions, 3), endpoint=True).tolist()
-    right, down = rng.integers(-offset, offset, 2, endpoint=True).tolist()
-    return _Glitch(tuple(GlitchRegion(*band) for band in bands), int(rng.integers(0, 3)), right, down)
-
-
-def _numbers(step: int, width: int) -> tuple[int, int, int]:
-    """How many regions there are, and by how many pixels they and the channel shift at most."""
     g = _G[step]
-    return 2 * g, int(g * g / 100 * width), 2 * g
+    shift = int(g * g / 100 * width)
+    regions = []
+    for seed in range(1, 1 + 2 * g):
+        draw = random.Random(seed).randint
+        regions.append(GlitchRegion(draw(-shift, shift), draw(0, height), draw(1, height // 4)))
+    draw = random.Random(1).randint
+    return _Glitch(tuple(regions), channel=draw(0, 2), right=draw(-2 * g, 2 * g), down=draw(-2 * g, 2 * g))
+
+
+def _random_glitch(height: int, width: int, step: int, rng: np.random.Generator) -> _Glitch:
+    g = _G[step]
+    shift = int(g * g / 100 * width)
+    bands = rng.integers((-shift, 0, 1), (shift, height, height // 4), (2 * g, 3), endpoint=True).tolist()
+    right, down = rng.integers(-2 * g, 2 * g, 2, endpoint=True).tolist()
+    return _Glitch(tuple(GlitchRegion(*band) for band in bands), int(rng.integers(0, 3)), right, down)
 
 
 def _settings(step: int, *, geometry: Geometry = "per-image") -> Mapping[str, Any]:
@@ -94,33 +87,29 @@ def _settings(step: int, *, geometry: Geometry = "per-image") -> Mapping[str, An
     "glitched",
     settings=_settings,
     options=frozenset({"geometry"}),
-    steady={"geometry": "published"},
+    deterministic_when={"geometry": "published"},
     **FACTS,
 )
 def _glitched(image: Bytes, step: int, rng: np.random.Generator, *, geometry: Geometry = "per-image") -> Bytes:
-    """Bands rolled sideways, one colour channel shifted, every other row black."""
-    size = image.shape[0], image.shape[1]
+    """Shift bands sideways and one colour channel, and make every other row black."""
+    height, width = image.shape[:2]
     published = geometry == "published"
-    glitch = _published(*size, step) if published else _drawn(*size, step, rng)
-    shifted = _published_shift if published else _shift
-    banded = image.copy()
-    for band in glitch.regions:
-        if band.offset or not published:
-            rows = slice(band.top, band.top + band.height)
-            banded[rows] = np.roll(image[rows], band.offset, axis=1)
+    glitch = _published_glitch(height, width, step) if published else _random_glitch(height, width, step, rng)
+    result = image.copy()
+    for region in glitch.regions:
+        if region.offset or not published:
+            rows = slice(region.top, region.top + region.height)
+            result[rows] = np.roll(image[rows], region.offset, axis=1)
+    # A grey image has one channel, bands included: taken from the original it would undo them.
+    channel = image[:, :, glitch.channel] if image.ndim == 3 else result
+    if published:
+        shifted = np.roll(channel, glitch.down, axis=0)
+        shifted[glitch.down % height] = np.roll(channel[0], glitch.right)
+    else:
+        shifted = np.roll(channel, (glitch.down, glitch.right), axis=(0, 1))
     if image.ndim == 3:
-        banded[:, :, glitch.channel] = shifted(image[:, :, glitch.channel], glitch.right, glitch.down)
-    else:  # the one channel, bands and all: taken from the original it would undo them
-        banded = shifted(banded, glitch.right, glitch.down)
-    banded[::2] = 0
-    return banded
-
-
-def _shift(channel: Bytes, right: int, down: int) -> Bytes:
-    return np.roll(channel, (down, right), axis=(0, 1))
-
-
-def _published_shift(channel: Bytes, right: int, down: int) -> Bytes:
-    moved = np.roll(channel, down, axis=0)
-    moved[down % len(channel)] = np.roll(channel[0], right)
-    return moved
+        result[:, :, glitch.channel] = shifted
+    else:
+        result = shifted
+    result[::2] = 0
+    return result

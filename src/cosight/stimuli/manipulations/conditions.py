@@ -8,7 +8,7 @@ import numpy as np
 
 from cosight.registry import Registry
 from cosight.stimuli.images import Image
-from cosight.stimuli.kinds import Kind, alter
+from cosight.stimuli.kinds import Kind, apply_kind
 from cosight.stimuli.manipulations.spectrum import Spectrum
 
 __all__ = ["CITATION", "condition_step", "manipulate", "manipulations"]
@@ -36,7 +36,7 @@ def manipulate(
     [127, 127, 127]
     """
     entry = manipulations[kind]
-    return alter(entry, image, condition_step(entry, condition), rng, {"spectrum": spectrum})
+    return apply_kind(entry, image, condition_step(entry, condition), rng, {"spectrum": spectrum})
 
 
 def condition_step(kind: Kind, condition: str | float) -> int:

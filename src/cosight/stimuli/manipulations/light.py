@@ -75,7 +75,7 @@ def _rotation_settings(step: int) -> Mapping[str, Any]:
     settings=_rotation_settings,
     citation=CITATION,
     random=False,
-    grows=(0, 2),  # no turn is stronger than another; 0 and 180 are defined for every shape
+    growing_steps=(0, 2),  # no turn is stronger than another; 0 and 180 are defined for every shape
 )
 def rotation(image: Floats, step: int, _rng: None) -> Floats:
     """Grey, turned anticlockwise by quarters.
