@@ -162,8 +162,8 @@ def test_counts_are_whole(values):
 
 
 @pytest.mark.parametrize(("values", "message"), [
-    ([[2, -1]], "people must be whole numbers of people, got -1; give counts instead of shares"),
-    ([[0.4, 0.6]], "people must be whole numbers of people, got 0.4; give counts instead of shares"),
+    ([[2, -1]], "people must be whole numbers of people, got -1; pass counts, not proportions"),
+    ([[0.4, 0.6]], "people must be whole numbers of people, got 0.4; pass counts, not proportions"),
     ([[2, np.nan]], "people must be finite, got nan; leave such items out first"),
     ([2, 1], "people must have 2 axes, got shape (2,)"),
     (np.empty((2, 0)), "people must have a class axis, got shape (2, 0)"),

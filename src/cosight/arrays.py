@@ -1,4 +1,4 @@
-"""Shared checks of array input: one rule, one message, wherever arrays come in."""
+"""Checks of array input: each rule and its message in one place."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ __all__ = [
     "distributions",
     "draw_weights",
     "finite",
+    "integer_codes",
     "labels",
     "same_length",
+    "unit_interval",
 ]
 
 BoolArray = NDArray[np.bool_]
@@ -29,27 +31,42 @@ FloatArray = NDArray[np.float64]
 _SUM_TOLERANCE = 1e-3  # a float32 softmax over 1,000 classes is off by about 1e-6; rounded published tables by 1e-3
 
 
-def correctness(values: ArrayLike, *, name: str = "correctness") -> BoolArray:
-    """Booleans (or 0 and 1) as a one-dimensional boolean array."""
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise InvalidInput(f"{name} must be one-dimensional, got shape {array.shape}")
-    if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
-        bad = array[~np.isin(array, (0, 1))][0]
-        raise InvalidInput(f"{name} must be true/false or 0/1, got {bad!r}; compare answers with the truth first")
-    return array.astype(np.bool_)
-
-
 def labels(values: ArrayLike, *, name: str) -> NDArray[Any]:
-    """Class names or codes as a one-dimensional array; None, nan and "" mean no answer."""
+    """Return class names or codes as a one-dimensional array; None, nan and "" mean no answer."""
     array = np.asarray(values)
     if array.ndim != 1:
         raise InvalidInput(f"{name} must be one-dimensional, got shape {array.shape}")
     return array
 
 
+def correctness(values: ArrayLike, *, name: str = "correctness") -> BoolArray:
+    """Return booleans (or 0 and 1) as a one-dimensional boolean array."""
+    array = labels(values, name=name)
+    if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
+        bad = array[~np.isin(array, (0, 1))][0]
+        raise InvalidInput(f"{name} must be true/false or 0/1, got {bad!r}; compare answers with the truth first")
+    return array.astype(np.bool_)
+
+
+def integer_codes(values: ArrayLike, *, name: str, low: int, stop: int | None) -> IntArray:
+    """Return integers from `low` up to, but not including, `stop` as a one-dimensional array.
+
+    >>> integer_codes([0, 2], name="target", low=0, stop=3)
+    array([0, 2])
+    """
+    array = labels(values, name=name)
+    if array.size and not np.issubdtype(array.dtype, np.integer):  # an empty list has no dtype of its own
+        raise InvalidInput(f"{name} must be integer codes, got {array[0]!r}; number the classes or options from 0")
+    codes = array.astype(np.int64)
+    outside = (codes < low) | (codes >= (np.inf if stop is None else stop))
+    if outside.any():
+        limits = f"{low} or more" if stop is None else f"{low} to {stop - 1}"
+        raise InvalidInput(f"{name} must be {limits}, got {codes[outside][0]}; number the classes or options from 0")
+    return codes
+
+
 def same_length(**arrays: NDArray[Any]) -> int:
-    """The common length of the named arrays."""
+    """Return the common length of the named arrays."""
     sizes = {name: len(array) for name, array in arrays.items()}
     if len(set(sizes.values())) > 1:
         raise InvalidInput(f"arrays must have one length, got {', '.join(f'{k} {v}' for k, v in sizes.items())}")
@@ -64,7 +81,7 @@ def _numbers(values: ArrayLike, name: str) -> FloatArray:
 
 
 def finite(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
-    """Numbers without nan or infinity, with `ndim` axes."""
+    """Return numbers without nan or infinity, with `ndim` axes."""
     array = _numbers(values, name)
     if array.ndim != ndim:
         raise InvalidInput(f"{name} must have {ndim} axes, got shape {array.shape}")
@@ -73,8 +90,17 @@ def finite(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
     return array
 
 
+def unit_interval(values: ArrayLike, *, name: str) -> FloatArray:
+    """Return numbers from 0 to 1 as a one-dimensional array."""
+    array = finite(values, name=name, ndim=1)
+    outside = (array < 0) | (array > 1)
+    if outside.any():
+        raise InvalidInput(f"{name} must be 0 to 1, got {array[outside][0]:.6g}; scale it first")
+    return array
+
+
 def distributions(values: ArrayLike, *, name: str = "probabilities") -> FloatArray:
-    """Label distributions, shape (..., classes): none negative, each summing to one."""
+    """Return label distributions, shape (..., classes): no value negative, each row summing to one."""
     array = _numbers(values, name)
     if array.ndim == 0 or array.shape[-1] == 0:
         raise InvalidInput(f"{name} must have a class axis, got shape {array.shape}")
@@ -88,7 +114,7 @@ def distributions(values: ArrayLike, *, name: str = "probabilities") -> FloatArr
 
 
 def answer_counts(values: ArrayLike, *, name: str = "counts") -> IntArray:
-    """Check a table of counts, shape (items, classes): whole numbers, none negative, at least one class.
+    """Return a table of counts, shape (items, classes): whole numbers, none negative, at least one class.
 
     >>> answer_counts([[2, 0], [1, 1]]).sum()
     np.int64(4)
@@ -99,13 +125,13 @@ def answer_counts(values: ArrayLike, *, name: str = "counts") -> IntArray:
     bad = (table < 0) | (table != np.floor(table))
     if bad.any():
         raise InvalidInput(
-            f"{name} must be whole numbers of people, got {table[bad][0]:g}; give counts instead of shares"
+            f"{name} must be whole numbers of people, got {table[bad][0]:g}; pass counts, not proportions"
         )
     return table.astype(np.int64)
 
 
 def draw_weights(weights: ArrayLike, columns: int, *, of: str) -> FloatArray:
-    """How often each of `columns` items or people (`of` says which) was drawn, shape (resamples, columns)."""
+    """Return bootstrap weights (resamples, columns): how often each item or person was drawn; `of` names which."""
     table = finite(weights, name="weights", ndim=2)
     if table.shape[1] != columns or (table < 0).any():
         raise InvalidInput(

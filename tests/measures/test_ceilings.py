@@ -116,7 +116,7 @@ def test_truth_and_classes_stay():
 
 @pytest.mark.parametrize("people", [0, 1, 3])
 def test_fewer_than_four_people_are_refused(people):
-    with pytest.raises(InvalidInput, match=f"two crowds take four people or more, got {people}"):
+    with pytest.raises(InvalidInput, match=f"two crowds need four people or more, got {people}"):
         split_half_crowds(table(np.zeros((people, 2)), 2), rng=np.random.default_rng(0))
 
 

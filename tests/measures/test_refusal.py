@@ -24,5 +24,5 @@ def test_without_items_is_undefined():
 
 @pytest.mark.parametrize("bad", [-0.1, 1.5])
 def test_refuses_what_is_no_abstention(bad):
-    with pytest.raises(InvalidInput, match=r"abstention lies in \[0, 1\]"):
+    with pytest.raises(InvalidInput, match=r"abstention must be 0 to 1"):
         mean_abstention([0.5, bad])

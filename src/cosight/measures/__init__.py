@@ -60,6 +60,7 @@ from cosight.measures.answers import (
     common_trials,
     encode,
     half_pairs,
+    is_missing,
     joint_errors,
     split_half_crowds,
 )
@@ -311,6 +312,7 @@ __all__ = [
     "hellinger_printed",
     "holm",
     "intra_annotator_kappa",
+    "is_missing",
     "jensen_shannon",
     "jensen_shannon_divergence",
     "joint_errors",

@@ -1,8 +1,8 @@
 """Abstention: does an observer answer when it should, and abstain when it should?
 
-`abstention` lies in [0, 1] and 1 refuses. An observer abstains on a stimulus where `abstention > gamma` (strictly) and
-else answers its most probable class, of equals the first. A row of nan in `probabilities` is a hard refusal: allowed
-only where abstention is 1, it abstains at every gamma, gamma = 1 included.
+`abstention` lies in [0, 1], where 1 refuses. An observer abstains on a stimulus where `abstention > gamma` (strictly)
+and otherwise answers its most probable class, of equals the first. A row of nan in `probabilities` is a hard refusal:
+allowed only where abstention is 1, it abstains at every gamma, gamma = 1 included.
 """
 
 from __future__ import annotations
@@ -12,10 +12,22 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from cosight.arrays import BoolArray, FloatArray, IntArray, correctness, distributions, finite, labels, same_length
+from cosight.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    correctness,
+    distributions,
+    finite,
+    integer_codes,
+    labels,
+    same_length,
+    unit_interval,
+)
 from cosight.errors import InvalidInput
+from cosight.measures.arithmetic import mean_or_nan
 from cosight.measures.declarations import declare
 
 __all__ = [
@@ -37,85 +49,6 @@ __all__ = [
     "with_abstention",
 ]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MeanAbstention:
-    """How ready an observer is to refuse these stimuli."""
-
-    items: FloatArray  # (items,) in [0, 1], 1 refuses
-
-    @property
-    def value(self) -> float:
-        """Mean of the items; nan without any."""
-        return float(self.items.mean()) if len(self.items) else float("nan")
-
-
-@declare(
-    "mean_abstention",
-    summary="Mean abstention: how ready an observer is to refuse, from 0 to 1.",
-    low=0,
-    high=1,
-    direction="neither",
-    symmetric=None,
-    needs=("abstention",),
-    citation="Lee et al. 2023 (VisAlign), section 4.2",
-)
-def mean_abstention(abstention: ArrayLike) -> MeanAbstention:
-    """Mean of `abstention` (items,), each in [0, 1]; nan without items.
-
-    >>> mean_abstention([0.0, 0.25, 1.0]).value
-    0.4166666666666667
-    """
-    items = finite(abstention, name="abstention", ndim=1)
-    if ((items < 0) | (items > 1)).any():
-        raise InvalidInput(f"abstention lies in [0, 1], got {items[(items < 0) | (items > 1)][0]:g}")
-    return MeanAbstention(items)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RiskCoverage:
-    """The share of errors among the accepted stimuli, as more of them are accepted; `value` is the area below."""
-
-    value: float
-    coverage: FloatArray  # (thresholds,) share accepted, ascending to 1
-    risk: FloatArray  # (thresholds,) share of errors among the accepted
-    threshold: FloatArray  # (thresholds,) accepted are those with abstention <= threshold
-
-
-@declare(
-    "risk_coverage",
-    summary="Area under the risk-coverage curve (AURC): errors among the accepted, as the strangest are refused.",
-    low=0,
-    high=1,
-    direction="lower",
-    symmetric=None,
-    needs=("abstention", "correctness"),
-    citation="Geifman, Uziel & El-Yaniv 2019, Bias-reduced uncertainty estimation for deep neural classifiers, ICLR",
-    aliases=("aurc",),
-)
-def risk_coverage(abstention: ArrayLike, correct: ArrayLike) -> RiskCoverage:
-    """Risk-coverage curve and the area under it (AURC), abstention ascending.
-
-    At each distinct threshold t, with A(t) = {i: abstention_i <= t}: coverage = |A| / n, risk = errors in A / |A|.
-    Area = sum_t risk(t) * (coverage(t) - coverage(the threshold before)): without ties, the mean risk over the n
-    coverages 1/n ... 1. Equal abstentions are accepted together, so the order of the rows never matters. Only the
-    order of `abstention` does, so any strangeness may stand in for it, and 1 - confidence too.
-    Source: Geifman et al. 2019 (who have no ties). Without items the curve is empty and the area nan.
-
-    >>> curve = risk_coverage([0.1, 0.4, 0.4, 0.8], [1, 1, 0, 0])
-    >>> curve.coverage.tolist(), curve.risk.round(3).tolist(), round(curve.value, 4)
-    ([0.25, 0.75, 1.0], [0.0, 0.333, 0.5], 0.2917)
-    """
-    a, right = finite(abstention, name="abstention", ndim=1), correctness(correct, name="correct")
-    n = same_length(abstention=a, correct=right)
-    threshold, position, sizes = np.unique(a, return_inverse=True, return_counts=True)
-    errors = np.bincount(position, weights=~right, minlength=len(threshold)).cumsum()
-    accepted = sizes.cumsum()
-    risk = errors / accepted
-    area = float(risk @ sizes / n) if n else math.nan
-    return RiskCoverage(area, accepted / max(n, 1), risk, threshold)
-
-
 _GROUPS = ("must-act", "must-abstain", "uncertain")
 
 
@@ -130,17 +63,36 @@ class Action(IntEnum):
     ABSTAIN_ABSTAINED = 5  # +1
 
 
-_REFUSALS = (Action.ACT_ABSTAINED, Action.ABSTAIN_ABSTAINED)
-
-
-# the actions that are possible on images to act on, and on images to abstain on
+# the actions that are possible on images to act on, and on images to abstain from
 ACT_ACTIONS = (Action.ACT_CORRECT, Action.ACT_INCORRECT, Action.ACT_ABSTAINED)
 ABSTAIN_ACTIONS = (Action.ABSTAIN_ORIGINAL, Action.ABSTAIN_OTHER, Action.ABSTAIN_ABSTAINED)
 
 
+@dataclass(frozen=True, slots=True, eq=False)  # eq=False: two arrays have no single truth value
+class MeanAbstention:
+    """How strongly an observer tends to abstain on each stimulus."""
+
+    items: FloatArray  # (items,) in [0, 1], 1 refuses
+
+    @property
+    def value(self) -> float:
+        """Mean of the items; nan without any."""
+        return mean_or_nan(self.items)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RiskCoverage:
+    """Error rate among the accepted stimuli, as more of them are accepted; `value` is the area below the curve."""
+
+    value: float
+    coverage: FloatArray  # (thresholds,) fraction accepted, ascending to 1
+    risk: FloatArray  # (thresholds,) error rate among the accepted
+    threshold: FloatArray  # (thresholds,) accepted are those with abstention <= threshold
+
+
 @dataclass(frozen=True, slots=True)
 class ActionCounts:
-    """How many stimuli met each `Action`."""
+    """The number of stimuli per `Action`."""
 
     act_correct: int
     act_incorrect: int
@@ -152,7 +104,7 @@ class ActionCounts:
 
 @dataclass(frozen=True, slots=True)
 class ActionShares:
-    """The share of each `Action` within its half, Must-Act or Must-Abstain; nan where that half is empty.
+    """The fraction of each `Action` within its half, Must-Act or Must-Abstain; nan where that half is empty.
 
     Uncertain stimuli are in the half they are treated as (Lee et al. 2023, revised appendix, Table 5).
     """
@@ -165,9 +117,18 @@ class ActionShares:
     abstain_abstained: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # eq=False: two arrays have no single truth value
+@dataclass(frozen=True, slots=True, eq=False)
+class ActionShare:
+    """The fraction of one action among the stimuli on which it is possible."""
+
+    value: float  # nan without such stimuli
+    items: FloatArray  # (n,) 1 or 0, nan for stimuli of the other half
+    action: Action
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Reliability:
-    """The reliability score, the stimuli's own scores and actions, and the settings it was made with."""
+    """The reliability score, the score and action of each stimulus, and the settings."""
 
     value: float  # the sum of `items`, nan without items
     items: FloatArray  # (n,)
@@ -183,18 +144,22 @@ class Reliability:
 
     @property
     def counts(self) -> ActionCounts:
-        """How many stimuli met each action."""
-        return ActionCounts(*_counts(self.actions).tolist())
+        """The number of stimuli per action."""
+        return ActionCounts(*self._counts.tolist())
 
     @property
     def shares(self) -> ActionShares:
-        """The share of each action within Must-Act and within Must-Abstain."""
-        return ActionShares(*_shares(_counts(self.actions)).tolist())
+        """The fraction of each action within Must-Act and within Must-Abstain."""
+        return ActionShares(*_action_shares(self._counts).tolist())
 
     @property
     def wrong(self) -> int:
         """The number of predictions that cost: incorrect ones, and other ones where one should abstain."""
-        return int(_wrong(_counts(self.actions)))
+        return int(_wrong(self._counts))
+
+    @property
+    def _counts(self) -> IntArray:
+        return np.bincount(self.actions, minlength=len(Action))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,7 +176,7 @@ class GammaSweep:
 
     @property
     def value(self) -> float:
-        """The highest score: optimistic as an estimate, for its gamma is picked on the very stimuli scored."""
+        """The highest score: an optimistic estimate, because its gamma is chosen on the stimuli that are scored."""
         return float(self.score.max())
 
     @property
@@ -220,25 +185,98 @@ class GammaSweep:
         return math.nan if math.isnan(self.value) else float(self.gamma[self.score.argmax()])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Choices:
-    """What would happen to each stimulus if the observer answered, and if it refused; gamma decides between them."""
+@declare(
+    "mean_abstention",
+    summary="Mean abstention: how ready an observer is to refuse, from 0 to 1.",
+    low=0,
+    high=1,
+    direction="neither",
+    symmetric=None,
+    needs=("abstention",),
+    citation="Lee et al. 2023 (VisAlign), section 4.2",
+)
+def mean_abstention(abstention: ArrayLike) -> MeanAbstention:
+    """Compute the mean abstention over stimuli.
 
-    abstention: FloatArray  # (n,) infinite for a hard refusal
-    answering: IntArray  # (n,) codes of `Action`
-    refusing: IntArray  # (n,) codes of `Action`
+    Args:
+        abstention: Numbers in [0, 1], one per stimulus; 1 refuses.
+
+    Returns:
+        The items and their mean, nan without items.
+
+    Raises:
+        InvalidInput: If a number is not in [0, 1].
+
+    >>> mean_abstention([0.0, 0.25, 1.0]).value
+    0.4166666666666667
+    """
+    return MeanAbstention(unit_interval(abstention, name="abstention"))
+
+
+@declare(
+    "risk_coverage",
+    summary="Area under the risk-coverage curve (AURC): errors among the accepted, as the strangest are refused.",
+    low=0,
+    high=1,
+    direction="lower",
+    symmetric=None,
+    needs=("abstention", "correctness"),
+    citation="Geifman, Uziel & El-Yaniv 2019, Bias-reduced uncertainty estimation for deep neural classifiers, ICLR",
+    aliases=("aurc",),
+)
+def risk_coverage(abstention: ArrayLike, correct: ArrayLike) -> RiskCoverage:
+    """Compute the risk-coverage curve and the area under it (AURC), abstention ascending.
+
+    At each distinct threshold t, with A(t) = {i: abstention_i <= t}: coverage = |A| / n, risk = errors in A / |A|.
+    Area = sum_t risk(t) * (coverage(t) - coverage(the threshold before)): without ties, the mean risk over the n
+    coverages 1/n ... 1. Equal abstentions are accepted together, so the order of the rows never matters.
+    Source: Geifman et al. 2019 (who have no ties).
+
+    Args:
+        abstention: One number per stimulus. Only their order is used, so any score of strangeness, and
+            1 - confidence, can replace it.
+        correct: Whether the answer to each stimulus is right.
+
+    Returns:
+        The curve and its area. Without items the curve is empty and the area nan.
+
+    Raises:
+        InvalidInput: If an abstention is not finite, or the lengths differ.
+
+    >>> curve = risk_coverage([0.1, 0.4, 0.4, 0.8], [1, 1, 0, 0])
+    >>> curve.coverage.tolist(), curve.risk.round(3).tolist(), round(curve.value, 4)
+    ([0.25, 0.75, 1.0], [0.0, 0.333, 0.5], 0.2917)
+    """
+    a, right = finite(abstention, name="abstention", ndim=1), correctness(correct, name="correct")
+    n = same_length(abstention=a, correct=right)
+    threshold, position, sizes = np.unique(a, return_inverse=True, return_counts=True)
+    errors = np.bincount(position, weights=~right, minlength=len(threshold)).cumsum()
+    accepted = sizes.cumsum()
+    risk = errors / accepted
+    area = float(risk @ sizes / n) if n else math.nan
+    return RiskCoverage(area, accepted / max(n, 1), risk, threshold)
 
 
 def with_abstention(probabilities: ArrayLike, abstention: ArrayLike) -> FloatArray:
-    """Label distributions with `abstain` as the last class, [p * (1 - a), a], shape (n, classes + 1).
+    """Return label distributions with `abstain` as the last class, [p * (1 - a), a].
 
-    Source: Lee et al. 2023 (VisAlign), section 5. A hard refusal (a row of nan) becomes [0, ..., 0, 1].
+    Source: Lee et al. 2023 (VisAlign), section 5.
+
+    Args:
+        probabilities: Class probabilities, (n, classes); a row of nan is a hard refusal.
+        abstention: Numbers in [0, 1], one per row.
+
+    Returns:
+        The distributions, (n, classes + 1). A hard refusal becomes [0, ..., 0, 1].
+
+    Raises:
+        InvalidInput: If a row is not a distribution, or a hard refusal has another abstention than 1.
 
     >>> with_abstention([[0.75, 0.25], [float("nan")] * 2], [0.2, 1])
     array([[0.6, 0.2, 0.2],
            [0. , 0. , 1. ]])
     """
-    p, a, refused = _answers(probabilities, abstention)
+    p, a, refused = _check_answers(probabilities, abstention)
     acting = np.where(refused[:, None], 0.0, p) * (1 - a)[:, None]
     return np.concatenate([acting, a[:, None]], axis=1)
 
@@ -265,38 +303,41 @@ def reliability_score(
     lam: float = 0.5,
     cost: float = 0.0,
 ) -> Reliability:
-    """VisAlign's reliability score RS_c: the sum over stimuli of Table 2's scores, from -cost * n to n.
+    """Compute VisAlign's reliability score RS_c: the sum over stimuli of Table 2's scores, from -cost * n to n.
 
     RS_c = (correct on Must-Act) + (abstained on Must-Abstain) - cost * (wrong predictions).
-    `probabilities` (n, classes), `abstention` (n,) and `gamma` are explained in the module's docstring.
-    `original` (n,): code of the class a picture was made from, -1 where a Must-Abstain picture was made from none.
-    `group` (n,): "must-act", "must-abstain" or "uncertain". On a Must-Abstain stimulus every prediction is wrong.
-    `gold` (n, classes + 1): people's distributions, abstain last; only the rows of Uncertain stimuli are read. Such a
-    stimulus counts as Must-Act where people's share of `original` is above `lam` (strictly), and else as Must-Abstain,
-    but there predicting `original` scores 0.
-    Source: Lee et al. 2023, section 4.2 and Table 2; it gives no gamma, .5 is ours. nan without items.
+    On a Must-Abstain stimulus every prediction is wrong. An Uncertain stimulus counts as Must-Act where the fraction
+    of people who gave its original label is above `lam` (strictly), and otherwise as Must-Abstain, but there
+    predicting `original` scores 0. Source: Lee et al. 2023, section 4.2 and Table 2, which give no gamma; .5 is ours.
+
+    Args:
+        probabilities: Class probabilities, (n, classes); a row of nan is a hard refusal.
+        abstention: Numbers in [0, 1], one per stimulus.
+        original: Code of the class that each picture was made from, -1 where a Must-Abstain picture has none.
+        group: "must-act", "must-abstain" or "uncertain", one per stimulus.
+        gold: People's distributions, abstain last, (n, classes + 1); only the rows of Uncertain stimuli are read.
+        gamma: The observer abstains where its abstention exceeds this.
+        lam: The fraction of people above which an Uncertain stimulus counts as Must-Act.
+        cost: What a wrong prediction costs.
+
+    Returns:
+        The score with the score and action of each stimulus; nan without items.
+
+    Raises:
+        InvalidInput: If an argument has another shape or range, or Uncertain stimuli have no gold labels.
 
     >>> p, group = [[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]], ["must-act", "must-act", "must-abstain"]
     >>> result = reliability_score(p, [0.1, 0.2, 0.9], [0, 0, -1], group, cost=3)
     >>> result.value, result.wrong, result.shares.act_correct
     (-1.0, 1, 0.5)
     """
-    _unit([gamma], name="gamma")
+    unit_interval([gamma], name="gamma")
     _check_cost(cost)
-    choices = _choices(probabilities, abstention, original, group, gold, lam)
-    actions = np.where(choices.abstention > gamma, choices.refusing, choices.answering)
+    outcomes = _possible_outcomes(probabilities, abstention, original, group, gold, lam)
+    actions = np.where(outcomes.abstention > gamma, outcomes.refusing, outcomes.answering)
     score = np.array([1, 0 - cost, 0, 0, 0 - cost, 1], dtype=np.float64)  # 0 - cost: no negative zero
-    value = float(_score(_counts(actions), cost))
+    value = float(_score(np.bincount(actions, minlength=len(Action)), cost))
     return Reliability(value, score[actions], actions, float(gamma), float(lam), float(cost))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ActionShare:
-    """The share of one action among the stimuli that it is possible for."""
-
-    value: float  # nan without such stimuli
-    items: FloatArray  # (n,) 1 or 0, nan for stimuli of the other half
-    action: Action
 
 
 @declare(
@@ -322,18 +363,24 @@ def action_share(
 ) -> ActionShare:
     """Compute how often an observer takes one action where that action is possible.
 
-    Acting correctly, incorrectly and abstaining share the Must-Act images; naming the original class, another one and
-    abstaining share the Must-Abstain images. Uncertain images are in the half they count as. nan without such images.
+    Acting correctly, incorrectly and abstaining are possible on Must-Act images; naming the original class, another
+    one and abstaining on Must-Abstain images. Uncertain images are in the half they count as.
 
     Args:
-        probabilities: As for `reliability_score`, like the next four.
-        abstention: Readiness to abstain, one per stimulus.
-        original: Class that each picture was made from.
-        group: Must-Act, Must-Abstain or Uncertain.
-        gold: People's distributions, read for Uncertain stimuli.
+        probabilities: Class probabilities, (n, classes); a row of nan is a hard refusal.
+        abstention: Numbers in [0, 1], one per stimulus.
+        original: Code of the class that each picture was made from, -1 for none.
+        group: "must-act", "must-abstain" or "uncertain", one per stimulus.
+        gold: People's distributions, abstain last, read for Uncertain stimuli.
         action: The action to count.
         gamma: An observer abstains where its abstention exceeds this.
-        lam: An Uncertain image counts as Must-Act if more than this share of people gave its original label.
+        lam: The fraction of people above which an Uncertain image counts as Must-Act.
+
+    Returns:
+        The fraction and the items it is the mean of; nan without images on which the action is possible.
+
+    Raises:
+        InvalidInput: As `reliability_score`.
 
     >>> p, group = [[0.9, 0.1], [0.2, 0.8]], ["must-act", "must-act"]
     >>> action_share(p, [0.1, 0.2], [0, 0], group).value
@@ -342,8 +389,7 @@ def action_share(
     actions = reliability_score(probabilities, abstention, original, group, gold, gamma=gamma, lam=lam).actions
     half = ACT_ACTIONS if action in ACT_ACTIONS else ABSTAIN_ACTIONS
     items = np.where(np.isin(actions, half), (actions == action).astype(np.float64), np.nan)
-    known = items[~np.isnan(items)]
-    return ActionShare(float(known.mean()) if len(known) else math.nan, items, action)
+    return ActionShare(mean_or_nan(items[~np.isnan(items)]), items, action)
 
 
 def reliability_sweep(
@@ -357,28 +403,98 @@ def reliability_sweep(
     lam: float = 0.5,
     cost: float = 0.0,
 ) -> GammaSweep:
-    """`reliability_score` at every one of `gammas`, in their order, for the price of a sort.
+    """Compute `reliability_score` for many gammas at the cost of one sort.
 
-    Without `gammas`: 0, 1 and every abstention that occurs, which is every outcome a gamma in [0, 1] can have.
-    Scores are nan without items.
+    Args:
+        probabilities: As for `reliability_score`, like the next four.
+        abstention: Numbers in [0, 1], one per stimulus.
+        original: Code of the class that each picture was made from.
+        group: "must-act", "must-abstain" or "uncertain", one per stimulus.
+        gold: People's distributions, abstain last.
+        gammas: The gammas, in any order (default: 0, 1 and every abstention that occurs, which covers every outcome
+            that a gamma in [0, 1] can have).
+        lam: The fraction of people above which an Uncertain stimulus counts as Must-Act.
+        cost: What a wrong prediction costs.
+
+    Returns:
+        Scores and action counts, one per gamma in the order of `gammas`. Scores are nan without items.
+
+    Raises:
+        InvalidInput: As `reliability_score`, and if `gammas` is empty.
 
     >>> sweep = reliability_sweep([[0.9, 0.1], [0.2, 0.8]], [0.1, 0.6], [0, 0], ["must-act", "must-abstain"], cost=3)
     >>> sweep.gamma, sweep.score
     (array([0. , 0.1, 0.6, 1. ]), array([ 1.,  2., -2., -2.]))
     """
     _check_cost(cost)
-    choices = _choices(probabilities, abstention, original, group, gold, lam)
-    at = _every_gamma(choices) if gammas is None else _unit(gammas, name="gammas")
-    if len(at) == 0:
+    outcomes = _possible_outcomes(probabilities, abstention, original, group, gold, lam)
+    if gammas is None:
+        soft = outcomes.abstention[np.isfinite(outcomes.abstention)]
+        gamma = np.unique(np.concatenate([[0.0, 1.0], soft]))
+    else:
+        gamma = unit_interval(gammas, name="gammas")
+    if len(gamma) == 0:
         raise InvalidInput("gammas must not be empty, got 0 of them; leave them out for every outcome")
-    counts = _counts_at(choices, at)
-    return GammaSweep(at, _score(counts, cost), _wrong(counts), counts, _shares(counts), float(lam), float(cost))
+    counts = np.empty((len(gamma), len(Action)), dtype=np.int64)
+    for action in Action:  # an answer is given where abstention <= gamma: one search in a sorted list for all gammas
+        refusal = action in (Action.ACT_ABSTAINED, Action.ABSTAIN_ABSTAINED)
+        possible = (outcomes.refusing if refusal else outcomes.answering) == action
+        ordered = np.sort(outcomes.abstention[possible])
+        below = np.searchsorted(ordered, gamma, side="right")
+        counts[:, action] = len(ordered) - below if refusal else below
+    score, wrong, shares = _score(counts, cost), _wrong(counts), _action_shares(counts)
+    return GammaSweep(gamma, score, wrong, counts, shares, float(lam), float(cost))
 
 
-def _answers(probabilities: ArrayLike, abstention: ArrayLike) -> tuple[FloatArray, FloatArray, BoolArray]:
-    p, a = np.asarray(probabilities, dtype=np.float64), _unit(abstention, name="abstention")
+@dataclass(frozen=True, slots=True, eq=False)
+class _Outcomes:
+    """The action on each stimulus if the observer answers, and if it refuses; gamma decides between them."""
+
+    abstention: FloatArray  # (n,) infinite for a hard refusal
+    answering: IntArray  # (n,) codes of `Action`
+    refusing: IntArray  # (n,) codes of `Action`
+
+
+def _possible_outcomes(
+    probabilities: ArrayLike,
+    abstention: ArrayLike,
+    original: ArrayLike,
+    group: ArrayLike,
+    gold: ArrayLike | None,
+    lam: float,
+) -> _Outcomes:
+    """Check the arguments of `reliability_score` and work out both outcomes of every stimulus."""
+    unit_interval([lam], name="lam")
+    p, a, refused = _check_answers(probabilities, abstention)
+    groups = labels(group, name="group").astype(np.str_)
+    if (unknown := ~np.isin(groups, _GROUPS)).any():
+        raise InvalidInput(f"group must be one of {', '.join(_GROUPS)}, got {str(groups[unknown][0])!r}")
+    n, classes = p.shape
+    codes = integer_codes(original, name="original", low=-1, stop=classes)
+    same_length(probabilities=p, original=codes, group=groups)
+    if (without := (codes < 0) & (groups != "must-abstain")).any():
+        raise InvalidInput(f"original may be -1 on must-abstain only, got it on {groups[without][0]}; name the class")
+    act, uncertain = groups == "must-act", groups == "uncertain"
+    if gold is not None:
+        people = np.asarray(gold, dtype=np.float64)
+        if people.shape != (n, classes + 1):
+            raise InvalidInput(f"gold must have shape {(n, classes + 1)}, abstain last, got {people.shape}")
+        known = distributions(people[uncertain], name="gold")
+        act[uncertain] = known[np.arange(len(known)), codes[uncertain]] > lam
+    elif uncertain.any():
+        raise InvalidInput(f"uncertain stimuli need people's answers, got {uncertain.sum()} without; pass gold")
+    right = p.argmax(axis=1) == codes
+    on_act = np.where(right, Action.ACT_CORRECT, Action.ACT_INCORRECT)
+    on_abstain = np.where(right & uncertain, Action.ABSTAIN_ORIGINAL, Action.ABSTAIN_OTHER)
+    refusing = np.where(act, Action.ACT_ABSTAINED, Action.ABSTAIN_ABSTAINED)
+    return _Outcomes(np.where(refused, np.inf, a), np.where(act, on_act, on_abstain), refusing)
+
+
+def _check_answers(probabilities: ArrayLike, abstention: ArrayLike) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return probabilities, abstention, and which rows are hard refusals."""
+    p, a = np.asarray(probabilities, dtype=np.float64), unit_interval(abstention, name="abstention")
     if p.ndim != 2:
-        raise InvalidInput(f"probabilities must have shape (n, classes), got {p.shape}; give one row a stimulus")
+        raise InvalidInput(f"probabilities must have shape (n, classes), got {p.shape}; give one row per stimulus")
     same_length(probabilities=p, abstention=a)
     refused = np.asarray(np.isnan(p).all(axis=1))
     if (unsure := a[refused] != 1).any():
@@ -388,83 +504,12 @@ def _answers(probabilities: ArrayLike, abstention: ArrayLike) -> tuple[FloatArra
     return p, a, refused
 
 
-def _choices(
-    probabilities: ArrayLike,
-    abstention: ArrayLike,
-    original: ArrayLike,
-    group: ArrayLike,
-    gold: ArrayLike | None,
-    lam: float,
-) -> _Choices:
-    _unit([lam], name="lam")
-    p, a, refused = _answers(probabilities, abstention)
-    groups, codes = _groups(group), _codes(original, classes=p.shape[1])
-    same_length(probabilities=p, original=codes, group=groups)
-    if (lost := (codes < 0) & (groups != "must-abstain")).any():
-        raise InvalidInput(f"original may be -1 on must-abstain only, got it on {groups[lost][0]}; name the class")
-    uncertain = groups == "uncertain"
-    act = (groups == "must-act") | _recognised(gold, codes, uncertain, lam, classes=p.shape[1])
-    hit = p.argmax(axis=1) == codes
-    acting = np.where(hit, Action.ACT_CORRECT, Action.ACT_INCORRECT)
-    other = np.where(hit & uncertain, Action.ABSTAIN_ORIGINAL, Action.ABSTAIN_OTHER)
-    refusing = np.where(act, Action.ACT_ABSTAINED, Action.ABSTAIN_ABSTAINED)
-    return _Choices(np.where(refused, np.inf, a), np.where(act, acting, other), refusing)
+def _check_cost(cost: float) -> None:
+    if not (math.isfinite(cost) and cost >= 0):
+        raise InvalidInput(f"cost must be finite and not negative, got {cost}; a wrong prediction scores -cost")
 
 
-def _groups(values: ArrayLike) -> NDArray[np.str_]:
-    groups = labels(values, name="group").astype(np.str_)
-    if (unknown := ~np.isin(groups, _GROUPS)).any():
-        raise InvalidInput(f"group must be one of {', '.join(_GROUPS)}, got {str(groups[unknown][0])!r}")
-    return groups
-
-
-def _codes(values: ArrayLike, *, classes: int) -> IntArray:
-    codes = labels(values, name="original")
-    if len(codes) and not np.issubdtype(codes.dtype, np.integer):  # an empty list has no dtype of its own
-        raise InvalidInput(f"original must be integer class codes, got {codes.dtype}; look names up in the label space")
-    if (outside := (codes < -1) | (codes >= classes)).any():
-        raise InvalidInput(f"original must be -1 to {classes - 1}, got {codes[outside][0]}; codes exclude abstain")
-    return codes.astype(np.int64)
-
-
-def _recognised(
-    gold: ArrayLike | None, codes: IntArray, uncertain: BoolArray, lam: float, *, classes: int
-) -> BoolArray:
-    """Which Uncertain stimuli most people recognise; the other groups are False."""
-    result: BoolArray = np.zeros(len(codes), dtype=np.bool_)
-    if gold is None:
-        if uncertain.any():
-            raise InvalidInput(f"uncertain stimuli need people's answers, got {uncertain.sum()} without; pass gold")
-        return result
-    shares = np.asarray(gold, dtype=np.float64)
-    if shares.shape != (len(codes), classes + 1):
-        raise InvalidInput(f"gold must have shape {(len(codes), classes + 1)}, abstain last, got {shares.shape}")
-    known = distributions(shares[uncertain], name="gold")
-    result[uncertain] = known[np.arange(len(known)), codes[uncertain]] > lam
-    return result
-
-
-def _counts(actions: IntArray) -> IntArray:
-    return np.bincount(actions, minlength=len(Action))
-
-
-def _every_gamma(choices: _Choices) -> FloatArray:
-    soft = choices.abstention[np.isfinite(choices.abstention)]
-    return np.unique(np.concatenate([[0.0, 1.0], soft]))
-
-
-def _counts_at(choices: _Choices, gammas: FloatArray) -> IntArray:
-    """How many stimuli meet each action at each gamma, shape (gammas, 6)."""
-    counts = np.empty((len(gammas), len(Action)), dtype=np.int64)
-    for action in Action:  # an answer is given where abstention <= gamma: one search in a sorted list for all gammas
-        refusal = action in _REFUSALS
-        mine = np.sort(choices.abstention[(choices.refusing if refusal else choices.answering) == action])
-        below = np.searchsorted(mine, gammas, side="right")
-        counts[:, action] = len(mine) - below if refusal else below
-    return counts
-
-
-def _shares(counts: IntArray) -> FloatArray:
+def _action_shares(counts: IntArray) -> FloatArray:
     halves = counts.reshape(*counts.shape[:-1], 2, 3)  # Must-Act, Must-Abstain
     sizes = halves.sum(axis=-1, keepdims=True)
     shares: FloatArray = np.divide(halves, sizes, out=np.full(halves.shape, np.nan), where=sizes > 0)
@@ -480,15 +525,3 @@ def _score(counts: IntArray, cost: float) -> FloatArray:
     aligned = counts[..., Action.ACT_CORRECT] + counts[..., Action.ABSTAIN_ABSTAINED]
     score: FloatArray = np.where(counts.sum(axis=-1) > 0, aligned - cost * _wrong(counts), np.nan)
     return score
-
-
-def _unit(values: ArrayLike, *, name: str) -> FloatArray:
-    array = finite(values, name=name, ndim=1)
-    if (outside := (array < 0) | (array > 1)).any():
-        raise InvalidInput(f"{name} must be 0 to 1, got {array[outside][0]:.6g}; scale it first")
-    return array
-
-
-def _check_cost(cost: float) -> None:
-    if not (math.isfinite(cost) and cost >= 0):
-        raise InvalidInput(f"cost must be finite and not negative, got {cost}; a wrong prediction scores -cost")

@@ -1,4 +1,4 @@
-"""Arithmetic that several measures share: sums over trials, quotients, blocks, centring, limits of plans."""
+"""Arithmetic that several measures share: quotients, sums over trials, blocks, checks of intervals and plans."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ __all__ = [
     "Weights",
     "blocks",
     "centred",
+    "check_confidence",
     "check_width",
     "divide",
+    "kappa_of_counts",
+    "mean_or_nan",
     "normal_z",
     "scarce_limit",
     "summed",
@@ -32,15 +35,33 @@ __all__ = [
 Pairs = NDArray[np.int64]  # (pairs, 2): indices of observers
 Weights = NDArray[np.float32]  # (resamples, stimuli): how often each stimulus was drawn
 
-SCARCE = 3  # an event seen less often than this varies too little over resamples
 BLOCK = 1 << 24  # numbers in one intermediate array: about 100 MB
+SCARCE = 3  # an event observed less often than this varies too little over resamples
+MOST_TRIALS = 1 << 53  # float64 cannot represent every whole number above this
+ROUNDING = 1e-9  # a cell or an end of a range that is off by less is off by rounding
 
 
 def divide(above: FloatArray, below: FloatArray) -> FloatArray:
-    """above / below, nan where `below` is 0."""
+    """Return above / below, nan where `below` is 0."""
     out = np.full(np.shape(above), np.nan)
     np.divide(above, below, out=out, where=np.asarray(below) != 0)
     return out
+
+
+def mean_or_nan(items: FloatArray) -> float:
+    """Return the mean of the items, nan if there are none."""
+    return float(items.mean()) if items.size else math.nan
+
+
+def kappa_of_counts(n: FloatArray, agree: FloatArray, chance: FloatArray) -> FloatArray:
+    """Compute Cohen's kappa (agree / n - p_e) / (1 - p_e) from counts, p_e = chance / n^2; nan where p_e is 1.
+
+    Args:
+        n: Number of trials.
+        agree: Number of trials on which both observers are in the same class.
+        chance: Sum over classes of the product of the two observers' counts.
+    """
+    return divide(n * agree - chance, n * n - chance)
 
 
 def summed(row: NDArray[np.int64], stimulus: NDArray[np.int64], columns: NDArray[np.float32], rows: int) -> FloatArray:
@@ -51,7 +72,7 @@ def summed(row: NDArray[np.int64], stimulus: NDArray[np.int64], columns: NDArray
 
 
 def blocks(length: int, width: int, *, most: int) -> Iterator[slice]:
-    """Slices of 0 ... length that hold about `most` numbers each, `width` to an index.
+    """Return slices of 0 ... length with about `most` numbers each, `width` numbers per index.
 
     >>> list(blocks(5, 10, most=20))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
@@ -60,20 +81,8 @@ def blocks(length: int, width: int, *, most: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, length, step))
 
 
-def scarce_limit(count: FloatArray, confidence: float) -> FloatArray:
-    """How often an event may be expected that was seen 0, 1 or 2 times; nan for other counts.
-
-    Where an event is that rare, resamples vary too little: none of a study without it has it. The upper limit is that
-    of a Poisson mean with Jeffreys' prior (Brown, Cai & DasGupta 2003, Statistica Sinica 13).
-
-    >>> scarce_limit(np.array([0.0, 1.0, 9.0]), 0.95).round(2).tolist()
-    [2.51, 4.67, nan]
-    """
-    return np.where(count < SCARCE, gammaincinv(count + 0.5, (1 + confidence) / 2), np.nan)
-
-
 def centred(x: FloatArray) -> FloatArray:
-    """Columns with mean zero; taking the first row off first leaves a constant set at exactly zero.
+    """Return columns with mean zero; subtracting the first row first leaves a constant set at exactly zero.
 
     >>> centred(np.array([[0.1, 1.0], [0.1, 3.0]]))
     array([[ 0., -1.],
@@ -83,19 +92,32 @@ def centred(x: FloatArray) -> FloatArray:
     return np.asarray(shifted - shifted.mean(axis=0))
 
 
-MOST_TRIALS = 1 << 53  # whole numbers beyond have gaps in float64
-ROUNDING = 1e-9  # a cell or an end of a range that is off by less is off by rounding
+def scarce_limit(count: FloatArray, confidence: float) -> FloatArray:
+    """Return the upper limit of the expected count of an event observed 0, 1 or 2 times; nan for other counts.
+
+    Where an event is that rare, resamples vary too little: an event that never occurred occurs in none of them. The
+    limit is that of a Poisson mean with Jeffreys' prior (Brown, Cai & DasGupta 2003, Statistica Sinica 13).
+
+    >>> scarce_limit(np.array([0.0, 1.0, 9.0]), 0.95).round(2).tolist()
+    [2.51, 4.67, nan]
+    """
+    return np.where(count < SCARCE, gammaincinv(count + 0.5, (1 + confidence) / 2), np.nan)
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise unless the confidence of an interval lies between 0 and 1."""
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}; 0.95 is usual")
 
 
 def normal_z(confidence: float) -> float:
-    """How many standard errors an interval of this confidence reaches to either side."""
-    if not 0 < confidence < 1:
-        raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}; .95 is usual")
+    """Return how many standard errors a normal interval of this confidence extends to either side."""
+    check_confidence(confidence)
     return float(ndtri((1 + confidence) / 2))
 
 
 def check_width(width: float, most: float) -> None:
-    """Refuse a width that is not above 0 and within the range."""
+    """Raise unless the width of an interval is above 0 and within the range of the measure."""
     if not (0 < width <= most and math.isfinite(width)):
         limit = f" and at most {most:g}, the range" if math.isfinite(most) else ""
-        raise InvalidInput(f"width must be above 0{limit}, got {width}; it runs from end to end of the interval")
+        raise InvalidInput(f"width must be above 0{limit}, got {width}; it is the distance between the interval's ends")

@@ -1,4 +1,4 @@
-"""Forced choices: does a judge, or a person, match a picture to the one it was made to resemble?"""
+"""Forced choices: does an observer match a picture to the one that it was made to resemble?"""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cosight.arrays import FloatArray, IntArray, finite, same_length
+from cosight.arrays import FloatArray, finite, integer_codes, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.declarations import declare
 
 __all__ = ["ChoiceShare", "choice_share", "clustering_share", "two_alternative_share"]
 
 _CITATION = "Nanda et al. 2021, Exploring alignment of representations with human perception"
-_MISSING = -1  # the code of a choice that was never made
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChoiceShare:
-    """The share of right choices: one item a query in [0, 1], nan where no choice was made."""
+    """The fraction of right choices."""
 
-    items: FloatArray
+    items: FloatArray  # (queries,) in [0, 1], nan where no choice was made
     ties: int  # queries with more than one closest option
     chance: float  # what guessing scores; nan where the number of options was not given
 
     @property
     def value(self) -> float:
-        """Mean of the items; nan when nobody chose."""
+        """Mean of the items; nan without a choice."""
         return float(np.nanmean(self.items)) if self.n else float("nan")
 
     @property
@@ -53,12 +52,20 @@ class ChoiceShare:
     aliases=("2afc",),
 )
 def two_alternative_share(to_target: ArrayLike, to_seed: ArrayLike) -> ChoiceShare:
-    """How often a query is closer to its target than to the seed it grew from: 2AFC (Nanda et al. 2021).
+    """Compute how often a query is closer to its target than to its seed: 2AFC (Nanda et al. 2021).
 
     item = 1 if to_target < to_seed, 1/2 if they are equal, else 0; value = mean(item). Only the order of the
-    two distances of a query counts, so any unit will do.
+    two distances of a query counts, so the unit does not matter.
 
-    Undefined (`value` is nan) without queries. A distance that is nan or infinite raises.
+    Args:
+        to_target: Distance of each query to its target.
+        to_seed: Distance of each query to the seed that it was optimised from.
+
+    Returns:
+        The fraction, its items and the number of ties; nan without queries.
+
+    Raises:
+        InvalidInput: If a distance is nan or infinite, or the lengths differ.
 
     >>> result = two_alternative_share([0.1, 0.7, 0.4], [0.5, 0.2, 0.4])
     >>> result.value, result.ties
@@ -82,12 +89,20 @@ def two_alternative_share(to_target: ArrayLike, to_seed: ArrayLike) -> ChoiceSha
     citation=_CITATION,
 )
 def clustering_share(distances: ArrayLike, target: ArrayLike) -> ChoiceShare:
-    """How often the closest of several options is the right one (Nanda et al. 2021).
+    """Compute how often the closest of several options is the right one (Nanda et al. 2021).
 
-    `distances` has shape (queries, options), `target` is each query's right column. item = 1 / (number of closest
-    options) if the target is among them, else 0: what breaking ties at random scores on average.
+    item = 1 / (number of closest options) if the target is among them, else 0: the expected score when ties are
+    broken at random.
 
-    Undefined (`value` is nan) without queries. A distance that is nan or infinite raises.
+    Args:
+        distances: Distance of each query to each option, (queries, options).
+        target: The right column of each query.
+
+    Returns:
+        The fraction, its items and the number of ties; nan without queries.
+
+    Raises:
+        InvalidInput: If a distance is nan or infinite, or a target is not a column.
 
     >>> result = clustering_share([[0.1, 0.5, 0.9], [0.3, 0.3, 0.8], [0.2, 0.6, 0.4]], [0, 1, 2])
     >>> result.value, result.items.tolist(), result.ties
@@ -96,8 +111,8 @@ def clustering_share(distances: ArrayLike, target: ArrayLike) -> ChoiceShare:
     table = finite(distances, name="distances", ndim=2)
     options = table.shape[1]
     if options == 0:
-        raise InvalidInput(f"distances must have an option to choose, got shape {table.shape}")
-    right = _options(target, name="target", low=0, options=options)
+        raise InvalidInput(f"distances must have an option to choose from, got shape {table.shape}")
+    right = integer_codes(target, name="target", low=0, stop=options)
     same_length(distances=table, target=right)
     closest = table == table.min(axis=1, keepdims=True)
     count = closest.sum(axis=1)
@@ -106,36 +121,29 @@ def clustering_share(distances: ArrayLike, target: ArrayLike) -> ChoiceShare:
 
 
 def choice_share(chosen: ArrayLike, right: ArrayLike, *, options: int | None = None) -> ChoiceShare:
-    """How often the option people chose is the right one (Nanda et al. 2021); -1 is a choice never made.
+    """Compute how often the option that people chose is the right one (Nanda et al. 2021).
 
-    item = 1 if chosen == right, else 0. Missing choices are nan, left out of the mean and counted in `missing`;
-    `options`, where given, bounds the codes and sets `chance` = 1 / options.
+    item = 1 if chosen == right, else 0. Missing choices are nan, left out of the mean and counted in `missing`.
 
-    Undefined (`value` is nan) when no choice was made.
+    Args:
+        chosen: The number of the chosen option, -1 where no choice was made.
+        right: The number of the right option.
+        options: The number of options, if known: the limit of the numbers, and `chance` = 1 / options.
+
+    Returns:
+        The fraction and its items; nan when no choice was made.
+
+    Raises:
+        InvalidInput: If a number is not that of an option, or the lengths differ.
 
     >>> result = choice_share([0, 1, -1, 2], [0, 2, 1, 2], options=3)
     >>> round(result.value, 3), result.missing
     (0.667, 1)
     """
     if options is not None and options < 1:
-        raise InvalidInput(f"options must be at least 1, got {options}; leave it out if it is not known")
-    answer = _options(chosen, name="chosen", low=_MISSING, options=options)
-    truth = _options(right, name="right", low=0, options=options)
+        raise InvalidInput(f"options must be at least 1, got {options}; leave it out if it is unknown")
+    answer = integer_codes(chosen, name="chosen", low=-1, stop=options)
+    truth = integer_codes(right, name="right", low=0, stop=options)
     same_length(chosen=answer, right=truth)
-    items = np.where(answer == _MISSING, np.nan, answer == truth)
+    items = np.where(answer < 0, np.nan, answer == truth)
     return ChoiceShare(items, ties=0, chance=1 / options if options else float("nan"))
-
-
-def _options(values: ArrayLike, *, name: str, low: int, options: int | None) -> IntArray:
-    """Option codes `low` ... `options` - 1 as a one-dimensional array of integers."""
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise InvalidInput(f"{name} must be one-dimensional, got shape {array.shape}")
-    if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise InvalidInput(f"{name} must be option numbers, got {array[0]!r}; number the options from 0")
-    codes = array.astype(np.int64)
-    bad = (codes < low) | (codes >= (np.inf if options is None else options))
-    if bad.any():
-        bound = "or more" if options is None else f"to {options - 1}"
-        raise InvalidInput(f"{name} must be {low} {bound}, got {codes[bad][0]}; number the options from 0")
-    return codes

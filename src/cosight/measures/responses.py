@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from cosight.arrays import FloatArray, correctness, same_length
 from cosight.measures.answers import NOT_SHOWN, Answers, CodeArray, common_trials, encode
-from cosight.measures.arithmetic import BLOCK, Pairs, Weights, blocks, divide, summed
+from cosight.measures.arithmetic import BLOCK, Pairs, Weights, blocks, divide, mean_or_nan, summed
 from cosight.measures.declarations import PairForm, SoloForm, declare, pair_forms, solo_forms
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """A share of trials."""
+    """The fraction of trials answered correctly."""
 
     value: float
     items: FloatArray  # 1 or 0 for each trial
@@ -46,18 +46,28 @@ class Accuracy:
     aliases=("acc",),
 )
 def accuracy(response: ArrayLike, truth: ArrayLike) -> Accuracy:
-    """The share of trials answered with the truth; a missing answer counts as wrong. nan without trials.
+    """Compute the fraction of trials answered with the truth; a missing answer counts as wrong.
+
+    Args:
+        response: The answered class, one per trial; None, nan, "" and "na" are no answer.
+        truth: The true class, one per trial.
+
+    Returns:
+        The accuracy and its items; nan without trials.
+
+    Raises:
+        InvalidInput: If a truth is missing, or the lengths differ.
 
     >>> accuracy(["cat", "dog", None], ["cat", "cat", "cat"]).value
     0.3333333333333333
     """
     right = encode(response, truth=truth, names=("response",)).correct[0].astype(np.float64)
-    return Accuracy(float(right.mean()) if len(right) else float("nan"), right, len(right))
+    return Accuracy(mean_or_nan(right), right, len(right))
 
 
 @dataclass(frozen=True, slots=True)
 class AccuracyDifference:
-    """Accuracy of one observer less that of another on the same trials."""
+    """Accuracy of one observer minus that of another on the same trials."""
 
     value: float
     items: FloatArray  # 1, 0 or -1 for each trial
@@ -76,7 +86,17 @@ class AccuracyDifference:
     aliases=("accdiff",),
 )
 def accuracy_difference(a_correct: ArrayLike, b_correct: ArrayLike) -> AccuracyDifference:
-    """pA - pB over common trials: swapping the observers swaps the sign. nan without trials.
+    """Compute pA - pB over common trials; swapping the observers swaps the sign.
+
+    Args:
+        a_correct: Whether the first observer was right, one value per trial.
+        b_correct: The same for the second observer, in the same order.
+
+    Returns:
+        The difference and its items; nan without trials.
+
+    Raises:
+        InvalidInput: If a value is not true/false or 0/1, or the lengths differ.
 
     >>> accuracy_difference([1, 1, 0, 1], [1, 0, 0, 0]).value
     0.5
@@ -84,12 +104,12 @@ def accuracy_difference(a_correct: ArrayLike, b_correct: ArrayLike) -> AccuracyD
     a, b = correctness(a_correct, name="a_correct"), correctness(b_correct, name="b_correct")
     n = same_length(a_correct=a, b_correct=b)
     items = a.astype(np.float64) - b
-    return AccuracyDifference(float(items.mean()) if n else float("nan"), items, n)
+    return AccuracyDifference(mean_or_nan(items), items, n)
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeBias:
-    """Shape answers among shape and texture answers to cue-conflict images."""
+    """The fraction of shape answers among shape and texture answers to cue-conflict images."""
 
     value: float
     shape: int
@@ -108,9 +128,18 @@ class ShapeBias:
     citation="Geirhos et al. 2019, arXiv:1811.12231",
 )
 def shape_bias(response: ArrayLike, shape: ArrayLike, texture: ArrayLike) -> ShapeBias:
-    """shape / (shape + texture) over trials whose shape and texture classes differ.
+    """Compute shape / (shape + texture) over trials whose shape and texture classes differ.
 
-    A trial without a texture is none of them. Undefined (nan) when no such trial was answered with either cue.
+    Args:
+        response: The answered class, one per trial.
+        shape: The class of each image's shape.
+        texture: The class of each image's texture; trials without one are left out.
+
+    Returns:
+        The bias and the counts it is made of; nan when no such trial was answered with either cue.
+
+    Raises:
+        InvalidInput: If a shape is missing, or the lengths differ.
 
     >>> shape_bias(["cat", "dog", "car"], ["cat", "cat", "cat"], ["dog", "dog", "cat"]).value
     0.5
@@ -124,9 +153,13 @@ def shape_bias(response: ArrayLike, shape: ArrayLike, texture: ArrayLike) -> Sha
 
 
 def shape_choices(answers: Answers, texture: CodeArray) -> Answers:
-    """Cue-conflict answers as a choice between shape (1, the truth) and texture (0); anything else is no choice.
+    """Return cue-conflict answers as a choice between shape (1, the truth) and texture (0).
 
-    `answers.truth` is the shape's class and `texture` the texture's; the share right of the result is the shape bias.
+    Any other answer is no choice, so that the accuracy of the result is the shape bias.
+
+    Args:
+        answers: Answers whose truth is the class of the shape.
+        texture: Code of the texture's class, one per stimulus.
     """
     conflict = (answers.truth != texture) & (answers.truth >= 0) & (texture >= 0)
     choice = np.where(answers.response == texture, 0, NOT_SHOWN)
@@ -140,7 +173,7 @@ class Entropy:
     """How evenly the classes are used as answers."""
 
     value: float  # bits
-    probabilities: FloatArray  # of each class among the answers
+    probabilities: FloatArray  # (classes,) frequency of each class among the answers
     n: int
 
 
@@ -156,9 +189,19 @@ class Entropy:
     aliases=("entropy",),
 )
 def response_entropy(response: ArrayLike, truth: ArrayLike) -> Entropy:
-    """- sum over classes of s log2 s, s = the class' share of the answers; log2 C when all are used alike.
+    """Compute - sum over classes of p log2 p, p the frequency of a class among the answers.
 
-    The truth only says which classes exist. Missing answers are left out. nan without answers.
+    It is log2 C when all C classes are used equally often. Missing answers are left out.
+
+    Args:
+        response: The answered class, one per trial.
+        truth: The true class, one per trial; it only says which classes exist.
+
+    Returns:
+        The entropy in bits and the frequencies; nan without answers.
+
+    Raises:
+        InvalidInput: If a truth is missing, or the lengths differ.
 
     >>> response_entropy(["a", "b", "a", "b"], ["a", "b", "c", "d"]).value
     1.0
@@ -170,26 +213,28 @@ def response_entropy(response: ArrayLike, truth: ArrayLike) -> Entropy:
 
 
 def _bits(counts: FloatArray) -> FloatArray:
-    """Entropy in bits of counts (..., classes)."""
+    """Compute the entropy in bits of counts (..., classes)."""
     n = counts.sum(axis=-1)
-    shares = divide(counts, np.broadcast_to(n[..., None], counts.shape))
-    logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
-    return np.asarray(np.where(n > 0, 0.0 - (shares * logs).sum(axis=-1), np.nan))
+    p = divide(counts, np.broadcast_to(n[..., None], counts.shape))
+    logs = np.log2(p, out=np.zeros_like(p), where=p > 0)
+    return np.asarray(np.where(n > 0, 0.0 - (p * logs).sum(axis=-1), np.nan))
 
 
-def _right_and_shown(answers: Answers, weights: Weights) -> FloatArray:
+def _correct_and_shown(answers: Answers, weights: Weights) -> FloatArray:
+    """Count right answers and trials; (observers, resamples, 2)."""
     parts = [np.asarray(x.astype(np.float32) @ weights.T, dtype=np.float64) for x in (answers.correct, answers.shown)]
     return np.stack(parts, axis=-1)
 
 
-def _uses(answers: Answers, weights: Weights) -> FloatArray:
+def _class_counts(answers: Answers, weights: Weights) -> FloatArray:
+    """Count how often each class is answered; (observers, resamples, classes)."""
     row, stimulus = np.nonzero(answers.response >= 0)
     cells = row * answers.classes + answers.response[row, stimulus]
     counts = summed(cells, stimulus, np.ascontiguousarray(weights.T), answers.observers * answers.classes)
     return np.moveaxis(counts.reshape(answers.observers, answers.classes, len(weights)), 1, 2)
 
 
-def _difference(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
+def _difference_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
     right, seen, columns = answers.correct, answers.shown, np.ascontiguousarray(weights.T)
     out = np.empty((len(pairs), len(weights)))
     for part in blocks(len(pairs), answers.stimuli, most=BLOCK):
@@ -206,15 +251,17 @@ def _difference_matrix(answers: Answers) -> FloatArray:
     return divide(gain - gain.T, (seen @ seen.T).astype(np.float64))
 
 
-_SHARE_RIGHT = SoloForm(
-    _right_and_shown,
+_ACCURACY_FORM = SoloForm(
+    _correct_and_shown,
     lambda totals: divide(totals[..., 0], totals[..., 1]),
     lambda answers: np.count_nonzero(answers.shown, axis=1).astype(np.float64),
 )
-solo_forms.add("accuracy", _SHARE_RIGHT)
-solo_forms.add("shape_bias", replace(_SHARE_RIGHT, choices=shape_choices))
+solo_forms.add("accuracy", _ACCURACY_FORM)
+solo_forms.add("shape_bias", replace(_ACCURACY_FORM, choices=shape_choices))
 solo_forms.add(
     "response_entropy",
-    SoloForm(_uses, _bits, lambda answers: np.count_nonzero(answers.response >= 0, axis=1).astype(np.float64)),
+    SoloForm(_class_counts, _bits, lambda answers: np.count_nonzero(answers.response >= 0, axis=1).astype(np.float64)),
 )
-pair_forms.add("accuracy_difference", PairForm(_difference_matrix, _difference, common_trials, "no common trials"))
+pair_forms.add(
+    "accuracy_difference", PairForm(_difference_matrix, _difference_resampled, common_trials, "no common trials")
+)
