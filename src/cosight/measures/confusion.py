@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -32,9 +32,18 @@ _ALPHA = 0.5  # Dirichlet prior of the error rows, Xu et al. 2024, footnote 3
 
 
 def confusion_matrix(response: ArrayLike, truth: ArrayLike, *, classes: ArrayLike | None = None) -> FloatArray:
-    """Counts of (true class, answer); (classes, classes + 1), the last column for missing answers.
+    """Count the answers to each true class.
 
-    Classes in the order of `classes`, or sorted where that is None.
+    Args:
+        response: The answered class, one per trial; None, nan, "" and "na" are no answer.
+        truth: The true class, one per trial.
+        classes: The classes in their order (default: every value that occurs, sorted).
+
+    Returns:
+        Counts (classes, classes + 1): a row per true class, the last column for missing answers.
+
+    Raises:
+        InvalidInput: If a truth is missing, an answer is not among `classes`, or the lengths differ.
 
     >>> confusion_matrix(["a", "b", None], ["a", "a", "b"])
     array([[1., 1., 0.],
@@ -42,8 +51,8 @@ def confusion_matrix(response: ArrayLike, truth: ArrayLike, *, classes: ArrayLik
     """
     answers = encode(response, truth=truth, classes=classes, names=("response",))
     k = answers.classes
-    said = np.where(answers.response[0] < 0, k, answers.response[0])
-    cells = answers.truth.astype(np.int64) * (k + 1) + said
+    column = np.where(answers.response[0] < 0, k, answers.response[0])
+    cells = answers.truth.astype(np.int64) * (k + 1) + column
     return np.bincount(cells, minlength=k * (k + 1)).reshape(k, k + 1).astype(np.float64)
 
 
@@ -78,15 +87,27 @@ def class_level_error_similarity(
     alpha: float = _ALPHA,
     classes: ArrayLike | None = None,
 ) -> ClassLevelErrorSimilarity:
-    """CLES = 1 / (1 + CLED), CLED = sum over true classes c of w_c JSD_c.
+    """Compute CLES = 1 / (1 + CLED), CLED = sum over true classes c of w_c JSD_c (Xu et al. 2024).
 
     JSD_c is the Jensen-Shannon divergence (nats) between the two observers' answers to class c when wrong: the
-    k - 1 wrong cells of the confusion row, `alpha` added to each, normalised. w_c is the share of both observers'
-    errors that falls on c. `midpoint="pooled"` compares each with the posterior of the pooled counts instead of
-    the mean of the two, as the released numbers do; then CLES(A, A) < 1.
+    k - 1 wrong cells of the confusion row, `alpha` added to each, normalised. w_c is the fraction of both observers'
+    errors that falls on c. Missing answers are left out.
 
-    Missing answers are left out. Undefined (nan) without any error and with fewer than two classes. `classes`
-    matters: a class that never occurs is still a way to be wrong. Default: every class seen.
+    Args:
+        a: The first observer's answers, one per trial.
+        b: The second observer's answers, in the same order.
+        truth: The true class, one per trial.
+        midpoint: "mean" compares each observer with the mean of the two; "pooled" with the posterior of the pooled
+            counts, as the released numbers do, and then CLES(A, A) < 1.
+        alpha: Dirichlet prior of every wrong cell.
+        classes: The classes (default: every value that occurs). A class that never occurs is still a possible wrong
+            answer, so this changes the value.
+
+    Returns:
+        The similarity, the distance and its parts; nan without any error and with fewer than two classes.
+
+    Raises:
+        InvalidInput: If `alpha` is not positive, `midpoint` is unknown, or the answers cannot be coded.
 
     >>> class_level_error_similarity(["b", "c"], ["b", "c"], ["a", "a"]).value
     1.0
@@ -114,7 +135,19 @@ def class_level_error_similarity(
 def class_level_error_similarity_pooled(
     a: ArrayLike, b: ArrayLike, truth: ArrayLike, *, classes: ArrayLike | None = None
 ) -> ClassLevelErrorSimilarity:
-    """`class_level_error_similarity(..., midpoint="pooled")`; undefined where that is.
+    """Compute `class_level_error_similarity` with `midpoint="pooled"`.
+
+    Args:
+        a: The first observer's answers, one per trial.
+        b: The second observer's answers, in the same order.
+        truth: The true class, one per trial.
+        classes: The classes (default: every value that occurs).
+
+    Returns:
+        As `class_level_error_similarity`; nan where that is.
+
+    Raises:
+        InvalidInput: If the answers cannot be coded.
 
     >>> round(class_level_error_similarity_pooled(["b", "b"], ["b", "b"], ["a", "a"], classes=list("abc")).value, 4)
     0.9794
@@ -136,9 +169,21 @@ def class_level_error_similarity_pooled(
 def class_level_error_distance_printed(
     a: ArrayLike, b: ArrayLike, truth: ArrayLike, *, classes: ArrayLike | None = None
 ) -> ClassLevelErrorSimilarity:
-    """CLED with w_c = number of errors of both on class c, and alpha added to all C cells of a row.
+    """Compute CLED with w_c = number of errors of both on class c, and alpha added to all C cells of a row.
 
-    It grows with the number of trials; `value` is this distance, not a similarity. nan without any error.
+    It grows with the number of trials.
+
+    Args:
+        a: The first observer's answers, one per trial.
+        b: The second observer's answers, in the same order.
+        truth: The true class, one per trial.
+        classes: The classes (default: every value that occurs).
+
+    Returns:
+        The distance as `value`, not a similarity; nan without any error.
+
+    Raises:
+        InvalidInput: If the answers cannot be coded.
 
     >>> round(class_level_error_distance_printed(["b", "c"], ["b", "b"], ["a", "a"]).value, 4)
     0.2217
@@ -151,123 +196,122 @@ def class_level_error_distance_printed(
 
 
 def class_level_error_similarity_matrix(answers: Answers, *, midpoint: Midpoint = "mean") -> FloatArray:
-    """CLES of all pairs from each observer's own errors, whichever stimuli they were made on; nan without errors."""
-    return _matrix(lambda pairs: 1 / (1 + _distances(_error_counts(answers)[:, None], pairs, midpoint)), answers)
+    """Compute CLES of all pairs from each observer's own errors, whichever the stimuli; nan without errors."""
+    return 1 / (1 + _distance_matrix(_error_counts(answers), midpoint))
 
 
 def class_level_error_similarity_resampled(
     answers: Answers, weights: Weights, pairs: Pairs, *, midpoint: Midpoint = "mean"
 ) -> FloatArray:
-    """CLES for each pair and resample; (pairs, resamples)."""
-    return 1 / (1 + _resampled(lambda counts: _distances(counts, pairs, midpoint), answers, weights, pairs))
-
-
-def _matrix(pairwise: Callable[[Pairs], FloatArray], answers: Answers) -> FloatArray:
-    """A symmetric matrix from the values (pairs, 1) of its upper half."""
-    i, j = np.triu_indices(answers.observers)
-    out = np.empty((answers.observers, answers.observers))
-    out[i, j] = out[j, i] = pairwise(np.stack([i, j], axis=1))[:, 0]
-    return out
-
-
-def _resampled(
-    pairwise: Callable[[FloatArray], FloatArray], answers: Answers, weights: Weights, pairs: Pairs
-) -> FloatArray:
-    """Values (pairs, resamples) from error counts, some resamples at a time."""
-    some = blocks(len(weights), answers.observers * answers.classes**2, most=BLOCK)
-    parts = [pairwise(_weighted_error_counts(answers, weights[block])) for block in some]
-    return np.concatenate(parts, axis=1) if parts else np.empty((len(pairs), 0))
+    """Compute CLES for each pair and resample; (pairs, resamples)."""
+    return 1 / (1 + _resampled_distances(answers, weights, pairs, midpoint))
 
 
 def _error_cells(answers: Answers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For every error its cell (observer, true class, wrong class but the diagonal) as one number, and its stimulus."""
+    """Return the cell (observer, true class, wrong class) of every error as one number, and its stimulus."""
     row, stimulus = np.divmod(np.flatnonzero(answers.wrong), max(answers.stimuli, 1))
     true = answers.truth[stimulus].astype(np.int64)
-    said = answers.response[row, stimulus] - (answers.response[row, stimulus] > true)
-    return (row * answers.classes + true) * (answers.classes - 1) + said, stimulus
+    wrong_class = answers.response[row, stimulus] - (answers.response[row, stimulus] > true)  # without the diagonal
+    return (row * answers.classes + true) * (answers.classes - 1) + wrong_class, stimulus
 
 
 def _error_counts(answers: Answers) -> FloatArray:
-    """How often each wrong answer was given to each true class; (observers, classes, classes - 1)."""
+    """Count each wrong answer to each true class; (observers, classes, classes - 1)."""
     shape = (answers.observers, answers.classes, max(answers.classes - 1, 0))
     return np.bincount(_error_cells(answers)[0], minlength=int(np.prod(shape))).reshape(shape).astype(np.float64)
 
 
-def _weighted_error_counts(answers: Answers, weights: Weights) -> FloatArray:
-    """`_error_counts` of each resample; (observers, resamples, classes, classes - 1)."""
-    shape = (answers.observers, answers.classes, max(answers.classes - 1, 0))
-    counts = summed(*_error_cells(answers), np.ascontiguousarray(weights.T), int(np.prod(shape)))
-    return np.moveaxis(counts.reshape(*shape, len(weights)), 3, 1)
-
-
 def _with_diagonal(counts: FloatArray) -> FloatArray:
-    """Error counts with an empty last cell: no error falls on the diagonal, but the printed alpha does."""
+    """Append an empty cell: no error falls on the diagonal, but the printed formula adds alpha to it."""
     return np.concatenate([counts, np.zeros((*counts.shape[:-1], 1))], axis=-1)
 
 
-def _distances(counts: FloatArray, pairs: Pairs, midpoint: Midpoint, *, raw: bool = False) -> FloatArray:
-    """CLED of the pairs, (pairs, resamples), from counts (observers, resamples, classes, cells).
+def _distance_matrix(counts: FloatArray, midpoint: Midpoint, *, printed: bool = False) -> FloatArray:
+    """Compute CLED of all pairs from counts (observers, classes, cells); the matrix is symmetric."""
+    i, j = np.triu_indices(len(counts))
+    out = np.empty((len(counts), len(counts)))
+    out[i, j] = out[j, i] = _distances(counts[:, None], np.stack([i, j], axis=1), midpoint, printed=printed)[:, 0]
+    return out
 
-    `raw` weighs with error counts, as printed, instead of shares.
+
+def _resampled_distances(
+    answers: Answers, weights: Weights, pairs: Pairs, midpoint: Midpoint, *, printed: bool = False
+) -> FloatArray:
+    """Compute CLED of each pair and resample, some resamples at a time; (pairs, resamples)."""
+    shape = (answers.observers, answers.classes, max(answers.classes - 1, 0))
+    out = np.empty((len(pairs), len(weights)))
+    for block in blocks(len(weights), answers.observers * answers.classes**2, most=BLOCK):
+        columns = np.ascontiguousarray(weights[block].T)
+        counts = summed(*_error_cells(answers), columns, int(np.prod(shape))).reshape(*shape, columns.shape[1])
+        counts = np.moveaxis(counts, 3, 1)  # (observers, resamples, classes, classes - 1)
+        out[:, block] = _distances(counts, pairs, midpoint, printed=printed)
+    return out
+
+
+def _distances(counts: FloatArray, pairs: Pairs, midpoint: Midpoint, *, printed: bool) -> FloatArray:
+    """Compute CLED of the pairs, (pairs, resamples), from counts (observers, resamples, classes, cells).
+
+    `printed` adds alpha to the diagonal too and weighs with error counts instead of fractions.
     """
     out = np.empty((len(pairs), counts.shape[1]))
-    everyone = _Shares.of(counts, _ALPHA)
-    for block in blocks(len(pairs), int(np.prod(counts.shape[1:])), most=BLOCK // 8):
+    errors = _ErrorDistributions.of(_with_diagonal(counts) if printed else counts, _ALPHA)
+    for block in blocks(len(pairs), int(np.prod(errors.counts.shape[1:])), most=BLOCK // 8):
         i, j = pairs[block].T
-        divergence, weights, n = _divergences(everyone, i, j, midpoint)
+        divergence, weights, n = _divergences(errors, i, j, midpoint)
         distance = np.where(n > 0, (divergence * weights).sum(axis=-1), np.nan)
-        out[block] = distance * n if raw else distance
+        out[block] = distance * n if printed else distance
     return out
 
 
 def _similarity(a: FloatArray, b: FloatArray, alpha: float, midpoint: Midpoint) -> ClassLevelErrorSimilarity:
-    """CLES of one pair from its error counts (classes, cells)."""
-    divergence, weights, n = _divergences(_Shares.of(np.stack([a, b]), alpha), 0, 1, midpoint)
+    """Compute CLES of one pair from its error counts (classes, cells)."""
+    divergence, weights, n = _divergences(_ErrorDistributions.of(np.stack([a, b]), alpha), 0, 1, midpoint)
     distance = float((divergence * weights).sum()) if n > 0 else float("nan")
     return ClassLevelErrorSimilarity(1 / (1 + distance), distance, divergence, weights, int(n))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Shares:
+class _ErrorDistributions:
     """What a pair takes from each of its observers alone, computed once, however many pairs they are in."""
 
     counts: FloatArray  # (observers, ..., classes, cells) errors
     errors: FloatArray  # (observers, ..., classes)
-    shares: FloatArray  # (observers, ..., classes, cells) with the prior
-    own: FloatArray  # (observers, ..., classes) sum of p log p
+    probabilities: FloatArray  # (observers, ..., classes, cells) with the prior
+    negative_entropy: FloatArray  # (observers, ..., classes) sum of p log p
     prior: float  # of one cell
 
     @classmethod
-    def of(cls, counts: FloatArray, alpha: float) -> _Shares:
+    def of(cls, counts: FloatArray, alpha: float) -> _ErrorDistributions:
         counts = np.ascontiguousarray(counts)  # sums are then taken in one order, whatever is computed together
         errors = counts.sum(axis=-1)
-        shares = (counts + alpha) / (errors + alpha * counts.shape[-1])[..., None]
-        return cls(counts, errors, shares, _summed(shares, np.log(shares)), alpha)
+        p = (counts + alpha) / (errors + alpha * counts.shape[-1])[..., None]
+        return cls(counts, errors, p, _sum_products(p, np.log(p)), alpha)
 
 
-def _summed(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Products summed over the cells, without an array of them."""
+def _sum_products(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Sum products over the cells, without an array of them."""
     total: FloatArray = np.einsum("...k,...k->...", a, b)
     return total
 
 
 def _divergences(
-    everyone: _Shares, i: NDArray[np.int64] | int, j: NDArray[np.int64] | int, midpoint: Midpoint
+    observers: _ErrorDistributions, i: NDArray[np.int64] | int, j: NDArray[np.int64] | int, midpoint: Midpoint
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Divergence and weight of each true class, and the number of errors, of the pairs (i, j).
+    """Compute divergence and weight of each true class, and the number of errors, of the pairs (i, j).
 
-    (KL(p, m) + KL(q, m)) / 2 = (sum p log p + sum q log q) / 2 - sum (p + q) / 2 log m: one logarithm a pair.
+    (KL(p, m) + KL(q, m)) / 2 = (sum p log p + sum q log q) / 2 - sum (p + q) / 2 log m: one logarithm per pair.
     """
-    mean, errors = everyone.shares[i] + everyone.shares[j], everyone.errors[i] + everyone.errors[j]
+    mean, errors = observers.probabilities[i] + observers.probabilities[j], observers.errors[i] + observers.errors[j]
     mean /= 2
     if midpoint == "mean":
         middle = mean
     elif midpoint == "pooled":
-        pooled = everyone.counts[i] + everyone.counts[j] + everyone.prior
-        middle = pooled / (errors + everyone.prior * pooled.shape[-1])[..., None]
+        pooled = observers.counts[i] + observers.counts[j] + observers.prior
+        middle = pooled / (errors + observers.prior * pooled.shape[-1])[..., None]
     else:
         raise InvalidInput(f'midpoint must be "mean" or "pooled", got {midpoint!r}')
-    divergence = (everyone.own[i] + everyone.own[j]) / 2 - _summed(mean, np.log(middle))
+    own = (observers.negative_entropy[i] + observers.negative_entropy[j]) / 2
+    divergence = own - _sum_products(mean, np.log(middle))
     n = errors.sum(axis=-1)
     weights = np.nan_to_num(divide(errors, np.broadcast_to(n[..., None], errors.shape)))
     return np.where(errors > 0, np.maximum(divergence, 0), 0.0), weights, n  # 0 may come out as -1e-17
@@ -279,40 +323,31 @@ def _errors_of_both(answers: Answers, pairs: Pairs) -> FloatArray:
     return both
 
 
-def _pooled_matrix(answers: Answers) -> FloatArray:
-    return class_level_error_similarity_matrix(answers, midpoint="pooled")
-
-
-def _pooled_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
-    return class_level_error_similarity_resampled(answers, weights, pairs, midpoint="pooled")
-
-
 def _printed_matrix(answers: Answers) -> FloatArray:
-    counts = _with_diagonal(_error_counts(answers)[:, None])
-    return _matrix(lambda pairs: _distances(counts, pairs, "mean", raw=True), answers)
+    return _distance_matrix(_error_counts(answers), "mean", printed=True)
 
 
 def _printed_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
-    return _resampled(
-        lambda counts: _distances(_with_diagonal(counts), pairs, "mean", raw=True), answers, weights, pairs
-    )
+    return _resampled_distances(answers, weights, pairs, "mean", printed=True)
 
 
+_similarity_form = PairForm(
+    class_level_error_similarity_matrix,
+    class_level_error_similarity_resampled,
+    _errors_of_both,
+    "no errors",
+    shared=False,
+)
+pair_forms.add("class_level_error_similarity", _similarity_form)
 pair_forms.add(
-    "class_level_error_similarity",
-    PairForm(
-        class_level_error_similarity_matrix,
-        class_level_error_similarity_resampled,
-        _errors_of_both,
-        "no errors",
-        shared=False,
+    "class_level_error_similarity_pooled",
+    replace(
+        _similarity_form,
+        matrix=partial(class_level_error_similarity_matrix, midpoint="pooled"),
+        resampled=partial(class_level_error_similarity_resampled, midpoint="pooled"),
     ),
 )
 pair_forms.add(
-    "class_level_error_similarity_pooled",
-    PairForm(_pooled_matrix, _pooled_resampled, _errors_of_both, "no errors", shared=False),
-)
-pair_forms.add(
     "class_level_error_distance_printed",
-    PairForm(_printed_matrix, _printed_resampled, _errors_of_both, "no errors", shared=False),
+    replace(_similarity_form, matrix=_printed_matrix, resampled=_printed_resampled),
 )

@@ -1,12 +1,13 @@
 """When do two observers err? Error consistency: Cohen's kappa of right and wrong.
 
-A form for one pair, one for all pairs of many observers (`..._matrix`) and one for many resamples at once
+Each measure has a form for one pair, one for all pairs of many observers (`..._matrix`) and one for many resamples
 (`..._resampled`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from cosight.arrays import FloatArray, correctness, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers, common_trials, joint_errors
-from cosight.measures.arithmetic import BLOCK, Pairs, Weights, blocks, divide, scarce_limit
+from cosight.measures.arithmetic import BLOCK, Pairs, Weights, blocks, divide, kappa_of_counts, scarce_limit
 from cosight.measures.declarations import PairForm, declare, pair_forms
 
 __all__ = [
@@ -41,8 +42,8 @@ class Consistency:
     """Error consistency and the parts it is made of."""
 
     value: float  # Cohen's kappa of the two correctness vectors
-    observed: float  # share of trials on which both are right or both wrong
-    expected: float  # that share for independent observers with these accuracies
+    observed: float  # fraction of trials on which both are right or both wrong
+    expected: float  # that fraction for independent observers with these accuracies
     lowest: float  # the kappas that observers of these accuracies can reach at all
     highest: float
     n: int
@@ -57,8 +58,8 @@ class Consistency:
 class ObservedConsistency:
     """How often two observers are right or wrong together."""
 
-    value: float  # share of trials on which both are right or both wrong
-    expected: float  # that share for independent observers with these accuracies
+    value: float  # fraction of trials on which both are right or both wrong
+    expected: float  # that fraction for independent observers with these accuracies
     n: int
 
 
@@ -81,11 +82,19 @@ class KappaRange(NamedTuple):
     aliases=("ec",),
 )
 def error_consistency(a_correct: ArrayLike, b_correct: ArrayLike) -> Consistency:
-    """Cohen's kappa of two correctness vectors.
+    """Compute Cohen's kappa of two correctness vectors (Geirhos et al. 2020).
 
     EC = (p_obs - p_exp) / (1 - p_exp), p_exp = pA pB + (1 - pA)(1 - pB).
 
-    Undefined (`value` is nan) when p_exp = 1: both always right, both always wrong, or no trials.
+    Args:
+        a_correct: Whether the first observer was right, one value per trial.
+        b_correct: The same for the second observer, in the same order.
+
+    Returns:
+        The kappa and its parts. `value` is nan when p_exp = 1 (both always right, both always wrong) or without trials.
+
+    Raises:
+        InvalidInput: If a value is not true/false or 0/1, or the lengths differ.
 
     >>> error_consistency([1, 1, 0, 0], [1, 0, 1, 0]).value
     0.0
@@ -98,22 +107,31 @@ def error_consistency(a_correct: ArrayLike, b_correct: ArrayLike) -> Consistency
         return Consistency(_NAN, _NAN, _NAN, _NAN, _NAN, 0)
     pa, pb = float(a.mean()), float(b.mean())
     observed, expected = float((a == b).mean()), pa * pb + (1 - pa) * (1 - pb)
-    counts = (np.float64(x) for x in (n, a.sum(), b.sum(), (a & b).sum()))
-    kappa = float(_two_by_two(*map(np.asarray, counts)))
-    return Consistency(kappa, observed, expected, *reachable_kappa(pa, pb), n)
+    table = _CorrectCounts(*(np.asarray(count, dtype=np.float64) for count in (n, a.sum(), b.sum(), (a & b).sum())))
+    return Consistency(float(table.kappa(table.agree)), observed, expected, *reachable_kappa(pa, pb), n)
 
 
 def reachable_kappa(accuracy_a: float, accuracy_b: float) -> KappaRange:
-    """The least and the greatest error consistency that two observers of these accuracies can have.
+    """Compute the lowest and the highest error consistency that two observers of these accuracies can have.
 
-    The observed agreement lies between |pA + pB - 1| and 1 - |pA - pB|. Both ends are nan where EC is undefined.
+    The observed agreement lies between |pA + pB - 1| and 1 - |pA - pB|.
+
+    Args:
+        accuracy_a: Accuracy of the first observer, 0 to 1.
+        accuracy_b: Accuracy of the second.
+
+    Returns:
+        Both ends, nan where error consistency is undefined.
+
+    Raises:
+        InvalidInput: If an accuracy is not in [0, 1].
 
     >>> round(reachable_kappa(0.8, 0.6).highest, 6)  # Klein et al. 2025
     0.545455
     """
-    for share in (accuracy_a, accuracy_b):
-        if not 0 <= share <= 1:
-            raise InvalidInput(f"an accuracy must be 0 to 1, got {share}; divide percentages by 100")
+    for accuracy in (accuracy_a, accuracy_b):
+        if not 0 <= accuracy <= 1:
+            raise InvalidInput(f"an accuracy must be 0 to 1, got {accuracy}; divide percentages by 100")
     expected = accuracy_a * accuracy_b + (1 - accuracy_a) * (1 - accuracy_b)
     if expected >= 1:
         return KappaRange(_NAN, _NAN)
@@ -133,9 +151,18 @@ def reachable_kappa(accuracy_a: float, accuracy_b: float) -> KappaRange:
     aliases=("ec_unbiased",),
 )
 def error_consistency_unbiased(a_correct: ArrayLike, b_correct: ArrayLike) -> Consistency:
-    """n k / ((n - 1) + k), where k is the error consistency of n trials.
+    """Compute n k / ((n - 1) + k), where k is the error consistency of n trials (Klein et al. 2025).
 
-    Undefined where `error_consistency` is, and when the denominator is not positive (one trial; k = 1 - n).
+    Args:
+        a_correct: Whether the first observer was right, one value per trial.
+        b_correct: The same for the second observer, in the same order.
+
+    Returns:
+        The corrected kappa and its parts. `value` is nan where `error_consistency` is, and when the denominator is
+        not positive (one trial; k = 1 - n).
+
+    Raises:
+        InvalidInput: If a value is not true/false or 0/1, or the lengths differ.
 
     >>> round(error_consistency_unbiased([1, 1, 0, 0], [1, 1, 0, 1]).value, 4)
     0.5714
@@ -156,7 +183,17 @@ def error_consistency_unbiased(a_correct: ArrayLike, b_correct: ArrayLike) -> Co
     citation="Geirhos, Meding & Wichmann 2020, arXiv:2006.16736",
 )
 def observed_consistency(a_correct: ArrayLike, b_correct: ArrayLike) -> ObservedConsistency:
-    """p_obs = share of trials on which both are right or both are wrong; nan without trials.
+    """Compute p_obs, the fraction of trials on which both are right or both are wrong.
+
+    Args:
+        a_correct: Whether the first observer was right, one value per trial.
+        b_correct: The same for the second observer, in the same order.
+
+    Returns:
+        The fraction and what independent observers would have; nan without trials.
+
+    Raises:
+        InvalidInput: If a value is not true/false or 0/1, or the lengths differ.
 
     >>> observed_consistency([1, 1, 0, 0], [1, 0, 1, 0]).value
     0.5
@@ -166,50 +203,100 @@ def observed_consistency(a_correct: ArrayLike, b_correct: ArrayLike) -> Observed
 
 
 def error_consistency_matrix(correct: ArrayLike, shown: ArrayLike | None = None) -> FloatArray:
-    """Error consistency of all pairs; `correct` is (observers, trials), so is `shown` (None: everyone saw all).
+    """Compute the error consistency of all pairs of observers, one matrix product for a complete table, else three.
 
-    A pair is compared on the trials both saw; what `correct` says about a trial not shown is not read. Undefined (nan)
-    as `error_consistency` is. One product of matrices for a complete table, three otherwise.
+    Args:
+        correct: Whether each observer was right, (observers, trials); not read where a trial was not shown.
+        shown: Whether each observer saw the trial, same shape (default: everyone saw all).
+
+    Returns:
+        A matrix (observers, observers); a pair is compared on the trials both saw, nan as `error_consistency`.
+
+    Raises:
+        InvalidInput: If the tables have other values than true/false or 0/1, or different shapes.
 
     >>> error_consistency_matrix([[1, 1, 0, 0], [1, 1, 0, 1]]).round(2)
     array([[1. , 0.5],
            [0.5, 1. ]])
     """
-    return _two_by_two(*_consistency_sums(correct, shown))
+    table = _count_pairs(correct, shown)
+    return table.kappa(table.agree)
 
 
 def observed_consistency_matrix(correct: ArrayLike, shown: ArrayLike | None = None) -> FloatArray:
-    """Observed consistency of all pairs; arguments as `error_consistency_matrix`."""
-    return _agreement(*_consistency_sums(correct, shown))
+    """Compute the observed consistency of all pairs; arguments as `error_consistency_matrix`."""
+    table = _count_pairs(correct, shown)
+    return _observed(table, table.agree)
 
 
 def error_consistency_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
-    """Error consistency for each pair and resample; (pairs, resamples)."""
-    return _two_by_two(*_resampled_consistency_sums(answers, weights, pairs))
+    """Compute the error consistency for each pair and resample; (pairs, resamples)."""
+    table = _count_resampled(answers, weights, pairs)
+    return table.kappa(table.agree)
 
 
 def observed_consistency_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
-    """Observed consistency for each pair and resample; (pairs, resamples)."""
-    return _agreement(*_resampled_consistency_sums(answers, weights, pairs))
+    """Compute the observed consistency for each pair and resample; (pairs, resamples)."""
+    table = _count_resampled(answers, weights, pairs)
+    return _observed(table, table.agree)
 
 
-def _consistency_sums(correct: ArrayLike, shown: ArrayLike | None) -> tuple[FloatArray, ...]:
-    right = _table(correct, name="correct")
+class _CorrectCounts(NamedTuple):
+    """2 x 2 tables of right and wrong in counts, one per pair, or per pair and resample."""
+
+    n: FloatArray
+    right_a: FloatArray
+    right_b: FloatArray
+    both: FloatArray  # both right
+
+    @property
+    def agree(self) -> FloatArray:
+        """Trials on which both are right or both wrong."""
+        return self.n - self.right_a - self.right_b + 2 * self.both
+
+    def kappa(self, agree: FloatArray) -> FloatArray:
+        """Return kappa if `agree` trials were alike: exact for whole counts."""
+        chance = self.right_a * self.right_b + (self.n - self.right_a) * (self.n - self.right_b)
+        return kappa_of_counts(self.n, agree, chance)
+
+    def most_alike(self, confidence: float) -> FloatArray:
+        """Return how many trials would be alike if the rarer joint outcome was as frequent as its count allows.
+
+        With the accuracies as they are, one more joint error is one more joint success: two more trials are alike.
+        """
+        wrong = self.n - self.right_a - self.right_b + self.both  # joint errors
+        rare = np.minimum(wrong, self.both)
+        most_right = np.minimum(self.right_a, self.right_b) - self.both
+        most_wrong = np.minimum(self.n - self.right_a, self.n - self.right_b) - wrong
+        more = np.minimum(scarce_limit(rare, confidence) - rare, np.minimum(most_right, most_wrong))
+        return np.asarray(self.both + wrong + 2 * more)
+
+
+def _count_pairs(correct: ArrayLike, shown: ArrayLike | None) -> _CorrectCounts:
+    """Count for all pairs of observers; every count is (observers, observers)."""
+    right = _check_table(correct, name="correct")
     if shown is None:
         both = _product(right, right)
         alone = right.sum(axis=1, dtype=np.float64)
-        n = np.full_like(both, right.shape[1])
-        return n, np.broadcast_to(alone[:, None], both.shape), np.broadcast_to(alone[None, :], both.shape), both
-    seen = _table(shown, name="shown")
+        right_a, right_b = np.broadcast_to(alone[:, None], both.shape), np.broadcast_to(alone[None, :], both.shape)
+        return _CorrectCounts(np.full_like(both, right.shape[1]), right_a, right_b, both)
+    seen = _check_table(shown, name="shown")
     if seen.shape != right.shape:
         raise InvalidInput(f"correct and shown must have one shape, got {right.shape} and {seen.shape}")
     right = right * seen
     right_a = _product(right, seen)
-    return _product(seen, seen), right_a, right_a.T, _product(right, right)
+    return _CorrectCounts(_product(seen, seen), right_a, right_a.T, _product(right, right))
 
 
-def _table(values: ArrayLike, *, name: str) -> NDArray[np.float32]:
-    """A table (observers, trials) of true/false or 0/1, as float32, in which counts below 2^24 are exact."""
+def _count_answers(answers: Answers, pairs: Pairs | None = None) -> _CorrectCounts:
+    """Count for all pairs of observers, or for these; (observers, observers) or (pairs,)."""
+    shown = answers.shown
+    table = _count_pairs(answers.correct, None if shown.all() else shown)
+    return table if pairs is None else _CorrectCounts(*(count[pairs[:, 0], pairs[:, 1]] for count in table))
+
+
+def _check_table(values: ArrayLike, *, name: str) -> NDArray[np.float32]:
+    """Return a table (observers, trials) of true/false or 0/1 as float32, in which counts below 2^24 are exact."""
     array = np.asarray(values)
     if array.ndim != 2:
         raise InvalidInput(f"{name} must be (observers, trials), got shape {array.shape}")
@@ -221,7 +308,7 @@ def _table(values: ArrayLike, *, name: str) -> NDArray[np.float32]:
 
 
 def _product(x: NDArray[np.float32], y: NDArray[np.float32]) -> FloatArray:
-    """x y^T of 0/1 matrices, exact: float32 sums of fewer than 2^24 ones, added up in float64."""
+    """Return x y^T of 0/1 matrices, exact: float32 sums of fewer than 2^24 ones, added up in float64."""
     step = 1 << 24
     total = np.zeros((len(x), len(y)))
     for start in range(0, max(x.shape[1], 1), step):
@@ -229,43 +316,29 @@ def _product(x: NDArray[np.float32], y: NDArray[np.float32]) -> FloatArray:
     return total
 
 
-def _resampled_consistency_sums(answers: Answers, weights: Weights, pairs: Pairs) -> tuple[FloatArray, ...]:
+def _count_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> _CorrectCounts:
+    """Count for each pair and resample; every count is (pairs, resamples)."""
     right, seen = answers.correct, answers.shown
     i, j = pairs.T
-    both = _weighted(right, i, right, j, weights)
+    both = _weighted_count(right, i, right, j, weights)
     if seen.all():
-        everyone, whole = np.arange(answers.observers), np.ones((1, answers.stimuli), dtype=np.bool_)
-        alone = _weighted(right, everyone, right, everyone, weights)
-        drawn = _weighted(whole, np.array([0]), whole, np.array([0]), weights)
-        return np.broadcast_to(drawn, both.shape), alone[i], alone[j], both
-    return (
-        _weighted(seen, i, seen, j, weights),
-        _weighted(right, i, seen, j, weights),
-        _weighted(seen, i, right, j, weights),
-        both,
-    )
+        everyone, all_true = np.arange(answers.observers), np.ones((1, answers.stimuli), dtype=np.bool_)
+        alone = _weighted_count(right, everyone, right, everyone, weights)
+        drawn = _weighted_count(all_true, np.array([0]), all_true, np.array([0]), weights)
+        return _CorrectCounts(np.broadcast_to(drawn, both.shape), alone[i], alone[j], both)
+    n = _weighted_count(seen, i, seen, j, weights)
+    right_a, right_b = _weighted_count(right, i, seen, j, weights), _weighted_count(seen, i, right, j, weights)
+    return _CorrectCounts(n, right_a, right_b, both)
 
 
-def _weighted(
+def _weighted_count(
     x: NDArray[np.bool_], i: NDArray[np.int64], y: NDArray[np.bool_], j: NDArray[np.int64], weights: Weights
 ) -> FloatArray:
-    """Weighted counts of the stimuli where row i of x and row j of y are true, (pairs, resamples)."""
+    """Sum the weights of the stimuli where row i of x and row j of y are true; (pairs, resamples)."""
     out = np.empty((len(i), len(weights)))
     for part in blocks(len(i), x.shape[1], most=BLOCK):
         out[part] = (x[i[part]] & y[j[part]]).astype(np.float32) @ weights.T
     return out
-
-
-def _agreement(n: FloatArray, right_a: FloatArray, right_b: FloatArray, both: FloatArray) -> FloatArray:
-    """The share of trials on which both are right or both wrong, from counts."""
-    return divide(n - right_a - right_b + 2 * both, n)
-
-
-def _two_by_two(n: FloatArray, right_a: FloatArray, right_b: FloatArray, both: FloatArray) -> FloatArray:
-    """Kappa of a 2 x 2 table in counts: (n p_obs - n p_exp) / (n - n p_exp), exact for whole counts."""
-    agree = n - right_a - right_b + 2 * both
-    chance = right_a * right_b + (n - right_a) * (n - right_b)
-    return divide(n * agree - chance, n * n - chance)
 
 
 def _unbiased(kappa: FloatArray, n: FloatArray) -> FloatArray:
@@ -273,86 +346,47 @@ def _unbiased(kappa: FloatArray, n: FloatArray) -> FloatArray:
     return np.where(below > 0, divide(n * kappa, below), np.nan)
 
 
-def _sums_of(answers: Answers) -> tuple[FloatArray, ...]:
-    seen = answers.shown
-    return _consistency_sums(answers.correct, None if seen.all() else seen)
+def _unbiased_kappa(table: _CorrectCounts, agree: FloatArray) -> FloatArray:
+    return _unbiased(table.kappa(agree), table.n)
 
 
-def _unbiased_matrix(answers: Answers) -> FloatArray:
-    sums = _sums_of(answers)
-    return _unbiased(_two_by_two(*sums), sums[0])
+def _observed(table: _CorrectCounts, agree: FloatArray) -> FloatArray:
+    return divide(agree, table.n)
 
 
 def _unbiased_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
-    sums = _resampled_consistency_sums(answers, weights, pairs)
-    return _unbiased(_two_by_two(*sums), sums[0])
+    table = _count_resampled(answers, weights, pairs)
+    return _unbiased_kappa(table, table.agree)
 
 
-def _pair_sums(answers: Answers, pairs: Pairs) -> tuple[FloatArray, ...]:
-    """The counts of a 2 x 2 table for each pair; (pairs,)."""
-    return tuple(x[pairs[:, 0], pairs[:, 1]] for x in _sums_of(answers))
-
-
-def _most_alike(sums: tuple[FloatArray, ...], confidence: float) -> FloatArray:
-    """Trials with like outcomes, (pairs,), if the rarer joint outcome was as frequent as its count allows.
-
-    With the accuracies as they are, one more joint error is one more joint success: two more trials of like outcome.
-    """
-    n, right_a, right_b, both = sums
-    wrong = n - right_a - right_b + both  # joint errors
-    rare = np.minimum(wrong, both)
-    left = np.minimum(np.minimum(right_a, right_b) - both, np.minimum(n - right_a, n - right_b) - wrong)
-    return np.asarray(both + wrong + 2 * np.minimum(scarce_limit(rare, confidence) - rare, left))
-
-
-def _consistency_min_high(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
-    sums = _pair_sums(answers, pairs)
-    n, right_a, right_b, _ = sums
-    chance = right_a * right_b + (n - right_a) * (n - right_b)
-    return divide(n * _most_alike(sums, confidence) - chance, n * n - chance)
-
-
-def _reachable(answers: Answers, pairs: Pairs) -> list[str]:
-    """The range of EC that the accuracies of each pair leave."""
+def _range_remarks(answers: Answers, pairs: Pairs) -> list[str]:
+    """Return the range of EC that the accuracies of each pair allow, in words."""
     remarks = []
-    for n, right_a, right_b, _ in zip(*_pair_sums(answers, pairs), strict=True):
+    for n, right_a, right_b, _ in zip(*_count_answers(answers, pairs), strict=True):
         ends = reachable_kappa(float(right_a / n), float(right_b / n)) if n else None
         remarks.append(f"reachable {ends.lowest:.3f} to {ends.highest:.3f}" if ends else "")
     return remarks
 
 
-def _unbiased_min_high(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
-    return _unbiased(_consistency_min_high(answers, pairs, confidence), _pair_sums(answers, pairs)[0])
+def _make_form(
+    value: Callable[[_CorrectCounts, FloatArray], FloatArray],
+    resampled: Callable[[Answers, Weights, Pairs], FloatArray],
+    undefined: str,
+) -> PairForm:
+    """Make the form of a measure whose value depends on the counts and on how many trials are alike."""
+
+    def matrix(answers: Answers) -> FloatArray:
+        table = _count_answers(answers)
+        return value(table, table.agree)
+
+    def min_high(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
+        table = _count_answers(answers, pairs)
+        return value(table, table.most_alike(confidence))
+
+    return PairForm(matrix, resampled, common_trials, undefined, min_high=min_high)
 
 
-def _observed_min_high(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
-    sums = _pair_sums(answers, pairs)
-    return divide(_most_alike(sums, confidence), sums[0])
-
-
-pair_forms.add(
-    "error_consistency",
-    PairForm(
-        lambda answers: _two_by_two(*_sums_of(answers)),
-        error_consistency_resampled,
-        common_trials,
-        _PERFECT,
-        min_high=_consistency_min_high,
-        errors=joint_errors,
-        remarks=_reachable,
-    ),
-)
-pair_forms.add(
-    "error_consistency_unbiased",
-    PairForm(_unbiased_matrix, _unbiased_resampled, common_trials, _PERFECT, min_high=_unbiased_min_high),
-)
-pair_forms.add(
-    "observed_consistency",
-    PairForm(
-        lambda answers: _agreement(*_sums_of(answers)),
-        observed_consistency_resampled,
-        common_trials,
-        "no common trials",
-        min_high=_observed_min_high,
-    ),
-)
+_consistency_form = _make_form(_CorrectCounts.kappa, error_consistency_resampled, _PERFECT)
+pair_forms.add("error_consistency", replace(_consistency_form, errors=joint_errors, remarks=_range_remarks))
+pair_forms.add("error_consistency_unbiased", _make_form(_unbiased_kappa, _unbiased_resampled, _PERFECT))
+pair_forms.add("observed_consistency", _make_form(_observed, observed_consistency_resampled, "no common trials"))

@@ -77,17 +77,17 @@ def label_counts(item: ArrayLike, response: ArrayLike, classes: int, *, items: i
     >>> label_counts([0, 0, 1, 1], [1, 1, 0, -1], 2)
     LabelCounts(counts=array([[0, 2], [1, 0]]), missing=array([0, 1]))
     """
-    where, chosen = finite(item, name="item", ndim=1), finite(response, name="response", ndim=1)
-    same_length(item=where, response=chosen)
-    rows = int(where.max(initial=-1)) + 1 if items is None else items
-    for name, codes, low, stop in (("item", where, 0, rows), ("response", chosen, -1, classes)):
+    item_codes, chosen_codes = finite(item, name="item", ndim=1), finite(response, name="response", ndim=1)
+    same_length(item=item_codes, response=chosen_codes)
+    rows = int(item_codes.max(initial=-1)) + 1 if items is None else items
+    for name, codes, low, stop in (("item", item_codes, 0, rows), ("response", chosen_codes, -1, classes)):
         if (bad := codes != np.floor(codes)).any():
             raise InvalidInput(f"{name} must be whole codes, got {codes[bad][0]:g}; code names first")
         if (bad := (codes < low) | (codes >= stop)).any():
             raise InvalidInput(
-                f"{name} codes must run from {low} to {stop - 1}, got {codes[bad][0]:g}; check the coding"
+                f"{name} codes must run from {low} to {stop - 1}, got {codes[bad][0]:.0f}; check the coding"
             )
-    where, chosen = where.astype(np.int64), chosen.astype(np.int64)
+    where, chosen = item_codes.astype(np.int64), chosen_codes.astype(np.int64)
     counts = np.zeros((rows, classes), dtype=np.int64)
     answered = chosen >= 0
     np.add.at(counts, (where[answered], chosen[answered]), 1)
@@ -129,7 +129,8 @@ def gold_distribution(counts: ArrayLike, *, confidence: float = 0.95, method: In
     x, probabilities, tail = table.astype(np.float64), table / people, (1 - confidence) / 2
     if method == "jeffreys":
         a, b = x + 0.5, people - x + 0.5
-        low, high = np.asarray(special.betaincinv(a, b, tail)), np.asarray(special.betainccinv(a, b, tail))
+        low = np.asarray(special.betaincinv(a, b, tail), dtype=np.float64)
+        high = np.asarray(special.betainccinv(a, b, tail), dtype=np.float64)
     else:
         z = -float(special.ndtri(tail / x.shape[1] if method == "goodman" else tail))
         middle, half = x + z**2 / 2, z * np.sqrt(x * (people - x) / people + z**2 / 4)

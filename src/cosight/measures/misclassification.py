@@ -11,7 +11,17 @@ from scipy.sparse import csr_array
 
 from cosight.arrays import FloatArray
 from cosight.measures.answers import Answers, encode
-from cosight.measures.arithmetic import BLOCK, Pairs, Weights, blocks, divide, scarce_limit, summed
+from cosight.measures.arithmetic import (
+    BLOCK,
+    Pairs,
+    Weights,
+    blocks,
+    divide,
+    kappa_of_counts,
+    mean_or_nan,
+    scarce_limit,
+    summed,
+)
 from cosight.measures.declarations import PairForm, declare, pair_forms
 
 __all__ = [
@@ -48,10 +58,20 @@ class MisclassificationAgreement:
 def misclassification_agreement(
     a: ArrayLike, b: ArrayLike, truth: ArrayLike, *, classes: ArrayLike | None = None
 ) -> MisclassificationAgreement:
-    """Multiclass Cohen's kappa over the trials on which yA != t and yB != t.
+    """Compute multiclass Cohen's kappa over the trials on which yA != t and yB != t (Xu et al. 2024).
 
-    Missing answers (None, nan, "", "na") are left out. Undefined (nan) without joint errors, or when both give one
-    and the same class on all of them (p_e = 1).
+    Args:
+        a: The first observer's answers; None, nan, "" and "na" are no answer, and such trials are left out.
+        b: The second observer's answers, in the same order.
+        truth: The true class, one per trial.
+        classes: The classes (default: every value that occurs).
+
+    Returns:
+        The agreement and its parts. `value` is nan without joint errors, or when both give one and the same class on
+        all of them (p_e = 1).
+
+    Raises:
+        InvalidInput: If a truth is missing, an answer is not among `classes`, or the lengths differ.
 
     >>> misclassification_agreement([1, 2, 0, 1], [1, 2, 1, 0], [0, 0, 2, 2]).value
     0.2
@@ -62,15 +82,15 @@ def misclassification_agreement(
     if n == 0:
         return MisclassificationAgreement(float("nan"), float("nan"), float("nan"), 0)
     ya, yb = answers.response[:, joint]
-    said_a, said_b = (np.bincount(y, minlength=answers.classes) for y in (ya, yb))
-    agree, chance = int((ya == yb).sum()), int(said_a @ said_b)
-    kappa = float(_many_classes(*(np.asarray(x, dtype=np.float64) for x in (n, agree, chance))))
+    counts_a, counts_b = (np.bincount(y, minlength=answers.classes) for y in (ya, yb))
+    agree, chance = int((ya == yb).sum()), int(counts_a @ counts_b)
+    kappa = float(kappa_of_counts(*(np.asarray(x, dtype=np.float64) for x in (n, agree, chance))))
     return MisclassificationAgreement(kappa, agree / n, chance / n**2, n)
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseAgreement:
-    """The share of stimuli that two observers answer alike."""
+    """The fraction of stimuli to which two observers give the same answer."""
 
     value: float
     items: FloatArray  # 1 or 0 per stimulus that both answered
@@ -89,13 +109,19 @@ class ResponseAgreement:
     aliases=("agreement",),
 )
 def response_agreement(a: ArrayLike, b: ArrayLike) -> ResponseAgreement:
-    """Compute the share of stimuli to which two observers give the same answer.
+    """Compute the fraction of stimuli to which two observers give the same answer.
 
-    Stimuli that one of them did not answer are left out. Undefined (nan) when nothing is left.
+    Stimuli that one of them did not answer are left out.
 
     Args:
         a: The first observer's answers, one per stimulus.
         b: The second observer's, in the same order.
+
+    Returns:
+        The fraction and its items; nan when no stimulus is left.
+
+    Raises:
+        InvalidInput: If the lengths differ.
 
     >>> response_agreement(["cat", "dog", None], ["cat", "cat", "cat"]).value
     0.5
@@ -103,103 +129,86 @@ def response_agreement(a: ArrayLike, b: ArrayLike) -> ResponseAgreement:
     answers = encode(a, b, truth=None, names=("a", "b"))
     both = (answers.response >= 0).all(axis=0)
     same = (answers.response[0] == answers.response[1])[both].astype(np.float64)
-    return ResponseAgreement(float(same.mean()) if len(same) else float("nan"), same, len(same))
+    return ResponseAgreement(mean_or_nan(same), same, len(same))
 
 
 def misclassification_agreement_matrix(answers: Answers) -> FloatArray:
-    """Misclassification agreement of all pairs, (observers, observers); a pair is compared where both answered."""
-    said = _said_on_joint_errors(answers)
-    chance = np.einsum("ikj,jki->ij", said, said)  # sum over classes of (A says k) x (B says k)
-    return _many_classes(said.sum(axis=1), _equal_errors(answers), chance)
+    """Compute the misclassification agreement of all pairs, where both answered; (observers, observers)."""
+    counts = _count_joint_errors(answers)
+    chance = np.einsum("ikj,jki->ij", counts, counts)  # sum over classes of (A answers k) x (B answers k)
+    return kappa_of_counts(counts.sum(axis=1), _count_equal_errors(answers), chance)
 
 
-def _said_on_joint_errors(answers: Answers) -> FloatArray:
-    """How often i says k where i and j are both wrong, (i, k, j): the indicator of each wrong answer, a sparse
-    (i x k, stimuli) matrix, times the indicator of being wrong.
+def _count_joint_errors(answers: Answers) -> FloatArray:
+    """Count how often i answers k where i and j are both wrong, (i, k, j).
 
-    The product runs in bytes, several times faster than in floats: rows are cut into pieces of 255 ones, so that no
+    The indicator of each wrong answer, a sparse (i x k, stimuli) matrix, times the indicator of being wrong. The
+    product runs in bytes, several times faster than in floats: rows are cut into pieces of 255 ones, so that no
     count overflows, and the pieces' counts are added up afterwards.
     """
     m, k, n = answers.observers, answers.classes, answers.stimuli
     wrong = answers.wrong
-    said, stimulus = _wrong_answers(answers, wrong)
-    whole = csr_array((np.ones(len(said), dtype=np.uint8), (said, stimulus)), shape=(m * k, n))
-    pieces = -(-np.diff(whole.indptr) // 255)
+    none = np.zeros(0, dtype=np.int32)
+    stimuli = [np.flatnonzero(row).astype(np.int32) for row in wrong]  # row by row, which fits the cache
+    cells = [i * k + answers.response[i, at].astype(np.int32) for i, at in enumerate(stimuli)]
+    cell, stimulus = np.concatenate([none, *cells]), np.concatenate([none, *stimuli])
+    indicator = csr_array((np.ones(len(cell), dtype=np.uint8), (cell, stimulus)), shape=(m * k, n))
+    pieces = -(-np.diff(indicator.indptr) // 255)
     first = np.cumsum(pieces) - pieces
     owner = np.repeat(np.arange(m * k), pieces)
-    start = whole.indptr[owner] + 255 * (np.arange(len(owner)) - first[owner])
-    cut = csr_array((whole.data, whole.indices, np.append(start, len(said))), shape=(len(owner), n))
+    start = indicator.indptr[owner] + 255 * (np.arange(len(owner)) - first[owner])
+    cut = csr_array((indicator.data, indicator.indices, np.append(start, len(cell))), shape=(len(owner), n))
     counts = np.zeros((m * k, m))
     used = np.flatnonzero(pieces)
     if len(used):
-        bytes_ = np.ascontiguousarray(wrong.T).view(np.uint8)
-        counts[used] = np.add.reduceat(cut @ bytes_, first[used], axis=0, dtype=np.int64)
+        wrong_bytes = np.ascontiguousarray(wrong.T).view(np.uint8)
+        counts[used] = np.add.reduceat(cut @ wrong_bytes, first[used], axis=0, dtype=np.int64)
     return counts.reshape(m, k, m)
 
 
-def _wrong_answers(answers: Answers, wrong: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """For every error its observer and answer as one number, and its stimulus; row by row, which fits the cache."""
-    stimuli = [np.flatnonzero(row).astype(np.int32) for row in wrong]
-    said = [i * answers.classes + answers.response[i, at].astype(np.int32) for i, at in enumerate(stimuli)]
-    none = np.zeros(0, dtype=np.int32)
-    return np.concatenate([none, *said]), np.concatenate([none, *stimuli])
-
-
-def _equal_errors(answers: Answers) -> FloatArray:
-    """How often i and j give the same wrong answer, (i, j).
+def _count_equal_errors(answers: Answers) -> FloatArray:
+    """Count how often i and j give the same wrong answer, (i, j).
 
     Sixty-four trials are compared at once: each bit of the code is a row of bits, and two answers differ where any of
     these do, or where not both are wrong.
     """
     wrong = answers.wrong
-    kind = np.uint8 if answers.classes <= 256 else np.uint16
-    codes: NDArray[Any] = np.where(wrong, answers.response, 0).astype(kind)
-    planes = [_packed(codes & (1 << bit)) for bit in range((answers.classes - 1).bit_length())]
-    errs = _packed(wrong)
-    out = np.empty((len(errs), len(errs)))
-    for i in range(len(errs)):
-        differ = ~(errs[i] & errs[i:])
+    dtype = np.uint8 if answers.classes <= 256 else np.uint16
+    codes: NDArray[Any] = np.where(wrong, answers.response, 0).astype(dtype)
+    planes = [_pack_bits(codes & (1 << bit)) for bit in range((answers.classes - 1).bit_length())]
+    errors = _pack_bits(wrong)
+    out = np.empty((len(errors), len(errors)))
+    for i in range(len(errors)):
+        differ = ~(errors[i] & errors[i:])
         for plane in planes:
             differ |= plane[i] ^ plane[i:]
-        out[i, i:] = out[i:, i] = 64 * errs.shape[1] - np.bitwise_count(differ).sum(axis=1, dtype=np.int64)
+        out[i, i:] = out[i:, i] = 64 * errors.shape[1] - np.bitwise_count(differ).sum(axis=1, dtype=np.int64)
     return out
 
 
-def _packed(values: NDArray[Any]) -> NDArray[np.uint64]:
-    """Rows of zero and not zero as bits, filled up with zeros to whole words."""
+def _pack_bits(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return rows of zero and not zero as bits, padded with zeros to 64-bit words."""
     bits = np.packbits(values, axis=1)
-    whole = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
-    return np.ascontiguousarray(whole).view(np.uint64)  # picked stimuli may lie column by column
+    padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
+    return np.ascontiguousarray(padded).view(np.uint64)  # selected stimuli may lie column by column
 
 
 def misclassification_agreement_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
-    """Misclassification agreement for each pair and resample; (pairs, resamples)."""
-    step = max(1, BLOCK // max(1, answers.classes * len(weights)))
-    wrong, columns = answers.wrong, np.ascontiguousarray(weights.T)
-    blocks = [
-        _agreement_block(answers, wrong, columns, pairs[start : start + step]) for start in range(0, len(pairs), step)
-    ]
-    return np.concatenate(blocks) if blocks else np.empty((0, len(weights)))
-
-
-def _agreement_block(
-    answers: Answers, wrong: NDArray[np.bool_], columns: NDArray[np.float32], pairs: Pairs
-) -> FloatArray:
-    i, j = pairs.T
-    pair, stimulus = np.nonzero(wrong[i] & wrong[j])
-    ya = answers.response[i[pair], stimulus].astype(np.int64)
-    yb = answers.response[j[pair], stimulus].astype(np.int64)
-    said_a = summed(pair * answers.classes + ya, stimulus, columns, len(pairs) * answers.classes)
-    said_b = summed(pair * answers.classes + yb, stimulus, columns, len(pairs) * answers.classes)
-    said_a, said_b = (x.reshape(len(pairs), answers.classes, -1) for x in (said_a, said_b))
-    same = ya == yb
-    agree = summed(pair[same], stimulus[same], columns, len(pairs))
-    return _many_classes(said_a.sum(axis=1), agree, np.einsum("pkr,pkr->pr", said_a, said_b))
-
-
-def _many_classes(n: FloatArray, agree: FloatArray, chance: FloatArray) -> FloatArray:
-    """Kappa from counts: `chance` is the sum over classes of the product of the two marginal counts."""
-    return divide(n * agree - chance, n * n - chance)
+    """Compute the misclassification agreement for each pair and resample; (pairs, resamples)."""
+    classes, wrong, columns = answers.classes, answers.wrong, np.ascontiguousarray(weights.T)
+    out = np.empty((len(pairs), len(weights)))
+    for part in blocks(len(pairs), classes * len(weights), most=BLOCK):
+        i, j = pairs[part].T
+        pair, stimulus = np.nonzero(wrong[i] & wrong[j])
+        ya = answers.response[i[pair], stimulus].astype(np.int64)
+        yb = answers.response[j[pair], stimulus].astype(np.int64)
+        shape = (len(i), classes, len(weights))
+        counts_a = summed(pair * classes + ya, stimulus, columns, len(i) * classes).reshape(shape)
+        counts_b = summed(pair * classes + yb, stimulus, columns, len(i) * classes).reshape(shape)
+        same = ya == yb
+        agree = summed(pair[same], stimulus[same], columns, len(i))
+        out[part] = kappa_of_counts(counts_a.sum(axis=1), agree, np.einsum("pkr,pkr->pr", counts_a, counts_b))
+    return out
 
 
 def _joint_errors(answers: Answers, pairs: Pairs) -> FloatArray:
@@ -207,11 +216,23 @@ def _joint_errors(answers: Answers, pairs: Pairs) -> FloatArray:
     return np.array([np.count_nonzero(wrong[i] & wrong[j]) for i, j in pairs], dtype=np.float64)
 
 
-def _equal_error_counts(answers: Answers, pairs: Pairs) -> FloatArray:
+def _equal_errors(answers: Answers, pairs: Pairs) -> FloatArray:
     wrong, response = answers.wrong, answers.response
-    return np.array(
-        [np.count_nonzero(wrong[i] & wrong[j] & (response[i] == response[j])) for i, j in pairs], dtype=np.float64
-    )
+    counts = [np.count_nonzero(wrong[i] & wrong[j] & (response[i] == response[j])) for i, j in pairs]
+    return np.array(counts, dtype=np.float64)
+
+
+def _agreement_min_high(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
+    """Compute MA if equal errors were as frequent as their count allows, with the same answers on joint errors."""
+    out = np.empty(len(pairs))
+    wrong, response = answers.wrong, answers.response
+    for index, (i, j) in enumerate(pairs):
+        a, b = response[[i, j]][:, wrong[i] & wrong[j]]
+        counts = [np.bincount(codes, minlength=answers.classes).astype(np.float64) for codes in (a, b)]
+        most = np.minimum(*counts).sum()  # equal errors that these answers allow
+        same = np.minimum(scarce_limit(np.asarray(np.count_nonzero(a == b), dtype=np.float64), confidence), most)
+        out[index] = kappa_of_counts(np.asarray(float(len(a))), same, np.asarray(counts[0] @ counts[1]))
+    return out
 
 
 def _both_answered(answers: Answers, pairs: Pairs) -> FloatArray:
@@ -219,7 +240,7 @@ def _both_answered(answers: Answers, pairs: Pairs) -> FloatArray:
     return (answered @ answered.T)[pairs[:, 0], pairs[:, 1]].astype(np.float64)
 
 
-def _same_answers(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
+def _same_answers_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
     response, columns = answers.response, np.ascontiguousarray(weights.T)
     out = np.empty((len(pairs), len(weights)))
     for part in blocks(len(pairs), answers.stimuli, most=BLOCK):
@@ -231,22 +252,9 @@ def _same_answers(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArra
 
 
 def _same_answers_matrix(answers: Answers) -> FloatArray:
-    everyone = np.stack(np.meshgrid(*[np.arange(answers.observers)] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
+    pairs = np.indices((answers.observers, answers.observers)).reshape(2, -1).T
     once = np.ones((1, answers.stimuli), dtype=np.float32)
-    return _same_answers(answers, once, everyone).reshape(answers.observers, answers.observers)
-
-
-def _agreement_min_high(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
-    """MA if equal errors were as frequent as their count allows, with the answers on joint errors as they are."""
-    out = np.empty(len(pairs))
-    wrong, response = answers.wrong, answers.response
-    for index, (i, j) in enumerate(pairs):
-        a, b = response[[i, j]][:, wrong[i] & wrong[j]]
-        counts = [np.bincount(said, minlength=answers.classes).astype(np.float64) for said in (a, b)]
-        most = np.minimum(*counts).sum()  # equal errors that these answers allow
-        same = np.minimum(scarce_limit(np.asarray(np.count_nonzero(a == b), dtype=np.float64), confidence), most)
-        out[index] = _many_classes(np.asarray(float(len(a))), same, np.asarray(counts[0] @ counts[1]))
-    return out
+    return _same_answers_resampled(answers, once, pairs).reshape(answers.observers, answers.observers)
 
 
 pair_forms.add(
@@ -257,10 +265,10 @@ pair_forms.add(
         _joint_errors,
         "no joint errors, or all with the same answer",
         min_high=_agreement_min_high,
-        errors=_equal_error_counts,
+        errors=_equal_errors,
     ),
 )
 pair_forms.add(
     "response_agreement",
-    PairForm(_same_answers_matrix, _same_answers, _both_answered, "no stimulus that both answered"),
+    PairForm(_same_answers_matrix, _same_answers_resampled, _both_answered, "no stimulus that both answered"),
 )
