@@ -1,9 +1,12 @@
-"""How sure are we? Bootstrap over stimuli and, crossed, over people.
+"""Uncertainty: bootstrap over stimuli and, crossed, over people; intervals, paired differences and ranks.
 
-One way to make every interval: draw the stimuli of a table again (how often each was drawn is a row of weights), let
-the measure's own resampled form turn weights into values, and read the percentiles. People are drawn again beside the
-stimuli, independently (the pigeonhole bootstrap, Owen 2007). Drawing n stimuli that fall into few distinct patterns of
-answers is drawing from a multinomial over the patterns, which is exact and far faster: `compress` does that.
+Every interval is made in one way: stimuli are drawn again (how often each was drawn is a row of weights), the
+measure's resampled form turns weights into values, and the interval is read off their percentiles. People are drawn
+again beside the stimuli, independently (the pigeonhole bootstrap, Owen 2007). Stimuli that fall into few distinct
+patterns of answers (`compress`) are drawn from a multinomial over the patterns, which is exact and far faster.
+
+Differences and ranks of observers are read off shared resamples, so that what makes all of them look better or worse
+in a resample cancels.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from scipy.special import ndtr, stdtrit
 from cosight.arrays import BoolArray, FloatArray, finite, labels, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
-from cosight.measures.arithmetic import Pairs, Weights, divide
+from cosight.measures.arithmetic import Pairs, Weights, check_confidence, divide, mean_or_nan
 from cosight.measures.declarations import Direction, measures, pair_forms
 
 __all__ = [
@@ -38,13 +41,13 @@ __all__ = [
     "ranks",
 ]
 
-_FEW_POSITIONS = 16  # up to which partitioning beats sorting
-_FEW = 0.1  # resamples that may be undefined before the interval itself is
+_FEW_POSITIONS = 16  # up to this number, partitioning is faster than sorting
+_MOST_UNDEFINED = 0.1  # fraction of undefined resamples above which the interval is undefined
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Percentile intervals, one for each row of resampled values."""
+    """Percentile intervals, one per row of resampled values."""
 
     low: FloatArray
     high: FloatArray
@@ -53,7 +56,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number, its interval and what made it."""
+    """A number, its interval and how it was computed."""
 
     value: float
     low: float
@@ -66,7 +69,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """Answers to the distinct patterns of a table, and how many stimuli show each."""
+    """Answers to the distinct patterns of a table, and how many stimuli have each."""
 
     answers: Answers
     counts: NDArray[np.int64]  # (patterns,)
@@ -80,66 +83,72 @@ def compress(answers: Answers) -> Compressed:
     width = columns.dtype.itemsize * columns.shape[1]
     keys = np.ascontiguousarray(columns).view(np.dtype((np.void, width))).ravel()
     _, first, counts = np.unique(keys, return_index=True, return_counts=True)
-    order = np.argsort(first)  # patterns in the order they first appear, so that row order alone decides nothing else
+    order = np.argsort(first)  # patterns in the order of their first stimulus
     return Compressed(answers.at(first[order]), counts[order].astype(np.int64))
 
 
 def draw_stimuli(
     counts: ArrayLike, resamples: int, rng: np.random.Generator, *, clusters: ArrayLike | None = None
 ) -> Weights:
-    """How often each row is drawn when as many stimuli as there are are drawn again; (resamples, rows).
+    """Draw stimuli with replacement, as many as there are.
 
-    `counts` says how many stimuli each row stands for (ones, or those of `compress`). `clusters` names the stimulus a
-    row belongs to when one was presented more than once: its presentations are drawn together.
+    Args:
+        counts: How many stimuli each row stands for: ones, or the counts of `compress`.
+        resamples: The number of resamples.
+        rng: The source of randomness.
+        clusters: The stimulus that each row belongs to, if one was presented more than once: its presentations are
+            drawn together.
+
+    Returns:
+        How often each row was drawn, (resamples, rows).
+
+    Raises:
+        InvalidInput: If a count is not a whole number, or a clustered row stands for several stimuli.
     """
-    many = _counts(counts, resamples)
+    _check_resamples(resamples)
+    table = finite(counts, name="counts", ndim=1)
+    if (bad := (table < 0) | (table != np.floor(table))).any():
+        raise InvalidInput(f"counts must be whole numbers of stimuli, got {table[bad][0]:g}")
+    many = table.astype(np.int64)
     if clusters is not None:
         names, member = np.unique(labels(clusters, name="clusters"), return_inverse=True)
         same_length(counts=many, clusters=member)
         if (many != 1).any():
-            bad = many[many != 1][0]
-            raise InvalidInput(f"a clustered row must stand for one stimulus, got {bad}; draw before compressing")
+            bad_count = many[many != 1][0]
+            raise InvalidInput(f"a clustered row must stand for one stimulus, got {bad_count}; draw before compressing")
         return draw_stimuli(np.ones(len(names), dtype=np.int64), resamples, rng)[:, member]
     n = int(many.sum())
     if n == 0:
         return np.zeros((resamples, len(many)), dtype=np.float32)
     if len(many) * 2 < n:
-        return _multinomial(many, resamples, rng)
-    owner = np.repeat(np.arange(len(many)), many)
-    drawn = (np.bincount(owner[rng.integers(0, n, n)], minlength=len(many)) for _ in range(resamples))
+        return _draw_multinomial(many, resamples, rng)
+    row_of_stimulus = np.repeat(np.arange(len(many)), many)
+    drawn = (np.bincount(row_of_stimulus[rng.integers(0, n, n)], minlength=len(many)) for _ in range(resamples))
     return np.stack([row.astype(np.float32) for row in drawn])
 
 
-def _multinomial(counts: NDArray[np.int64], resamples: int, rng: np.random.Generator) -> Weights:
-    """Draws of sum(counts) from shares proportional to `counts`: a binomial of what is left, one row after the other.
+def _draw_multinomial(counts: NDArray[np.int64], resamples: int, rng: np.random.Generator) -> Weights:
+    """Draw sum(counts) items with probabilities proportional to `counts`, a binomial of the remainder per row.
 
-    The same as `rng.multinomial`, but a quarter faster, and laid out by row, as the measures read it.
+    The same distribution as `rng.multinomial`, but a quarter faster, and stored by row, as the measures read it.
     """
-    left: NDArray[np.int64] | int = int(counts.sum())
+    undrawn: NDArray[np.int64] | int = int(counts.sum())
     rest = int(counts.sum())
     out = np.zeros((len(counts), resamples), dtype=np.float32)
     for row, count in zip(out, counts.tolist(), strict=True):
         if count:
-            drawn = rng.binomial(left, count / rest, size=resamples) if count < rest else left
+            drawn = rng.binomial(undrawn, count / rest, size=resamples) if count < rest else undrawn
             row[:] = drawn
-            left, rest = left - drawn, rest - count
+            undrawn, rest = undrawn - drawn, rest - count
     return out.T
 
 
 def draw_people(people: int, resamples: int, rng: np.random.Generator) -> FloatArray:
-    """How often each person is drawn when as many as there are are drawn again; (resamples, people)."""
+    """Draw people with replacement, as many as there are; how often each was drawn, (resamples, people)."""
     _check_resamples(resamples)
     if people == 0:
         return np.zeros((resamples, 0))
     return rng.multinomial(people, np.full(people, 1 / people), size=resamples).astype(np.float64)
-
-
-def _counts(counts: ArrayLike, resamples: int) -> NDArray[np.int64]:
-    _check_resamples(resamples)
-    many = finite(counts, name="counts", ndim=1)
-    if (bad := (many < 0) | (many != np.floor(many))).any():
-        raise InvalidInput(f"counts must be whole numbers of stimuli, got {many[bad][0]:g}")
-    return many.astype(np.int64)
 
 
 def _check_resamples(resamples: int) -> None:
@@ -155,23 +164,41 @@ def percentile_interval(
     min_high: FloatArray | None = None,
     confidence: float = 0.95,
 ) -> Interval:
-    """Interval of each row of (rows, resamples) around `values`, the estimates from the whole data.
+    """Compute the interval of each row of resamples around its estimate.
 
     The percentiles of the resamples, moved so that their median lies on the estimate: a similarity of distributions
-    (CLES) falls whenever its counts are resampled, and plain percentiles would leave the estimate out. `n`, the trials
-    each value rests on, widens the percentiles as t does for a mean (Hesterberg 2015): at 30 trials by some 6 %.
-    `min_high` (rows,) is what the high end reaches at least, or nan. Undefined resamples (nan) are left out and
-    counted; where more than a tenth are, so is the interval.
+    (CLES) falls whenever its counts are resampled, and plain percentiles would leave the estimate out. Undefined
+    resamples (nan) are left out and counted.
+
+    Args:
+        samples: Resampled values, (rows, resamples).
+        values: The estimates from all data, (rows,).
+        n: The trials that each value rests on. They widen the percentiles as t does for a mean (Hesterberg 2015): at
+            30 trials by some 6 %.
+        min_high: The least high end of each interval, nan for none.
+        confidence: Confidence of the intervals.
+
+    Returns:
+        The intervals; nan where the value is, where it rests on fewer than two trials, or where more than a tenth of
+        the resamples are undefined.
+
+    Raises:
+        InvalidInput: If the confidence is not between 0 and 1.
     """
-    if not 0 < confidence < 1:
-        raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}; .95 is usual")
+    check_confidence(confidence)
     undefined = np.isnan(samples).sum(axis=1)
-    usable = (undefined <= _FEW * samples.shape[1]) & ~np.isnan(values)
-    tail = np.broadcast_to(_tails(confidence, n), len(samples))
+    usable = (undefined <= _MOST_UNDEFINED * samples.shape[1]) & ~np.isnan(values)
+    tail = np.full(len(samples), (1 - confidence) / 2)  # probability beyond each end
+    if n is not None:
+        df = np.maximum(n, 2.0) - 1
+        tail = np.where(n >= 2, ndtr(np.sqrt(1 + 1 / df) * stdtrit(df, tail)), np.nan)
     last = samples.shape[1] - undefined - 1
-    positions = [share * last for share in (0.5, tail, 1 - tail)]
-    ordered = _ordered(samples, positions)
-    middle, low, high = (_at(ordered, position) for position in positions)
+    positions = [probability * last for probability in (0.5, tail, 1 - tail)]
+    # sort each row, nan last; only at the positions that are read where these are few, which is much faster
+    read = np.concatenate([[np.floor(position), np.floor(position) + 1] for position in positions], axis=None)
+    read = np.unique(np.clip(np.nan_to_num(read), 0, samples.shape[1] - 1)).astype(np.int64)
+    ordered = np.partition(samples, read, axis=1) if len(read) <= _FEW_POSITIONS else np.sort(samples, axis=1)
+    middle, low, high = (_interpolate(ordered, position) for position in positions)
     shift = np.where(usable, values - middle, np.nan)
     low, high = low + shift, high + shift
     if min_high is not None:
@@ -179,24 +206,8 @@ def percentile_interval(
     return Interval(low, high, undefined)
 
 
-def _tails(confidence: float, n: FloatArray | None) -> FloatArray:
-    """The share to cut off at each end: (1 - confidence) / 2, or less where it rests on few trials; nan below two."""
-    if n is None:
-        return np.asarray((1 - confidence) / 2)
-    df = np.maximum(n, 2.0) - 1
-    wider = ndtr(np.sqrt(1 + 1 / df) * stdtrit(df, (1 - confidence) / 2))
-    return np.where(n >= 2, wider, np.nan)
-
-
-def _ordered(samples: FloatArray, positions: list[FloatArray]) -> FloatArray:
-    """The rows sorted, nan last; only at these positions where they are few, which is much faster."""
-    wanted = np.concatenate([[np.floor(p), np.floor(p) + 1] for p in positions], axis=None)
-    inside = np.unique(np.clip(np.nan_to_num(wanted), 0, samples.shape[1] - 1)).astype(np.int64)
-    return np.partition(samples, inside, axis=1) if len(inside) <= _FEW_POSITIONS else np.sort(samples, axis=1)
-
-
-def _at(ordered: FloatArray, position: FloatArray) -> FloatArray:
-    """The value of each sorted row at a fractional position; nan where the position is nan or before the first."""
+def _interpolate(ordered: FloatArray, position: FloatArray) -> FloatArray:
+    """Return the value of each sorted row at a fractional position; nan where the position is nan or negative."""
     inside = np.where(position >= 0, position, 0.0)
     below = np.floor(inside).astype(np.int64)
     rows = np.arange(len(ordered))
@@ -207,10 +218,16 @@ def _at(ordered: FloatArray, position: FloatArray) -> FloatArray:
 
 
 def mean_over_pairs(values: FloatArray, pairs: Pairs, drawn: FloatArray, people: BoolArray) -> FloatArray:
-    """Mean over pairs in each resample, with the people drawn; (resamples,).
+    """Compute the mean over pairs in each resample, weighted by how often their people were drawn.
 
-    `values` is (pairs, resamples), `drawn` (resamples, observers) and `people` marks the observers that were drawn; a
-    model counts once. Two copies of one person are never a pair. nan where no pair is defined.
+    Args:
+        values: A value per pair and resample, (pairs, resamples).
+        pairs: The observers of each pair, (pairs, 2). Two copies of one person are never a pair.
+        drawn: How often each observer was drawn, (resamples, observers).
+        people: Which observers were drawn; every other observer, a model, counts once.
+
+    Returns:
+        The means, (resamples,); nan where no pair is defined.
     """
     times = np.where(people, drawn, 1.0)
     weight = (times[:, pairs[:, 0]] * times[:, pairs[:, 1]]).T  # (pairs, resamples)
@@ -221,22 +238,36 @@ def mean_over_pairs(values: FloatArray, pairs: Pairs, drawn: FloatArray, people:
 def pair_estimate(
     measure: str, answers: Answers, *, resamples: int = 10_000, confidence: float = 0.95, rng: np.random.Generator
 ) -> Estimate:
-    """A measure of two observers with its interval over stimuli.
+    """Compute a measure of two observers with its interval over stimuli.
+
+    Args:
+        measure: Name or alias of a measure of pairs.
+        answers: The answers of the two observers.
+        resamples: The number of resamples.
+        confidence: Confidence of the interval.
+        rng: The source of randomness.
+
+    Returns:
+        The value and its interval; the note says how many resamples were undefined.
+
+    Raises:
+        InvalidInput: If there are not two observers.
+        UnknownName: If no measure of pairs has this name.
 
     >>> table = Answers.of_correctness([1, 1, 0, 0] * 50, [1, 0, 0, 0] * 50)
-    >>> found = pair_estimate("ec", table, rng=np.random.default_rng(0))
-    >>> round(found.value, 2), found.low < .5 < found.high
+    >>> estimate = pair_estimate("ec", table, rng=np.random.default_rng(0))
+    >>> round(estimate.value, 2), estimate.low < .5 < estimate.high
     (0.5, True)
     """
     if answers.observers != 2:
         raise InvalidInput(f"a pair has two observers, got {answers.observers}; use cosight.compare for more")
     form = pair_forms[measures.name_of(measure)]
     pairs = np.array([[0, 1]])
-    small = compress(answers)
-    weights = draw_stimuli(small.counts, resamples, rng)
+    compressed = compress(answers)
+    weights = draw_stimuli(compressed.counts, resamples, rng)
     value, n = form.matrix(answers)[:1, 1], form.count(answers, pairs)
     min_high = None if form.min_high is None else form.min_high(answers, pairs, confidence)
-    samples = form.resampled(small.answers, weights, pairs)
+    samples = form.resampled(compressed.answers, weights, pairs)
     interval = percentile_interval(samples, value, n=n, min_high=min_high, confidence=confidence)
     note = f"{interval.undefined[0]} of {resamples} resamples undefined" if interval.undefined[0] else ""
     facts = measures[measure]
@@ -252,24 +283,34 @@ def mean_with_interval(
     confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> Estimate:
-    """The mean of per-item values (a distance for each stimulus, say) with its interval over items.
+    """Compute the mean of per-item values (say, a distance per stimulus) with its interval over items.
 
-    nan items are left out and counted in the note; without items everything is nan. The interval alone is nan with one
-    item, and when the mean is infinite. `bounds` is the range that a mean can have: the ends stay inside it.
+    Args:
+        items: One value per item; nan items are left out and counted in the note.
+        bounds: The range that a mean can have: the ends of the interval stay inside it.
+        resamples: The number of resamples.
+        confidence: Confidence of the interval.
+        rng: The source of randomness.
+
+    Returns:
+        The mean and its interval. All is nan without items; only the interval is with one item, or an infinite mean.
+
+    Raises:
+        InvalidInput: If `items` is not one-dimensional, or `resamples` or `confidence` is out of range.
 
     >>> mean_with_interval([0.5, 0.5, 0.5], rng=np.random.default_rng(0)).high
     0.5
     """
     _check_resamples(resamples)
-    given = np.asarray(items, dtype=np.float64)
-    if given.ndim != 1:
-        raise InvalidInput(f"items must be one-dimensional, got shape {given.shape}")
-    kept = given[~np.isnan(given)]
-    n, mean = len(kept), float(kept.mean()) if len(kept) else float("nan")
-    note = f"{len(given) - n} undefined items left out" if n < len(given) else ""
+    values = np.asarray(items, dtype=np.float64)
+    if values.ndim != 1:
+        raise InvalidInput(f"items must be one-dimensional, got shape {values.shape}")
+    defined = values[~np.isnan(values)]
+    n, mean = len(defined), mean_or_nan(defined)
+    note = f"{len(values) - n} undefined items left out" if n < len(values) else ""
     if not np.isfinite(mean):
         return Estimate(mean, float("nan"), float("nan"), n, confidence, resamples, note)
-    samples = np.array([kept[rng.integers(0, n, n)].mean() for _ in range(resamples)])
+    samples = np.array([defined[rng.integers(0, n, n)].mean() for _ in range(resamples)])
     interval = percentile_interval(samples[None], np.array([mean]), n=np.array([float(n)]), confidence=confidence)
     low, high = np.clip([interval.low[0], interval.high[0]], *bounds)
     return Estimate(mean, float(low), float(high), n, confidence, resamples, note)
@@ -277,7 +318,7 @@ def mean_with_interval(
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """The first observer's value less the second's, on the same resamples."""
+    """The first observer's value minus the second's, on the same resamples."""
 
     value: float
     low: float
@@ -295,10 +336,24 @@ def paired_difference(
     n: float | None = None,
     confidence: float = 0.95,
 ) -> PairedDifference:
-    """a - b with its interval and p-value from shared resamples (resamples,); `n` trials widen it if they are few.
+    """Compute a - b with its interval and p-value from shared resamples.
 
-    p = 2 min(share of moved differences at or below 0, share at or above), with one resample added to each side, so
-    that it is never 0; moved as in `percentile_interval`. nan where a or b is, or where a tenth of the resamples are.
+    p = 2 min(fraction of moved differences at or below 0, fraction at or above), with one resample added to each side,
+    so that it is never 0; moved as in `percentile_interval`.
+
+    Args:
+        a: The first observer's value.
+        b: The second observer's value.
+        a_samples: The first observer's resampled values, (resamples,).
+        b_samples: The second observer's on the same resamples.
+        n: The trials behind the values; few trials widen the interval.
+        confidence: Confidence of the interval.
+
+    Returns:
+        The difference, its interval and p; nan where a or b is, or where more than a tenth of the resamples are.
+
+    Raises:
+        InvalidInput: If the confidence is not between 0 and 1.
 
     >>> same = np.linspace(-1, 1, 99)
     >>> paired_difference(0.5, 0.5, same, same).p
@@ -309,15 +364,15 @@ def paired_difference(
     interval = percentile_interval(samples[None], value, n=trials, confidence=confidence)
     if np.isnan(interval.low[0]):
         return PairedDifference(float(value[0]), float("nan"), float("nan"), float("nan"))
-    kept = samples[~np.isnan(samples)]
-    moved = kept - np.median(kept) + value[0]
+    defined = samples[~np.isnan(samples)]
+    moved = defined - np.median(defined) + value[0]
     least = min(np.count_nonzero(moved <= 0), np.count_nonzero(moved >= 0))
     p = min(1.0, 2 * (least + 1) / (len(moved) + 1))
     return PairedDifference(float(value[0]), float(interval.low[0]), float(interval.high[0]), p, least == 0)
 
 
 def holm(p: ArrayLike) -> FloatArray:
-    """Adjust p-values of several tests so that any false positive among them is as rare as in one (Holm 1979).
+    """Adjust p-values of several tests, so that a false positive among them is as rare as in one test (Holm 1979).
 
     The k-th smallest of m is multiplied by m - k + 1, at most 1 and never below the one before it. nan stays nan and
     does not count as a test.
@@ -334,7 +389,7 @@ def holm(p: ArrayLike) -> FloatArray:
 
 
 def ranks(values: FloatArray, *, direction: Direction = "higher") -> FloatArray:
-    """Rank 1 for the best along the first axis; ties share their mean rank, nan has none.
+    """Rank values along the first axis, 1 for the best; ties get their mean rank, nan stays nan.
 
     >>> ranks(np.array([.3, .9, .3]))
     array([2.5, 1. , 2.5])
@@ -347,11 +402,11 @@ def ranks(values: FloatArray, *, direction: Direction = "higher") -> FloatArray:
 
 
 def rank_intervals(samples: FloatArray, *, direction: Direction = "higher", confidence: float = 0.95) -> Interval:
-    """Percentile interval of each observer's rank over shared resamples (observers, resamples)."""
+    """Compute the percentile interval of each observer's rank over shared resamples (observers, resamples)."""
     ranked = np.stack([ranks(column, direction=direction) for column in samples.T], axis=1)
     ends = [(1 - confidence) / 2, (1 + confidence) / 2]
     undefined = np.isnan(ranked).sum(axis=1)
     low, high = np.full(len(ranked), np.nan), np.full(len(ranked), np.nan)
-    for row in np.flatnonzero(undefined <= 0.1 * ranked.shape[1]):
+    for row in np.flatnonzero(undefined <= _MOST_UNDEFINED * ranked.shape[1]):
         low[row], high[row] = np.quantile(ranked[row][~np.isnan(ranked[row])], ends, method="nearest")
     return Interval(low, high, undefined)
