@@ -1,11 +1,11 @@
-"""Tasks: forced choices between stimuli of a set, kept beside its manifest in `tasks.parquet`.
+"""Tasks: forced choices between stimuli of a set, stored beside its manifest in `tasks.parquet`.
 
 * 2afc       one query and two options: the target it was made to resemble, and the seed it was made from
-* cluster    several queries and the targets they are to be matched with: a panel
+* cluster    a panel: several queries and the targets to match them with
 
-Nanda et al. 2021, 2.2: a query is an image whose representation was made equal to its target's. Such sets name the
-target of a stimulus in `parent` and its seed in `parameters` (`seed_stimulus`). For other images, a CSV file lists the
-tasks.
+A query is an image whose representation was made equal to its target's (Nanda et al. 2021, section 2.2). Such sets name
+the target of a stimulus in `parent` and its seed in `parameters` (`seed_stimulus`). For other images, a CSV file lists
+the tasks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
@@ -58,7 +58,16 @@ _SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Queries to be matched with options; `targets` has the aligned option of each query. All are digests."""
+    """Queries to match with options.
+
+    Attributes:
+        task: Name of the task.
+        kind: 2afc or cluster.
+        queries: Digests of the queries.
+        options: Digests of the options.
+        targets: The right option of each query.
+        parameters: Further facts.
+    """
 
     task: str
     kind: TaskKind
@@ -75,30 +84,51 @@ class Task:
                 f"2afc has one query and two options, {self.task} has {len(self.queries)} and {len(self.options)}"
             )
         if not self.queries or len(self.options) < 2 or len(set(self.options)) < len(self.options):
-            raise InvalidInput(f"a task has queries and two or more different options, {self.task} has not")
+            raise InvalidInput(f"a task has queries and two or more different options, {self.task} does not")
         if len(self.targets) != len(self.queries) or not set(self.targets) <= set(self.options):
-            raise InvalidInput(f"the target of each query is one of the options, {self.task} breaks this")
+            raise InvalidInput(f"the target of each query must be one of the options, {self.task} has others")
 
 
 def read_tasks(root: Path) -> tuple[Task, ...]:
-    """The tasks of the set at `root`, in order; refused where one names a stimulus that the set has not."""
+    """Read the tasks of a stimulus set.
+
+    Args:
+        root: The set.
+
+    Returns:
+        The tasks, in order.
+
+    Raises:
+        InvalidInput: If the set has no tasks, they cannot be read, or one names a stimulus that is not in the set.
+    """
     path = root / TASKS
     if not path.is_file():
         raise InvalidInput(
             f"{root} has no {TASKS}; make it with `cosight stimuli tasks {root} --type 2afc` (or cluster)"
         )
     try:
-        rows = pl.read_parquet(path, glob=False).select(list(_SCHEMA)).iter_rows(named=True)
-        tasks = tuple(_task(row) for row in rows)
+        tasks = tuple(
+            Task(
+                row["task"],
+                row["kind"],
+                **{name: tuple(row[name]) for name in ("queries", "options", "targets")},
+                parameters=json.loads(row["parameters"] or "{}"),
+            )
+            for row in pl.read_parquet(path, glob=False).select(list(_SCHEMA)).iter_rows(named=True)
+        )
     except (pl.exceptions.PolarsError, json.JSONDecodeError, TypeError) as error:
-        raise InvalidInput(f"{path} is not a table of tasks that can be read: {error}; write it again") from error
-    _check(tasks, read_set(root))
+        raise InvalidInput(f"cannot read the task table {path}: {error}; write it again") from error
+    _check_tasks(tasks, read_set(root))
     return tasks
 
 
 def write_tasks(root: Path, tasks: Sequence[Task]) -> None:
-    """Write the tasks of the set at `root`, whole or not at all."""
-    _check(tasks, read_set(root))
+    """Write the tasks of the set at `root`, atomically.
+
+    Raises:
+        InvalidInput: If a task names a stimulus that is not in the set, or two tasks have one name.
+    """
+    _check_tasks(tasks, read_set(root))
     rows = [
         {
             **{name: getattr(task, name) for name in ("task", "kind")},
@@ -111,17 +141,12 @@ def write_tasks(root: Path, tasks: Sequence[Task]) -> None:
         pl.DataFrame(rows, schema=_SCHEMA).write_parquet(draft, compression="zstd")
 
 
-def _task(row: Mapping[str, Any]) -> Task:
-    lists = {name: tuple(row[name]) for name in ("queries", "options", "targets")}
-    return Task(row["task"], row["kind"], **lists, parameters=json.loads(row["parameters"] or "{}"))
-
-
-def _check(tasks: Iterable[Task], stimuli: StimulusSet) -> None:
+def _check_tasks(tasks: Iterable[Task], stimuli: StimulusSet) -> None:
     known, names = set(stimuli.frame["stimulus"]), set[str]()
     for task in tasks:
-        strange = {*task.queries, *task.options} - known
-        if strange:
-            raise InvalidInput(f"tasks are about stimuli of {stimuli.root}, {task.task} names {min(strange)}")
+        unknown = {*task.queries, *task.options} - known
+        if unknown:
+            raise InvalidInput(f"tasks are about stimuli of {stimuli.root}, {task.task} names {min(unknown)}")
         if task.task in names:
             raise InvalidInput(f"tasks have different names, got {task.task} twice")
         names.add(task.task)
@@ -136,7 +161,7 @@ def two_alternative_tasks(stimuli: StimulusSet) -> tuple[Task, ...]:
         targets += row["parent"] in known
         seeds += seed in known
         if row["parent"] in known and seed in known:
-            tasks.append(_named("2afc", (row["stimulus"],), (row["parent"], seed), (row["parent"],)))
+            tasks.append(_make_task("2afc", (row["stimulus"],), (row["parent"], seed), (row["parent"],)))
     if not tasks:
         raise InvalidInput(
             f"2afc needs stimuli whose target and seed are in the set, {stimuli.root} has none: {targets} of "
@@ -157,7 +182,7 @@ def clustering_tasks(stimuli: StimulusSet, *, panels_of: int = PANELS_OF, seed: 
         if parent in known:
             queries.setdefault(parent, []).append(stimulus)
     missing = f"{stimuli.root} has {len(queries)} (stimuli that others name as `parent`); {_REMEDY} query,target"
-    return _panels(queries, panels_of, seed, missing)
+    return _draw_panels(queries, panels_of, seed, missing)
 
 
 def tasks_from_csv(
@@ -180,27 +205,38 @@ def tasks_from_csv(
         InvalidInput: The file breaks a rule; the message names the row.
         UnknownName: A cell names no image of the set.
     """
-    rows = list(_csv_rows(stimuli, file, kind))
+    rows = _read_csv(stimuli, file, kind)
     if kind == "2afc":
-        return _two_alternative_rows(file, rows)
-    first: dict[str, tuple[int, str]] = {}
+        numbers: dict[tuple[str, ...], int] = {}
+        tasks = []
+        for number, (query, target, other) in enumerate(rows, start=1):
+            if target == other:
+                raise InvalidInput(f"{file}, row {number}: target and seed are the same image; name two different ones")
+            if (before := numbers.setdefault((query, target, other), number)) < number:
+                raise InvalidInput(f"{file}, row {number}: repeats row {before}; remove it")
+            tasks.append(_make_task("2afc", (query,), (target, other), (target,)))
+        return tuple(tasks)
+    first_rows: dict[str, tuple[int, str]] = {}
     queries: dict[str, list[str]] = {}
     for number, (query, target) in enumerate(rows, start=1):
-        before, other = first.setdefault(query, (number, target))
-        if other != target:
+        before, first_target = first_rows.setdefault(query, (number, target))
+        if first_target != target:
             raise InvalidInput(f"{file}, row {number}: the query of row {before} has another target; keep one of them")
         if before < number:
             raise InvalidInput(f"{file}, row {number}: repeats row {before}; remove it")
         queries.setdefault(target, []).append(query)
-    return _panels(queries, panels_of, seed, f"{file} has {len(queries)}; add targets or make smaller panels")
+    return _draw_panels(queries, panels_of, seed, f"{file} has {len(queries)}; add targets or make smaller panels")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
     """What `make_tasks` wrote.
 
-    `kept` counts the tasks of the other type that the file had, `unused` the stimuli that are in none of the new tasks,
-    `indexed` the images of a new manifest (0 where the set had one).
+    Attributes:
+        tasks: The new tasks.
+        kept: Number of tasks of the other type that were in the file already.
+        unused: Number of stimuli that are in none of the new tasks.
+        indexed: Number of images in a new manifest; 0 if the set had one.
     """
 
     tasks: tuple[Task, ...]
@@ -220,7 +256,7 @@ def make_tasks(
 ) -> TaskSummary:
     """Make tasks of one type and write them into `tasks.parquet` beside the manifest of the set at `root`.
 
-    One file holds both types: tasks of the other type are kept.
+    One file has both types: tasks of the other type are kept.
 
     Args:
         root: A stimulus set. With `table` also a folder of images, which gets a manifest.
@@ -234,13 +270,13 @@ def make_tasks(
         The tasks and what else was done.
 
     Raises:
-        InvalidInput: The set has tasks of this type, or lacks what they need. Nothing is written then.
+        InvalidInput: If the set has tasks of this type, or lacks what they need. Nothing is written then.
     """
     if kind not in _CSV_COLUMNS:
         raise InvalidInput(f"the type of a task is {' or '.join(_CSV_COLUMNS)}, got {kind!r}")
     stimuli = read_set(root)
-    listed = not stimuli.frame["stimulus"].has_nulls()
-    kept = _tasks_to_keep(root, kind, force=force)
+    has_manifest = not stimuli.frame["stimulus"].has_nulls()
+    others = _read_other_tasks(root, kind, force=force)
     if table is not None:
         stimuli = with_digests(stimuli)
         tasks = tasks_from_csv(stimuli, table, kind, panels_of=panels_of, seed=seed)
@@ -248,109 +284,97 @@ def make_tasks(
         tasks = two_alternative_tasks(stimuli)
     else:
         tasks = clustering_tasks(stimuli, panels_of=panels_of, seed=seed)
-    if not listed:
+    if not has_manifest:
         write_manifest(root, stimuli.frame, {})
-    write_tasks(root, [*kept, *tasks])
+    write_tasks(root, [*others, *tasks])
     used = {stimulus for task in tasks for stimulus in (*task.queries, *task.options)}
     unused = int((~stimuli.frame["stimulus"].is_in(list(used))).sum())
-    return TaskSummary(tasks, len(kept), unused, 0 if listed else len(stimuli))
+    return TaskSummary(tasks, len(others), unused, 0 if has_manifest else len(stimuli))
 
 
-def _tasks_to_keep(root: Path, kind: TaskKind, *, force: bool) -> tuple[Task, ...]:
-    """Return the tasks of the other type, or refuse to replace those of this one."""
+def _read_other_tasks(root: Path, kind: TaskKind, *, force: bool) -> tuple[Task, ...]:
+    """Return the tasks of the other type; raise if there are tasks of this type and `force` is false."""
     path = root / TASKS
     if not path.exists():
         return ()
     try:
-        there = read_tasks(root)
+        stored = read_tasks(root)
     except InvalidInput as error:
         if force:
             return ()
         raise InvalidInput(f"{error}; --force replaces it") from error
-    same = sum(task.kind == kind for task in there)
+    same = sum(task.kind == kind for task in stored)
     if same and not force:
         raise InvalidInput(f"{path} has {same} {kind} tasks already and is not overwritten; --force replaces them")
-    return tuple(task for task in there if task.kind != kind)
+    return tuple(task for task in stored if task.kind != kind)
 
 
-def _panels(queries: Mapping[str, Sequence[str]], panels_of: int, seed: int, missing: str) -> tuple[Task, ...]:
-    """Return panels of targets drawn by `seed`; `missing` ends the message where there are too few."""
+def _draw_panels(queries: Mapping[str, Sequence[str]], panels_of: int, seed: int, missing: str) -> tuple[Task, ...]:
+    """Draw panels of targets, each with all of their queries; `missing` ends the message if there are too few."""
     if panels_of < 2:
         raise InvalidInput(f"a panel has two targets or more, got {panels_of}")
     targets = [list(queries)[index] for index in np.random.default_rng(seed).permutation(len(queries))]
     panels = [targets[first : first + panels_of] for first in range(0, len(targets) - panels_of + 1, panels_of)]
     if not panels:
         raise InvalidInput(f"a panel of {panels_of} needs {panels_of} targets, {missing}")
-    return tuple(_panel(panel, queries) for panel in panels)
-
-
-def _panel(targets: Sequence[str], results: Mapping[str, Sequence[str]]) -> Task:
-    pairs = [(query, target) for target in targets for query in results[target]]
-    return _named("cluster", tuple(q for q, _ in pairs), tuple(targets), tuple(t for _, t in pairs))
-
-
-def _two_alternative_rows(file: Path, rows: Sequence[tuple[str, ...]]) -> tuple[Task, ...]:
-    first: dict[tuple[str, ...], int] = {}
     tasks = []
-    for number, (query, target, seed) in enumerate(rows, start=1):
-        if target == seed:
-            raise InvalidInput(f"{file}, row {number}: target and seed are the same image; name two different ones")
-        if (before := first.setdefault((query, target, seed), number)) < number:
-            raise InvalidInput(f"{file}, row {number}: repeats row {before}; remove it")
-        tasks.append(_named("2afc", (query,), (target, seed), (target,)))
+    for panel in panels:
+        pairs = [(query, target) for target in panel for query in queries[target]]
+        tasks.append(_make_task("cluster", tuple(q for q, _ in pairs), tuple(panel), tuple(t for _, t in pairs)))
     return tuple(tasks)
 
 
-def _csv_rows(stimuli: StimulusSet, file: Path, kind: TaskKind) -> Iterator[tuple[str, ...]]:
-    """Yield the digests of each row."""
-    columns, find = _CSV_COLUMNS[kind], _finder(stimuli)
-    wanted = f"{kind} needs the columns {','.join(columns)}"
+def _make_task(kind: TaskKind, queries: tuple[str, ...], options: tuple[str, ...], targets: tuple[str, ...]) -> Task:
+    """Return a task named after its stimuli, so that the same task has the same name in every set."""
+    stimuli = "/".join((kind, *queries, *options))
+    return Task(f"{kind}-{hashlib.sha256(stimuli.encode()).hexdigest()[:16]}", kind, queries, options, targets)
+
+
+def _read_csv(stimuli: StimulusSet, file: Path, kind: TaskKind) -> list[tuple[str, ...]]:
+    """Return the digests in each row of a CSV file."""
+    columns, find = _CSV_COLUMNS[kind], _image_lookup(stimuli)
+    needed = f"{kind} needs the columns {','.join(columns)}"
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             reader = csv.DictReader(lines)
             header, rows = list(reader.fieldnames or ()), list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidInput(f"cannot read {file} as CSV: {error}; {wanted}") from error
-    lacking = [name for name in columns if name not in header]
-    if lacking:
-        raise InvalidInput(f"{wanted}, {file} has {','.join(header) or 'none'}; add {','.join(lacking)}")
+        raise InvalidInput(f"cannot read {file} as CSV: {error}; {needed}") from error
+    missing = [name for name in columns if name not in header]
+    if missing:
+        raise InvalidInput(f"{needed}, {file} has {','.join(header) or 'none'}; add {','.join(missing)}")
     if not rows:
         raise InvalidInput(f"{file} has a header only; add one row per query")
-    for number, row in enumerate(rows, start=1):
-        cells = [(f"{file}, row {number}, column {name}", (row[name] or "").strip()) for name in columns]
-        yield tuple(find(text, where) for where, text in cells)
+    return [
+        tuple(find((row[name] or "").strip(), f"{file}, row {number}, column {name}") for name in columns)
+        for number, row in enumerate(rows, start=1)
+    ]
 
 
-def _finder(stimuli: StimulusSet) -> Callable[[str, str], str]:
-    """Return a function from what a cell says, and where it stands, to the digest of the image."""
-    pairs = list(stimuli.frame.select("stimulus", "file", "image").iter_rows())
-    levels: list[dict[str, dict[str, str]]] = [{}, {}, {}, {}]  # text -> {digest: file}, the surest first
-    for stimulus, path, image in pairs:
+def _image_lookup(stimuli: StimulusSet) -> Callable[[str, str], str]:
+    """Return a function from the text and the position of a cell to the digest of the image it names."""
+    # text -> {digest: file}: by digest, by path, by file name, by image name; the first with a match decides
+    indexes: list[dict[str, dict[str, str]]] = [{}, {}, {}, {}]
+    for stimulus, path, image in stimuli.frame.select("stimulus", "file", "image").iter_rows():
         names = ((stimulus,), (path, path.removeprefix("images/")), (PurePosixPath(path).name,), (image,))
-        for level, texts in zip(levels, names, strict=True):
+        for index, texts in zip(indexes, names, strict=True):
             for text in filter(None, texts):
-                level.setdefault(text, {}).setdefault(stimulus, path)
+                index.setdefault(text, {}).setdefault(stimulus, path)
 
     def find(text: str, where: str) -> str:
         if not text:
             raise InvalidInput(f"{where}: the cell is empty; name an image of {stimuli.root}")
-        for level in levels:
-            found = level.get(text, {})
-            if len(found) == 1:
-                return next(iter(found))
-            if found:
+        for index in indexes:
+            matches = index.get(text, {})
+            if len(matches) == 1:
+                return next(iter(matches))
+            if matches:
                 raise InvalidInput(
-                    f"{where}: {text!r} is the name of {len(found)} images ({', '.join(list(found.values())[:3])}); "
-                    f"give the path inside {stimuli.root}"
+                    f"{where}: {text!r} is the name of {len(matches)} images "
+                    f"({', '.join(list(matches.values())[:3])}); give the path inside {stimuli.root}"
                 )
         otherwise = "give a path inside the set, a file name or a digest"
-        guess = did_you_mean(text, [*levels[1], *levels[2]], most=1, otherwise=otherwise)
+        guess = did_you_mean(text, [*indexes[1], *indexes[2]], most=1, otherwise=otherwise)
         raise UnknownName(f"{where}: {stimuli.root} has no image called {text!r}; {guess}")
 
     return find
-
-
-def _named(kind: TaskKind, queries: tuple[str, ...], options: tuple[str, ...], targets: tuple[str, ...]) -> Task:
-    """A task called after what it is about, so that the same task has the same name in every set."""
-    about = "/".join((kind, *queries, *options))
-    return Task(f"{kind}-{hashlib.sha256(about.encode()).hexdigest()[:16]}", kind, queries, options, targets)
