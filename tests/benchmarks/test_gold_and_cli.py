@@ -50,7 +50,7 @@ def test_people_take_the_panels_place(built):
     others = pl.col("stimulus") != image
     assert after.filter(others).equals(before.filter(others))
     again = run("digits", built, "--counts", FEW)  # to go on with the set keeps them
-    assert again.output == f"0 stimuli made, 40 were there: {built}\n"
+    assert again.output == f"0 stimuli made, 40 existed: {built}\n"
     assert read_set(built).frame.equals(after)
 
 

@@ -44,16 +44,16 @@ def test_corrupt_then_again_then_more(source, tmp_path, cosight):
     assert (done.code, done.out, done.err) == (0, f"72 stimuli made: {out}\n", "")
     assert read_image(sheet).shape[1] > 3 * 128
     before = tree(out)
-    assert cosight(*arguments, "--severity", "1-3").out == f"0 stimuli made, 72 were there: {out}\n"
+    assert cosight(*arguments, "--severity", "1-3").out == f"0 stimuli made, 72 existed: {out}\n"
     assert tree(out) == before
-    assert cosight(*arguments, "--severity", "3,10").out == f"24 stimuli made, 24 were there: {out}\n"
-    assert cosight("stimuli", "verify", out).out == "96 of 96 stimuli are as the manifest says\n"
+    assert cosight(*arguments, "--severity", "3,10").out == f"24 stimuli made, 24 existed: {out}\n"
+    assert cosight("stimuli", "verify", out).out == "96 of 96 stimuli match the manifest\n"
 
 
 def test_all_kinds_take_the_severities_they_have(source, tmp_path, cosight):
     done = cosight("stimuli", "corrupt", source, tmp_path / "out", "--severity", "7", "--limit", 1, "--workers", 1)
     assert done.out.startswith("16 stimuli made")
-    assert "note: not every severity of 7 is there for " in done.err
+    assert "not every severity of 7 exists" in done.err
     assert "spatter" in done.err
     frame = read_set(tmp_path / "out").frame
     assert frame["level"].unique().to_list() == [7]
@@ -282,8 +282,8 @@ def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name
         (("corrupt", "photos", "out", "--severity", "5-1"), "a range runs upwards, to 100 at most, got 5-1"),
         (("corrupt", "photos", "out", "--severity", "1-99999999999"), "to 100 at most"),
         (("corrupt", "photos", "out", "--severity", "1-²", "--kind", "fog"), "severity of fog must be"),
-        (("corrupt", "photos", "out", "--kind", ""), "--kind must be names or all"),
-        (("corrupt", "photos", "out", "--kind", "all,fog"), "which stands alone"),
+        (("corrupt", "photos", "out", "--kind", ""), "--kind must be names, or all alone"),
+        (("corrupt", "photos", "out", "--kind", "all,fog"), "or all alone, got 'all,fog'"),
         (("corrupt", "photos", "out", "--kind", "cropping", "--variant", "imagenet-c"), "ImageNet-C has no cropping"),
         (("corrupt", "photos", "out", "--kind", "fog", "--region", "bogus"), "region must be centre or random"),
         (
@@ -294,8 +294,8 @@ def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name
         (("compose", "photos", "out", "--category", "2", "--others", "photos"), "--others are for category 5"),
         (("corrupt", "photos", "out", "--variant", "mine"), "variant must be"),
         (("corrupt", "photos", "out", "--region", "left", "--kind", "cropping"), "region must be"),
-        (("corrupt", "photos", "out", "--format", "bmp"), "--format must be png or jpeg, got 'bmp'"),
-        (("corrupt", "photos", "out", "--on-error", "cry"), "--on-error must be stop or skip, got 'cry'"),
+        (("corrupt", "photos", "out", "--format", "bmp"), "'bmp' is not one of 'png', 'jpeg'"),
+        (("corrupt", "photos", "out", "--on-error", "cry"), "'cry' is not one of 'stop', 'skip'"),
         (("corrupt", "photos", "out", "--prepare", "big"), "256x256"),
         (("corrupt", "photos", "out", "--workers", "0"), "--workers"),
         (("corrupt", "photos", "out", "--textures", "empty"), "empty"),
@@ -378,7 +378,7 @@ def test_damaged_records_are_one_line(source, tmp_path, cosight):
     (out / "jobs.parquet").write_bytes(jobs)
     (out / "journal.jsonl").write_text('{"settings": 3}\n{"job": "x"}\n[1]\n"half')
     done = cosight(*arguments)
-    assert (done.code, done.out) == (0, f"0 stimuli made, 12 were there: {out}\n")
+    assert (done.code, done.out) == (0, f"0 stimuli made, 12 existed: {out}\n")
 
 
 def test_links_are_followed_and_links_to_nothing_are_named(source, tmp_path, cosight):

@@ -85,7 +85,7 @@ def test_a_study_of_forced_choices(
     )
     wrote = "note: photos had no manifest; wrote stimuli.parquet with 21 images\n"
     assert done.err == ("" if source == "manifest" else wrote)
-    assert cosight("stimuli", "verify", "photos").out == "21 of 21 stimuli are as the manifest says\n"
+    assert cosight("stimuli", "verify", "photos").out == "21 of 21 stimuli match the manifest\n"
     for line in (
         f"study new survey --type {kind} --set photos",
         "study simulate survey --participants 3 --observer panel",

@@ -377,7 +377,7 @@ def test_the_command_makes_a_set_of_generated_images(folder, tmp_path, cosight):
         warnings.simplefilter("ignore")
         assert cosight(*arguments, "--count", 3).out == f"3 stimuli made: {out}\n"
         before = {path: path.read_bytes() for path in out.rglob("*.png")}
-        assert cosight(*arguments, "--count", 12).out == f"9 stimuli made, 3 were there: {out}\n"
+        assert cosight(*arguments, "--count", 12).out == f"9 stimuli made, 3 existed: {out}\n"
     assert {path: path.read_bytes() for path in before} == before
     frame = read_set(out).frame
     assert set(frame["condition"]) == {"text", "mix"}

@@ -76,4 +76,4 @@ def _build(name: str, call: Call, options: dict[str, Any]) -> None:
     notify((*built.notices, *missing))
     new, present = sum(part.new for part in parts), sum(part.present for part in parts)
     out = signature(call.function).bind(*call.arguments, **call.options).arguments["out"]
-    typer.echo(f"{new} stimuli made{f', {present} were there' if present else ''}: {out}")
+    typer.echo(f"{new} stimuli made{f', {present} existed' if present else ''}: {out}")
