@@ -234,7 +234,7 @@ def test_a_full_disk_names_the_file_and_the_run_goes_on_when_there_is_room(sabot
     assert kept(run) == kept(finished)
 
 
-@pytest.mark.parametrize("writer", ["write_table", "_join"])
+@pytest.mark.parametrize("writer", ["write_table", "_join_safetensors"])
 def test_no_space_left_while_writing(cosight, monkeypatch, finished, few_images, tmp_path, writer):
     run = tmp_path / "run"
     arguments = ("evaluate", TINY, "--on", few_images, "--features", "--out", run)
@@ -286,7 +286,7 @@ def test_a_folder_that_holds_another_plan(cosight, finished, few_images, tmp_pat
     given = ["--on", few_images, *(other if word == "OTHER" else word for word in more)]  # the last --on counts
     before = untouched(finished)
     ended = cosight("evaluate", OTHER, *given, "--out", finished)
-    assert refused(ended, *parts, finished, "name another --out")
+    assert refused(ended, *parts, finished, "choose another --out")
     assert untouched(finished) == before
     assert json.loads((finished / "run.json").read_text())["state"] == "finished"
 
@@ -353,11 +353,11 @@ def test_two_processes_in_one_folder(cosight, finished, few_images):
 
 
 def test_the_same_model_twice(cosight, few_images, tmp_path):
-    with pytest.raises(InvalidInput, match="asked once"):
+    with pytest.raises(InvalidInput, match="answers once"):
         evaluate(TINY, TINY, on=few_images, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     again = TINY.replace("size=16,mean=0", "mean=0,size=16")  # the same in other words
-    with pytest.raises(InvalidInput, match="asked once"):
+    with pytest.raises(InvalidInput, match="answers once"):
         evaluate(TINY, again, on=few_images, out=tmp_path / "run")
     assert cosight("evaluate", TINY, TINY, "--on", few_images, "--out", tmp_path / "run").code == 0
 
@@ -369,7 +369,7 @@ def test_an_image_that_changes_between_attempts(cosight, monkeypatch, finished, 
     assert refused(cosight("evaluate", TINY, "--on", few_images, "--out", stopped), "0078.png")
     for line in (TINY, OTHER):
         ended = cosight("evaluate", line, "--on", few_images, "--features", "--out", finished)
-        assert refused(ended, "other images than are shown now", "rows 64 to 99", "name another --out")
+        assert refused(ended, "other images than those of this run", "rows 64 to 99", "choose another --out")
     Pillow.new("RGB", (32, 32), "green").save(few_images / IN_THE_SECOND_SHARD)
     assert cosight("evaluate", TINY, "--on", few_images, "--out", stopped).code == 0
     Pillow.new("RGB", (32, 32), "red").save(few_images / "airplane/0000.png")
@@ -389,7 +389,7 @@ def test_weights_that_change_under_the_same_name(cosight, monkeypatch, finished,
     before = untouched(finished)
     monkeypatch.setenv("TINY_SEED", "1")
     ended = cosight("evaluate", TINY, "--on", few_images, "--features", "--out", finished)
-    assert refused(ended, "tiny:model", "other weights", "name another --out")
+    assert refused(ended, "tiny:model", "other weights", "choose another --out")
     assert untouched(finished) == before
 
 
@@ -424,7 +424,7 @@ def test_a_training_set_that_changes_is_another_probe(cosight, few_images, tmp_p
     assert cosight(*arguments, train).code == 0
     assert cosight(*arguments, os.path.relpath(train)).code == 0  # the same in other words
     Pillow.new("RGB", (32, 32), "green").save(train / "cat/0003.png")
-    assert refused(cosight(*arguments, train), "probe train", "name another --out")
+    assert refused(cosight(*arguments, train), "probe train", "choose another --out")
     assert refused(cosight(*arguments[:-2], tmp_path / "leaky", "--probe", few_images), "100 of")
 
 
@@ -434,7 +434,7 @@ def test_observers_whose_files_would_be_the_same(few_images, tmp_path):
         as_model(lambda x: x[:, :1, 0, :10].mean(axis=1) * 9, name=name, preprocessing=shape, outputs="logits")
         for name in ("mine:a", "mine-a")
     ]
-    with pytest.raises(InvalidInput, match="mine-a and mine:a would share their files"):
+    with pytest.raises(InvalidInput, match="mine-a and mine:a would have the same file names"):
         evaluate(*models, on=few_images, out=tmp_path / "run")
     assert read(tmp_path / "run").observers["observer"].to_list() == ["mine:a"]
 

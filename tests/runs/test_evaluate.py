@@ -19,8 +19,8 @@ from cosight.errors import InvalidInput, UnknownName
 from cosight.models import ModelOutputs, Preprocessing, as_model, load_model, parse
 from cosight.models.loading import model_lists
 from cosight.runs.evaluate import evaluate
+from cosight.runs.execution import thumbnail_file
 from cosight.runs.folder import RunFolder
-from cosight.runs.thumbnails import thumbnail_file
 from cosight.stimuli.alterations import Alterations, all_alterations, with_resource
 from cosight.stimuli.generate import generate_set
 from cosight.stimuli.images import digest, encode, preparation, read_image
@@ -205,7 +205,7 @@ class TestProbes:
         assert (frame["response"] == frame["truth"]).all()
 
     def test_images_that_are_shown_are_not_trained_on(self, images, in_workshop, tmp_path):
-        with pytest.raises(InvalidInput, match="must not be trained on images that are shown, 240"):
+        with pytest.raises(InvalidInput, match="must not be trained on images of the run, 240"):
             evaluate(TINY, on=images, out=tmp_path / "run", probe=images)
 
 
@@ -252,7 +252,7 @@ class TestOnTheWay:
     @pytest.mark.parametrize(
         ("more", "says"),
         [
-            ({"on": "laion-c"}, "name their folder with --source"),
+            ({"on": "laion-c"}, "give their folder with --source"),
             ({"on": "laionc", "source": "."}, "no benchmark is called 'laionc'; did you mean laion-c"),
             ({"on": "nowhere"}, r"or a benchmark \(visalign, digits, laion-c, .*\), got nowhere"),
         ],
@@ -357,7 +357,7 @@ def test_evaluating_imports_no_torch_where_no_model_needs_it(images, workshop, t
 
 
 def test_a_run_does_not_lie_among_the_images_it_shows(few_images, in_workshop):
-    with pytest.raises(InvalidInput, match="--out must lie outside"):
+    with pytest.raises(InvalidInput, match="--out must be outside"):
         evaluate(TINY, on=few_images, out=few_images / "run")
     assert not (few_images / "run").exists()
 
@@ -401,7 +401,7 @@ class TestWhatChangesAnAnswer:
         monkeypatch.setitem(sources._entries, "mine", ModelSource("mine", load, (), "here"))
         evaluate("mine:x", on=images, out=tmp_path / "run")
         path.write_text("2")
-        with pytest.raises(InvalidInput, match="with other weights than now"):
+        with pytest.raises(InvalidInput, match="with other weights; choose another"):
             evaluate("mine:x", on=images, out=tmp_path / "run")
 
     def test_recorded_probabilities_follow_the_runs_order_of_classes(self, in_workshop, tmp_path, images):
@@ -459,17 +459,17 @@ class TestProbesAreNotTrainedOnWhatIsShown:
 
     def test_not_in_another_file_format_nor_with_a_manifest(self, as_set, images, in_workshop, tmp_path):
         for on, probe in ((images, as_set), (as_set, images)):
-            with pytest.raises(InvalidInput, match="must not be trained on images that are shown, 240"):
+            with pytest.raises(InvalidInput, match="must not be trained on images of the run, 240"):
                 evaluate(TINY, on=on, out=tmp_path / "run", probe=probe)
 
     def test_nor_on_stored_stimuli_that_have_sources(self, as_set, images, in_workshop, tmp_path):
         found = read_set(as_set)
         write_manifest(as_set, found.frame.with_columns(parent=pl.lit("elsewhere")), {"settings": {}})
-        with pytest.raises(InvalidInput, match="must not be trained on images that are shown, 240"):
+        with pytest.raises(InvalidInput, match="must not be trained on images of the run, 240"):
             evaluate(TINY, on=as_set, out=tmp_path / "run", probe=images)
 
     def test_nor_on_the_photos_that_stimuli_are_made_of(self, photos, in_workshop, tmp_path):
-        with pytest.raises(InvalidInput, match="must not be trained on images that are shown, 6"):
+        with pytest.raises(InvalidInput, match="must not be trained on images of the run, 6"):
             evaluate(TINY, on="laion-c", source=photos, out=tmp_path / "run", probe=photos)
 
 
@@ -527,7 +527,7 @@ class TestOneAfterTheOther:
         assert len(list((out / "trials").glob("*.0*.parquet"))) == 1
         first = shelf / read_set(shelf).frame["file"][0]
         first.write_bytes((shelf / read_set(shelf).frame["file"][1]).read_bytes())
-        with pytest.raises(InvalidInput, match="to other images than are shown now"):
+        with pytest.raises(InvalidInput, match="to other images than those of this run"):
             evaluate(OTHER, on=shelf, out=out)
 
     def test_a_seed_without_a_limit_changes_nothing(self, images, in_workshop, tmp_path):
@@ -536,17 +536,17 @@ class TestOneAfterTheOther:
 
 
 def test_threads_reach_the_members_of_an_ensemble(mirror):
-    from cosight.runs.model_references import _with_threads
+    from cosight.runs.observers import with_threads
 
     line = "ensemble:onnx:a.onnx+[onnx:b.onnx,threads=3]+timm:resnet18"
-    told = str(_with_threads(parse(line), 1))
+    told = str(with_threads(parse(line), 1))
     assert told == "ensemble:[onnx:a.onnx,threads=1]+[onnx:b.onnx,threads=3]+timm:resnet18"
 
 
 def test_a_run_can_be_looked_at_without_image_libraries(run):
     code = (
         "import sys\nfor name in ('cv2', 'PIL', 'numba', 'torch', 'safetensors'): sys.modules[name] = None\n"
-        f"from cosight.runs.status import status\nprint(status({str(run.folder)!r}).state)"
+        f"from cosight.runs.run_record import status\nprint(status({str(run.folder)!r}).state)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "finished"
@@ -590,7 +590,7 @@ class TestASet:
         for index, name in enumerate(names):
             (tmp_path / "set" / name).mkdir(parents=True)
             (tmp_path / "set" / name / "1.png").write_bytes(encode(np.full((32, 32), index, np.uint8), "png"))
-        with pytest.raises(InvalidInput, match=rf"name it with --labels: .*{fits}.* would do"):
+        with pytest.raises(InvalidInput, match=rf"give it with --labels: .*{fits}.* would fit"):
             evaluate(TINY, on=tmp_path / "set", out=tmp_path / "run")
 
 

@@ -13,7 +13,7 @@ from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
 from cosight.models import Preprocessing, as_model
-from cosight.runs.execution import _AHEAD, ExecutionOptions, answer_shards
+from cosight.runs.execution import _PREFETCH, ExecutionOptions, answer_shards
 from cosight.runs.observers import model_observer
 from cosight.runs.run_plan import RunPlan
 from cosight.runs.stimulus_sources import stored_stimuli
@@ -76,7 +76,7 @@ def test_answers_are_those_of_the_images_one_by_one(plan):
         [given.arrays["logits"] for given in answer_shards(who, plan, plan.shards, ExecutionOptions())]
     )
     for row in range(0, 240, 37):
-        (seen,) = plan.shown.see(range(row, row + 1))
+        (seen,) = plan.stimuli.load(range(row, row + 1))
         np.testing.assert_array_equal(logits[row], who.model.answer(who.model.prepare(seen.pixels)[None]).logits[0])
 
 
@@ -88,18 +88,18 @@ def test_shards_can_be_asked_for_in_any_order_and_alone(plan):
 
 
 class Watched:
-    """A participant whose rooms are counted while they are alive."""
+    """An observer whose buffers are counted while they are alive."""
 
     def __init__(self, inner):
-        self.inner, self.rooms, self.most = inner, [], 0
+        self.inner, self.buffers, self.most = inner, [], 0
 
     def __getattr__(self, name):
         return getattr(self.inner, name)
 
-    def room(self, count):
-        made = self.inner.room(count)
-        self.rooms.append(weakref.ref(made))
-        self.most = max(self.most, sum(room() is not None for room in self.rooms))
+    def buffer(self, count):
+        made = self.inner.buffer(count)
+        self.buffers.append(weakref.ref(made))
+        self.most = max(self.most, sum(buffer() is not None for buffer in self.buffers))
         return made
 
 
@@ -107,17 +107,17 @@ def test_few_batches_are_in_memory_at_any_time(images):
     plan = RunPlan(stored_stimuli(read_set(images)), _SPACE, batch=8)
     who = Watched(_who())
     assert len([*answer_shards(who, plan, plan.shards, ExecutionOptions())]) == 4
-    assert len(who.rooms) == 30
-    assert who.most <= _AHEAD + 1
+    assert len(who.buffers) == 30
+    assert who.most <= _PREFETCH + 1
 
 
 def test_images_are_read_while_the_model_answers(plan):
     """The next batches are in the making when one is answered."""
     who, made = Watched(_who()), []
     answer = who.inner.answer
-    who.answer = lambda *given: made.append(len(who.rooms)) or answer(*given)
+    who.answer = lambda *given: made.append(len(who.buffers)) or answer(*given)
     next(answer_shards(who, plan, plan.shards, ExecutionOptions()))
-    assert made == [1 + _AHEAD, 2 + _AHEAD]
+    assert made == [1 + _PREFETCH, 2 + _PREFETCH]
 
 
 def test_without_features_no_arrays_are_kept(images):
@@ -133,7 +133,7 @@ def damaged(few_images):
     plan = RunPlan(stored_stimuli(read_set(few_images)), _SPACE, features=True)
     whole = [*answer_shards(_who(), plan, plan.shards, ExecutionOptions())]
     for row in (3, 70, 71):
-        (few_images / plan.shown.frame["file"][row]).write_bytes(b"no image")
+        (few_images / plan.stimuli.frame["file"][row]).write_bytes(b"no image")
     return RunPlan(stored_stimuli(read_set(few_images)), _SPACE, features=True), whole
 
 
@@ -153,11 +153,11 @@ def test_what_cannot_be_shown_is_skipped_and_changes_nothing_else(damaged):
 
 def test_stop_means_the_first_one_and_leaves_the_shards_before(damaged):
     plan, _ = damaged
-    files = plan.shown.frame["file"]
+    files = plan.stimuli.frame["file"]
     with pytest.raises(InvalidInput, match=f"{files[3]}.*--on-error skip"):
         next(answer_shards(_who(), plan, plan.shards, ExecutionOptions()))
-    Pillow.new("RGB", (32, 32)).save(plan.shown.folder / files[3])
-    mended = RunPlan(stored_stimuli(read_set(plan.shown.folder)), _SPACE, features=True)
+    Pillow.new("RGB", (32, 32)).save(plan.stimuli.folder / files[3])
+    mended = RunPlan(stored_stimuli(read_set(plan.stimuli.folder)), _SPACE, features=True)
     giving = answer_shards(_who(), mended, mended.shards, ExecutionOptions())
     assert next(giving).rows == tuple(range(64))
     with pytest.raises(InvalidInput, match=files[70]):

@@ -16,7 +16,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from cosight.runs.execution import ShardAnswers
-from cosight.runs.folder import RunFolder, _join, file_name
+from cosight.runs.folder import RunFolder, _join_safetensors, file_name
 from cosight.runs.run_plan import RunPlan, Shard
 from cosight.trials.manifest import manifest_frame
 from cosight.trials.parquet import read_sources
@@ -75,7 +75,7 @@ def test_joined_features_are_those_of_the_parts_one_after_the_other(rows, width,
         for path, part in zip(paths, parts, strict=True):
             save_file(part, path)
         out = Path(folder, "joined.safetensors")
-        _join(paths, out)
+        _join_safetensors(paths, out)
         whole = load_file(out)
         assert set(whole) == set(widths)
         for name, array in whole.items():
@@ -122,9 +122,9 @@ def _given(plan, index, skipped=()):
 
 def test_a_shard_is_found_again_with_its_key_and_what_was_skipped(plan, tmp_path):
     folder = RunFolder(tmp_path)
-    assert folder.done("mine:one", 0) is None
+    assert folder.read_job("mine:one", 0) is None
     folder.write(Someone(), plan, _given(plan, 0, skipped=[1]), "the key")
-    done = folder.done("mine:one", 0)
+    done = folder.read_job("mine:one", 0)
     assert (done.key, done.images, done.skipped) == ("the key", 1, {1: "broken"})
     assert folder.has_features("mine:one", 0)
     assert not folder.has_features("mine:one", 1)
@@ -148,10 +148,10 @@ def test_digests_are_learnt_from_whoever_was_shown_the_image(plan, tmp_path):
     folder = RunFolder(tmp_path)
     folder.write(Someone(), plan, _given(plan, 0, skipped=[1]), "key")
     folder.write(Someone(), plan, _given(plan, 1), "key")
-    folder.learn_stimuli(plan, ["mine:one"])
+    folder.write_digests(plan, ["mine:one"])
     assert pl.read_parquet(tmp_path / "stimuli.parquet")["stimulus"].to_list() == ["digest 0", None, "digest 2"]
     folder.write(Someone("mine:two"), plan, _given(plan, 0), "key")
-    folder.learn_stimuli(plan, ["mine:one", "mine:two"])
+    folder.write_digests(plan, ["mine:one", "mine:two"])
     assert pl.read_parquet(tmp_path / "stimuli.parquet")["stimulus"].to_list() == ["digest 0", "digest 1", "digest 2"]
 
 
@@ -161,7 +161,8 @@ def test_a_folder_without_answers_says_so(plan, tmp_path):
     folder.write_stimuli(plan)
     (tmp_path / "trials/.abc.cosight-draft").touch()
     assert not folder.has_answers()
-    folder._write_part("mine:one", _given(plan, 0))
+    folder.write(Someone(), plan, _given(plan, 0), "key")
+    folder.trial_file("mine:one", 0).unlink()  # killed between the features and the table
     assert folder.has_answers()
 
 

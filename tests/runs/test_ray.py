@@ -21,7 +21,7 @@ from PIL import Image as Pillow
 from cosight.errors import InvalidInput
 from cosight.runs import ray_engine
 from cosight.runs.evaluate import evaluate
-from cosight.runs.ray_engine import _Crew
+from cosight.runs.ray_engine import _ActorPool
 from cosight.runs.run_plan import Shard
 
 from .conftest import TINY, draw_images, kept
@@ -156,7 +156,7 @@ def _noted():
 @pytest.fixture
 def less_patience(monkeypatch):
     """Given up after two deaths instead of three: a new worker takes seconds."""
-    monkeypatch.setattr(ray_engine, "_PATIENCE", 2)
+    monkeypatch.setattr(ray_engine, "_MOST_DEATHS", 2)
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_a_model_itself_is_refused(images, tmp_path):
 
     grey = Preprocessing(size=(16, 16), mean=(0, 0, 0), std=(1, 1, 1))
     model = as_model(lambda x: x[:, 0, 0, :10], name="mine:grey", preprocessing=grey, outputs="logits")
-    with pytest.raises(InvalidInput, match=r"load models by their line, got mine:grey itself; .*--engine local"):
+    with pytest.raises(InvalidInput, match=r"load models by name, got the model mine:grey itself; .*--engine local"):
         evaluate(model, on=images, out=tmp_path / "run", engine="ray")
 
 
@@ -294,7 +294,7 @@ def test_whoever_dies_each_shard_comes_once_or_it_is_given_up(data, count, actor
     shards = [Shard(index, range(index, index + 1)) for index in range(count)]
     came = []
     with suppress(InvalidInput):
-        came.extend(_Crew(pretend, pretend.hire, deque(shards)).answers(actors))
+        came.extend(_ActorPool(pretend, pretend.hire, deque(shards)).answers(actors))
         assert sorted(came, key=lambda shard: shard.index) == shards
     assert len(came) == len(set(came))
     assert pretend.most <= 2
@@ -302,6 +302,6 @@ def test_whoever_dies_each_shard_comes_once_or_it_is_given_up(data, count, actor
 
 
 def test_the_registry_has_it_without_importing_ray():
-    code = "import sys; from cosight.runs.engines import engines; print([*engines], 'ray' in sys.modules)"
+    code = "import sys; from cosight.runs.execution import engines; print([*engines], 'ray' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "['local', 'ray'] False"

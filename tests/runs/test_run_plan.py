@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from cosight.errors import InvalidInput
 from cosight.models import Preprocessing, as_model
 from cosight.runs.observers import model_observer
-from cosight.runs.planning import plan_for, training_plan
-from cosight.runs.run_plan import RunPlan, digest_of
+from cosight.runs.run_plan import RunPlan, digest_of, plan_probe_training, plan_run
 from cosight.runs.stimulus_sources import stored_stimuli
 from cosight.stimuli.sets import read_set
 from cosight.trials.manifest import manifest_frame
@@ -103,11 +102,11 @@ def _key(plan=_PLAN, shard=0, **changes):
         _key(settings={"precision": "bf16"}),
         _key(mapping="n"),
         _key(shard=1),
-        *(_key(replace(_PLAN, shown=_rows(100, **change))) for change in (
+        *(_key(replace(_PLAN, stimuli=_rows(100, **change))) for change in (
             {"truth": "dog"}, {"truth": None}, {"condition": "1"}, {"level": 2}, {"image": "x"}, {"experiment": "x"},
         )),
-        _key(replace(_PLAN, shown=replace(_rows(100), stamps=("other", *_rows(100).stamps[1:])))),
-        _key(replace(_PLAN, shown=_rows(60))),
+        _key(replace(_PLAN, stimuli=replace(_rows(100), stamps=("other", *_rows(100).stamps[1:])))),
+        _key(replace(_PLAN, stimuli=_rows(60))),
         _key(replace(_PLAN, space=LabelSpace("cifar-10", _SPACE.classes, abstain=True))),
         _key(replace(_PLAN, space=LabelSpace("cifar-10", _SPACE.classes[::-1]))),
         _key(replace(_PLAN, features=True)),
@@ -123,9 +122,9 @@ def test_a_key_changes_with_all_that_changes_an_answer_or_its_row(key):
         _key(replace(_PLAN, batch=16)),  # which the plan's settings hold, as shards may be others
         _key(replace(_PLAN, how="max")),  # which the mapping's digest holds, where it matters
         _key(replace(_PLAN, space=LabelSpace("another name", _SPACE.classes))),
-        _key(replace(_PLAN, shown=replace(_rows(100), folder=Path("elsewhere")))),
-        _key(replace(_PLAN, shown=_rows(100, stimulus="learnt on reading"))),
-        _key(replace(_PLAN, shown=_rows(110))),  # more in the other shard
+        _key(replace(_PLAN, stimuli=replace(_rows(100), folder=Path("elsewhere")))),
+        _key(replace(_PLAN, stimuli=_rows(100, stimulus="learnt on reading"))),
+        _key(replace(_PLAN, stimuli=_rows(110))),  # more in the other shard
         _PLAN.key(dict(reversed(_IDENTITY.items())), _PLAN.shards[0]),
     ],
 )
@@ -154,7 +153,7 @@ def plan_for_folder(folder, **changes):
         "source": None, "labels": None, "how": "mean", "features": False, "limit": None, "seed": 0, "tiles": None,
         "format": "png", "batch": 32, **changes,
     }  # fmt: skip
-    return plan_for(folder, folder / "run", **given).plan
+    return plan_run(folder, folder / "run", **given)
 
 
 def test_settings_survive_the_record(few_images):
@@ -204,10 +203,10 @@ def test_an_identity_holds_weights_preprocessing_and_mapping(other):
 def test_a_probe_is_not_trained_on_what_is_shown(few_images, tmp_path):
     plan = plan_for_folder(few_images)
     other = draw_images(tmp_path / "other", 20, shape=(32, 32), seed=4)
-    assert training_plan(other, plan).shown.frame.height == 20
+    assert plan_probe_training(other, plan).stimuli.frame.height == 20
     shutil.copy(few_images / "cat/0003.png", other / "cat/copied.png")
     with pytest.raises(InvalidInput, match=r"1 of .* are"):
-        training_plan(other, plan)
+        plan_probe_training(other, plan)
 
 
 def test_stamps_are_of_all_files_in_order(few_images):

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image as Pillow
 from polars.testing import assert_frame_equal
 
-from cosight.runs.planning import plan_for
-from cosight.runs.run_plan import RunPlan
+from cosight.runs.run_plan import RunPlan, plan_run
 from cosight.runs.stimulus_sources import GeneratedStimuli, generated_stimuli, stored_stimuli
 from cosight.stimuli.alterations import Alterations, alteration
 from cosight.stimuli.generate import StimulusJob, Unit, generate_set
@@ -50,34 +49,34 @@ def test_a_folder_is_known_by_its_bytes_a_set_by_its_pixels(photos, tmp_path):
 
 
 def test_pixels_and_digests_are_those_of_the_files(photos):
-    shown = stored_stimuli(read_set(photos))
-    for row, seen in enumerate(shown.see(range(6))):
-        pixels = read_image(photos / shown.frame["file"][row])
+    stimuli = stored_stimuli(read_set(photos))
+    for row, seen in enumerate(stimuli.load(range(6))):
+        pixels = read_image(photos / stimuli.frame["file"][row])
         assert (seen.row, seen.digest, seen.error) == (row, digest(pixels), None)
         np.testing.assert_array_equal(seen.pixels, pixels)
-    assert [*shown.portions(range(2, 5))] == [range(2, 3), range(3, 4), range(4, 5)]
+    assert [*stimuli.portions(range(2, 5))] == [range(2, 3), range(3, 4), range(4, 5)]
 
 
 def test_the_same_pixels_in_another_file_are_another_image_only_in_a_folder(photos, tmp_path):
     generate_set(_recipe(photos), tmp_path / "set")
     for root, changed in ((photos, True), (tmp_path / "set", False)):
-        shown = stored_stimuli(read_set(root))
-        path = root / shown.frame["file"][0]
+        stimuli = stored_stimuli(read_set(root))
+        path = root / stimuli.frame["file"][0]
         Pillow.open(path).save(path, compress_level=9)
-        (seen,) = shown.see(range(1))
+        (seen,) = stimuli.load(range(1))
         assert (seen.error is not None) == changed
-        assert (stored_stimuli(read_set(root)).stamps == shown.stamps) != changed
+        assert (stored_stimuli(read_set(root)).stamps == stimuli.stamps) != changed
 
 
 def test_an_image_that_cannot_be_read_leaves_the_others_alone(photos):
-    shown = stored_stimuli(read_set(photos))
-    paths = [photos / file for file in shown.frame["file"]]
+    stimuli = stored_stimuli(read_set(photos))
+    paths = [photos / file for file in stimuli.frame["file"]]
     paths[1].unlink()
     paths[2].write_bytes(b"no image")
     paths[3].unlink()
     paths[3].symlink_to(paths[3].name)  # to itself
     Pillow.new("RGB", (40, 40)).save(paths[4])
-    seen = [*shown.see(range(6))]
+    seen = [*stimuli.load(range(6))]
     assert [one.error is None for one in seen] == [True, False, False, False, False, True]
     assert all(paths[row].name in str(seen[row].error) for row in range(1, 5))
     assert all(seen[row].pixels is None for row in range(1, 5))
@@ -89,15 +88,15 @@ def test_on_the_way_is_what_a_stored_set_holds(photos, tmp_path, kind):
     recipe = _recipe(photos)
     generate_set(recipe, tmp_path / "set", format=kind)
     whole = read_set(tmp_path / "set")
-    shown = generated_stimuli(recipe, format=kind)
-    seen = [*shown.see(range(18))]
+    stimuli = generated_stimuli(recipe, format=kind)
+    seen = [*stimuli.load(range(18))]
     names = pl.Series("stimulus", [one.digest for one in seen], dtype=pl.String)
-    learnt = shown.frame.with_columns(names)
+    learnt = stimuli.frame.with_columns(names)
     assert_frame_equal(learnt.sort("file"), whole.frame.sort("file"), check_column_order=False)
     for one in seen:
-        np.testing.assert_array_equal(one.pixels, whole.pixels(shown.frame["file"][one.row]))
-    assert shown.frame["stimulus"].null_count() == 18  # known only when they were made
-    assert shown.settings == {**recipe.settings, "format": kind}
+        np.testing.assert_array_equal(one.pixels, whole.pixels(stimuli.frame["file"][one.row]))
+    assert stimuli.frame["stimulus"].null_count() == 18  # known only when they were made
+    assert stimuli.settings == {**recipe.settings, "format": kind}
 
 
 def test_photos_with_a_manifest_are_not_read_to_know_them(photos, tmp_path, monkeypatch):
@@ -115,13 +114,13 @@ def test_a_benchmark_on_the_way_is_the_set_that_the_command_makes(cosight, tmp_p
         (photos / old).rename(photos / new)
     assert cosight("stimuli", "distort", photos, tmp_path / "set", "--workers", 1).code == 0
     whole = read_set(tmp_path / "set").frame
-    plan = plan_for(
+    plan = plan_run(
         "laion-c", tmp_path / "run", source=photos, labels=None, how="mean", features=False, limit=None, seed=0,
         tiles=None, format="png", batch=32,
-    ).plan  # fmt: skip
-    rows = plan.shown.frame.height
+    )  # fmt: skip
+    rows = plan.stimuli.frame.height
     assert rows == whole.height == 3 * 6 * 5  # photos, distortions, levels
-    found = plan.shown.frame.with_columns(stimulus=pl.Series([one.digest for one in plan.shown.see(range(rows))]))
+    found = plan.stimuli.frame.with_columns(stimulus=pl.Series([one.digest for one in plan.stimuli.load(range(rows))]))
     assert_frame_equal(found.sort("file"), whole.sort("file"), check_column_order=False)
 
 
@@ -129,7 +128,7 @@ def test_a_photo_that_cannot_be_read_is_all_its_rows(photos):
     recipe = _recipe(photos)
     path = photos / recipe.sources.frame["file"][1]
     path.write_bytes(b"no image")
-    seen = [*generated_stimuli(recipe).see(range(18))]
+    seen = [*generated_stimuli(recipe).load(range(18))]
     assert [one.row for one in seen if one.error] == [3, 4, 5]
     assert all(path.name in str(one.error) for one in seen[3:6])
 
@@ -139,16 +138,16 @@ def test_a_photo_that_the_system_cannot_open_is_told_too(photos):
     path = photos / recipe.sources.frame["file"][1]
     path.unlink()
     path.symlink_to(path.name)  # to itself: neither there nor absent
-    seen = [*generated_stimuli(recipe).see(range(18))]
+    seen = [*generated_stimuli(recipe).load(range(18))]
     assert [one.row for one in seen if one.error] == [3, 4, 5]
     assert path.name in str(seen[3].error)
 
 
 def test_a_photo_that_changes_after_it_was_listed_is_refused(photos):
     recipe = _recipe(photos)
-    shown = generated_stimuli(recipe)
+    stimuli = generated_stimuli(recipe)
     Pillow.new("RGB", (48, 40), "red").save(photos / recipe.sources.frame["file"][0])
-    assert [one.error is None for one in shown.see(range(4))] == [False, False, False, True]
+    assert [one.error is None for one in stimuli.load(range(4))] == [False, False, False, True]
 
 
 def test_stamps_on_the_way_follow_the_photo_and_what_is_made_of_it(photos):
@@ -181,13 +180,13 @@ def test_portions_are_of_one_photo_and_cover_the_rows(each, photos, data):
 
 
 def test_rows_are_the_same_however_they_are_asked_for(photos):
-    shown = generated_stimuli(_recipe(photos))
-    whole = [one.digest for one in shown.see(range(18))]
+    stimuli = generated_stimuli(_recipe(photos))
+    whole = [one.digest for one in stimuli.load(range(18))]
     for rows in (range(4, 11), range(2, 3), range(17, 18)):
-        assert [one.digest for one in shown.see(rows)] == whole[rows.start : rows.stop]
+        assert [one.digest for one in stimuli.load(rows)] == whole[rows.start : rows.stop]
 
 
 def test_places_are_relative_to_the_set(photos):
-    shown = generated_stimuli(_recipe(photos))
-    assert not any(Path(file).is_absolute() for file in shown.frame["file"])
-    assert shown.folder == photos
+    stimuli = generated_stimuli(_recipe(photos))
+    assert not any(Path(file).is_absolute() for file in stimuli.frame["file"])
+    assert stimuli.folder == photos

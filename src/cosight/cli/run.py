@@ -13,7 +13,7 @@ from cosight.cli.options import AsJson, notify, progress_bar
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from cosight.runs.status import Status
+    from cosight.runs.run_record import Status
 
 __all__ = ["app"]
 
@@ -25,7 +25,7 @@ Folder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.", s
 @app.command("status")
 def status(run: Folder, as_json: AsJson = False) -> None:
     """How far each observer is, how fast it went, and how the last attempt ended; also while the run is going."""
-    from cosight.runs.status import status as look
+    from cosight.runs.run_record import status as look
 
     found = look(run)
     if as_json:
@@ -68,8 +68,8 @@ def list_runs(
     as_json: AsJson = False,
 ) -> None:
     """Runs in a folder and below it."""
-    from cosight.runs.status import runs_below
-    from cosight.runs.status import status as look
+    from cosight.runs.run_record import runs_below
+    from cosight.runs.run_record import status as look
 
     found, broken = [], []
     for path in runs_below(folder):

@@ -1,4 +1,4 @@
-"""`cosight evaluate`: show stimuli to models, keep their answers as trials, go on where an earlier attempt ended."""
+"""`evaluate`: show stimuli to models and store their answers as trials; `resume` continues an interrupted run."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from cosight.errors import CosightError, InvalidInput
 from cosight.models.abstention import abstentions
 from cosight.models.loading import check_model_spec
 from cosight.models.model_spec import parse
-from cosight.runs.engines import engines
-from cosight.runs.execution import ExecutionOptions, OnError
+from cosight.runs.execution import ExecutionOptions, OnError, Progress, engines
 from cosight.runs.folder import RUN, RunFolder
-from cosight.runs.model_references import ModelReference
-from cosight.runs.planning import plan_for, training_plan
-from cosight.runs.run_job import Progress, Run, RunJob
-from cosight.runs.run_plan import RunPlan, digest_of
+from cosight.runs.observers import ModelReference
+from cosight.runs.run_job import Run, RunJob
+from cosight.runs.run_plan import RunPlan, digest_of, plan_probe_training, plan_run
 from cosight.runs.run_record import RunRecord, read_record
 from cosight.stimuli.images import FileFormat
 from cosight.trials.mapping import How
@@ -26,7 +24,7 @@ from cosight.trials.spaces import LabelSpace, label_spaces
 
 __all__ = ["Run", "evaluate", "resume"]
 
-_RESOURCES = ("tiles", "resources.json")  # of stimuli made on the way, as in a stored set
+_RESOURCES = ("tiles", "resources.json")  # of generated stimuli; they exist before anything else
 
 
 def evaluate(
@@ -93,125 +91,127 @@ def evaluate(
     """
     if list(abstain) == ["all"]:
         abstain = tuple(abstentions)
-    arguments = _arguments(locals())
-    lines = _checked_lines(models)
-    _check_way(engine, threads, workers, seed, on_error)
+    arguments = _record_arguments(locals())
+    references = _check_models(models)
+    engines.name_of(engine)
+    for option, value, least in (("--threads", threads, 1), ("--workers", workers, 1), ("--seed", seed, 0)):
+        if value is not None and value < least:
+            raise InvalidInput(f"{option} must be {least} or more, got {value}")
+    if on_error not in get_args(OnError):
+        raise InvalidInput(f"--on-error must be stop or skip, got {on_error!r}")
     folder = RunFolder(Path(out))
     _check_output(folder, on, source)
-    with folder.claimed():
-        made = plan_for(
+    with folder.locked():
+        plan = plan_run(
             on, folder.path, source=source, labels=labels, how=how, features=features, limit=limit, seed=seed,
             tiles=tiles, format=format, batch=batch, abstain=abstain, on_error=on_error,
         )  # fmt: skip
-        trained_on = None if probe is None else training_plan(probe, made.plan)
-        record = _begun(folder, made.plan, {**made.settings, "probe": _told(trained_on)}, arguments)
-        way = ExecutionOptions(threads, workers, on_error, folder.path / "thumbnails" if thumbnails else None)
-        job = RunJob(folder, made.plan, way, engines[engine](), record, progress, list(made.notices))
-        return job.carry_out(lines, trained_on, engine=engine, threads=threads, workers=workers)
+        probe_training = None if probe is None else plan_probe_training(probe, plan)
+        record = _open_record(folder, plan, probe_training, arguments)
+        options = ExecutionOptions(threads, workers, on_error, folder.path / "thumbnails" if thumbnails else None)
+        job = RunJob(folder, plan, options, engines[engine](), record, progress, list(plan.notices))
+        return job.run(references, probe_training, engine=engine, threads=threads, workers=workers)
 
 
 def resume(run: str | Path, *, progress: Progress | None = None) -> Run:
-    """Go on with a run: all models it was ever asked for, with the arguments that it was last given."""
+    """Resume a run: all its models, with the arguments of its last call.
+
+    Args:
+        run: The run folder.
+        progress: Called with images answered, images in all, and a description.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        InvalidInput: The folder is not a run, or has a model that was given in Python.
+    """
     path = Path(run).resolve()
     record = read_record(path)
-    given = {**record.arguments.get("defaulted", {}), **record.arguments.get("passed", {}), "out": path}
-    where = Path(record.arguments.get("folder", "."))
-    for line in record.models:
-        if not _is_line(line):
-            raise InvalidInput(f"{run} has a model that was given in Python, {line}; call evaluate again with it")
-    if not where.is_dir():
-        raise InvalidInput(f"{run} was begun in {where}, which is not there; run `cosight evaluate` again with --out")
-    with chdir(where):  # the paths in the arguments are relative to it
-        return evaluate(*record.models, **given, progress=progress)
+    arguments = {**record.arguments.get("defaulted", {}), **record.arguments.get("passed", {}), "out": path}
+    working_folder = Path(record.arguments.get("folder", "."))
+    for model in record.models:
+        try:
+            parse(model)
+        except CosightError as error:
+            raise InvalidInput(
+                f"{run} has a model that was given in Python, {model}; call evaluate again with it"
+            ) from error
+    if not working_folder.is_dir():
+        raise InvalidInput(
+            f"{run} was started in {working_folder}, which does not exist; run `cosight evaluate` again with --out"
+        )
+    with chdir(working_folder):  # paths in the arguments are relative to it
+        return evaluate(*record.models, **arguments, progress=progress)
 
 
-def _is_line(text: str) -> bool:
-    try:
-        parse(text)
-    except CosightError:
-        return False
-    return True
-
-
-def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked for, apart from what is so by default, and where: paths may be relative to it."""
-    known = signature(evaluate).parameters
-    options = {name: value for name, value in given.items() if known[name].kind is Parameter.KEYWORD_ONLY}
+def _record_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `evaluate` as JSON, those that differ from their defaults apart, and the current folder."""
+    parameters = signature(evaluate).parameters
+    options = {name: value for name, value in values.items() if parameters[name].kind is Parameter.KEYWORD_ONLY}
     del options["progress"]
-    passed = {name: _plain(value) for name, value in options.items() if value != known[name].default}
+    passed = {name: _to_json(value) for name, value in options.items() if value != parameters[name].default}
     return {
         "passed": passed,
-        "defaulted": {name: _plain(value) for name, value in options.items() if name not in passed},
+        "defaulted": {name: _to_json(value) for name, value in options.items() if name not in passed},
         "folder": str(Path.cwd()),
     }
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON has it; a label space by its name, or by its classes where it has none that is known."""
+def _to_json(value: Any) -> Any:
+    """Return a value as JSON; a label space by its name if it is registered, else by its classes."""
     if isinstance(value, LabelSpace):
-        known = value.name in label_spaces and label_spaces[value.name] == value
-        return value.name if known else ",".join(value.answers)
+        is_registered = value.name in label_spaces and label_spaces[value.name] == value
+        return value.name if is_registered else ",".join(value.answers)
     if isinstance(value, tuple):
         return list(value)
     return str(value) if isinstance(value, Path) else value
 
 
-def _checked_lines(models: Sequence[Any]) -> list[ModelReference]:
-    """Slips of the keyboard are told before the first model is asked, not after hours."""
+def _check_models(models: Sequence[Any]) -> list[ModelReference]:
+    """Return references to the models; raise for a misspelled name now, not when its turn comes after hours."""
     if not models:
         raise InvalidInput("name at least one model, got none; for example timm:resnet50.a1_in1k")
-    lines = [model for model in models if isinstance(model, str)]
-    for line in lines:
-        check_model_spec(line)
-        if lines.count(line) > 1:
-            raise InvalidInput(f"each model is asked once, got {line} {lines.count(line)} times; name it once")
+    specs = [model for model in models if isinstance(model, str)]
+    for spec in specs:
+        check_model_spec(spec)
+        if specs.count(spec) > 1:
+            raise InvalidInput(f"each model answers once, got {spec} {specs.count(spec)} times; name it once")
     return [ModelReference(model) for model in models]
 
 
-def _check_way(engine: str, threads: int | None, workers: int | None, seed: int, on_error: str) -> None:
-    engines.name_of(engine)
-    for option, value in (("--threads", threads), ("--workers", workers)):
-        if value is not None and value < 1:
-            raise InvalidInput(f"{option} must be 1 or more, got {value}")
-    if seed < 0:
-        raise InvalidInput(f"--seed must be 0 or more, got {seed}")
-    if on_error not in ("stop", "skip"):
-        raise InvalidInput(f"--on-error must be stop or skip, got {on_error!r}")
-
-
 def _check_output(folder: RunFolder, on: str | Path, source: str | Path | None) -> None:
-    """A new or empty folder, or a run of the same kind; tiles may be there, which are made before anything else."""
+    """Raise unless the output is new, empty, or a run on the same kind of stimuli."""
     out, images = folder.path, Path(on if source is None else source)
     if images.is_dir() and out.resolve().is_relative_to(images.resolve()):
-        raise InvalidInput(f"--out must lie outside {images}, whose images are shown, got {out}; name another")
+        raise InvalidInput(f"--out must be outside {images}, whose images are shown, got {out}; choose another folder")
     if (out / RUN).exists():
-        stored = "verb" not in read_record(out).plan["stimuli"]
-        if folder.has_answers() and stored is not (source is None):
-            raise InvalidInput(f"{out} holds a run on other stimuli than {on}; ask for the same, or name another --out")
-    elif out.exists() and (not out.is_dir() or any(_is_strange(path) for path in out.iterdir())):
+        is_stored = "verb" not in read_record(out).plan["stimuli"]
+        if folder.has_answers() and is_stored is not (source is None):
+            raise InvalidInput(f"{out} holds a run on other stimuli than {on}; use the same, or choose another --out")
+        return
+    is_usable = not out.exists() or (
+        out.is_dir() and all(path.name.startswith(".") or path.name in _RESOURCES for path in out.iterdir())
+    )
+    if not is_usable:
         raise InvalidInput(f"--out must be a new or empty folder, or an unfinished run, got {out}; choose another")
 
 
-def _is_strange(path: Path) -> bool:
-    return not path.name.startswith(".") and path.name not in _RESOURCES
-
-
-def _told(trained_on: RunPlan | None) -> str | None:
-    """The images that a probe is trained on, in a word: where they are called the same, a digest tells them apart."""
-    if trained_on is None:
-        return None
-    content = digest_of([trained_on.settings["stimuli"], list(trained_on.shown.stamps)])
-    return f"{trained_on.shown.folder.resolve().name} {content[:16]}"
-
-
-def _begun(folder: RunFolder, plan: RunPlan, more: dict[str, Any], arguments: dict[str, Any]) -> RunRecord:
-    """The record to resume; answers that an earlier attempt left must be of the same plan."""
-    settings = {**plan.settings, **more}
+def _open_record(
+    folder: RunFolder, plan: RunPlan, probe_training: RunPlan | None, arguments: dict[str, Any]
+) -> RunRecord:
+    """Return the run's record; raise where earlier answers belong to another plan."""
+    probe = None
+    if probe_training is not None:
+        images = probe_training.stimuli
+        content = digest_of([probe_training.settings["stimuli"], list(images.stamps)])
+        probe = f"{images.folder.resolve().name} {content[:16]}"
+    settings = {**plan.settings, "limit": plan.limit, "seed": plan.limit_seed, "probe": probe}
     if not (folder.path / RUN).exists():
         return RunRecord(settings, arguments)
     record = read_record(folder.path)
-    if not folder.has_answers():  # a model that could not be loaded, say: nothing holds us to that plan
+    if not folder.has_answers():  # for example because the model could not be loaded: another plan is fine
         return RunRecord(settings, arguments, sessions=record.sessions)
-    record.check_same(settings, folder.path)
+    record.check_same_plan(settings, folder.path)
     record.arguments = arguments
     return record

@@ -1,156 +1,243 @@
-"""Answering shards: images are read and prepared in threads while the model answers the batch before.
+"""Execution of a run: shards are answered batch by batch, in this process or on a Ray cluster.
 
-Two batches are in the making at any time, so memory follows the batch and not the number of images.
+Images are read and preprocessed in threads while the model answers the batch before. Two batches are prepared at any
+time, so memory depends on the batch size and not on the number of images.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
-from cosight.runs.observers import BatchAnswers, Observer
-from cosight.runs.run_plan import RunPlan, Shard
+from cosight.files import atomic_write
+from cosight.registry import Registry
+from cosight.runs.ray_engine import RayEngine
 from cosight.runs.stimulus_sources import LoadedStimulus
-from cosight.runs.thumbnails import keep_thumbnail
-from cosight.stimuli.images import Floats
+from cosight.stimuli.images import Bytes, Floats, to_rgb
 
-__all__ = ["UNANSWERED", "ExecutionOptions", "OnError", "ShardAnswers", "answer_shards"]
+if TYPE_CHECKING:
+    from cosight.runs.observers import BatchAnswers, ModelReference, Observer
+    from cosight.runs.run_plan import RunPlan, Shard
+
+__all__ = [
+    "UNANSWERED",
+    "Engine",
+    "ExecutionOptions",
+    "LocalEngine",
+    "OnError",
+    "Progress",
+    "ShardAnswers",
+    "answer_shards",
+    "compute_threads",
+    "engines",
+    "thumbnail_file",
+]
 
 OnError = Literal["stop", "skip"]
-UNANSWERED = "no recorded answer"  # why a stimulus is no trial of an observer who was not shown it
-_AHEAD = 2  # batches being prepared while one is answered
+Progress = Callable[[int, int, str], None]  # images done, images in all, description
+UNANSWERED = "no recorded answer"  # reason of a stimulus that a recorded observer was not shown
+_PREFETCH = 2  # batches that are prepared while one is answered
+_THUMBNAIL_SIDE = 128  # pixels of the longer side
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionOptions:
-    """How the work is done: nothing here changes an answer but for rounding (`threads`)."""
+    """How a run is executed. Answers do not depend on it, except for rounding (`threads`)."""
 
-    threads: int | None = None  # that a model computes with; None: its library's choice
-    loaders: int | None = None  # threads that read images; None: one a core
+    threads: int | None = None  # per model; None: the library's default
+    loaders: int | None = None  # threads that read images; None: one per core
     on_error: OnError = "stop"
-    thumbnails: Path | None = None  # a folder, where they are wanted
+    thumbnails: Path | None = None  # folder of thumbnails, where they are stored
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardAnswers:
-    """A participant's answers to a shard: trials' columns for the rows that could be shown, arrays for all of them."""
+    """An observer's answers to a shard: trial columns of the rows that could be shown, arrays of all rows."""
 
     shard: Shard
-    rows: tuple[int, ...]  # shown
+    rows: tuple[int, ...]  # that were shown
     stimuli: tuple[str, ...]  # digests of those
     columns: pl.DataFrame
     skipped: dict[int, str] = field(default_factory=dict)  # row -> reason
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # nan where skipped
 
 
+class Engine(Protocol):
+    """Answers the shards of one observer, in any order, each once."""
+
+    def answers(
+        self,
+        observer: Observer,
+        reference: ModelReference,
+        plan: RunPlan,
+        shards: Sequence[Shard],
+        options: ExecutionOptions,
+    ) -> Iterator[ShardAnswers]:
+        """Yield the answers to each shard. Workers load the observer from the reference."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEngine:
+    """Runs one model at a time in this process; images are read in threads."""
+
+    def answers(
+        self,
+        observer: Observer,
+        reference: ModelReference,
+        plan: RunPlan,
+        shards: Sequence[Shard],
+        options: ExecutionOptions,
+    ) -> Iterator[ShardAnswers]:
+        """Yield the answers to one shard after the other."""
+        with compute_threads(options.threads):
+            yield from answer_shards(observer, plan, shards, options)
+
+
+engines: Registry[type[Engine]] = Registry("engine", listed=False)
+engines.add("local", LocalEngine)
+engines.add("ray", RayEngine)
+
+
+@contextmanager
+def compute_threads(count: int | None) -> Iterator[None]:
+    """Let torch compute with this number of threads; restore the old number afterwards."""
+    torch = sys.modules.get("torch")  # not imported: the models so far do not need it
+    if count is None or torch is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
     shard: Shard
     rows: range
-    room: Floats
+    buffer: Floats
     parts: list[Future[list[LoadedStimulus]]]
 
 
 def answer_shards(
-    who: Observer, plan: RunPlan, shards: Sequence[Shard], way: ExecutionOptions
+    observer: Observer, plan: RunPlan, shards: Sequence[Shard], options: ExecutionOptions
 ) -> Iterator[ShardAnswers]:
-    """The participant's answers, shard by shard. With "stop" the first image that cannot be shown raises.
+    """Yield an observer's answers to each shard.
 
-    Batches are the same whatever is skipped and whatever was done before: an image's answer is its own to the last bit.
+    Batches do not depend on what is skipped or was answered before, so answers are reproducible to the last bit.
+
+    Args:
+        observer: Who answers.
+        plan: The plan of the run.
+        shards: The shards to answer, in this order.
+        options: How to execute. With `on_error="stop"` the first image that cannot be shown raises InvalidInput.
     """
-    with ThreadPoolExecutor(way.loaders or os.cpu_count(), thread_name_prefix="cosight-load") as pool:
-        waiting: deque[_Batch] = deque()
-        done: list[tuple[list[LoadedStimulus], BatchAnswers]] = []
-        queue = _batches(plan, shards)
+    ranges = (
+        (shard, range(start, min(start + plan.batch, shard.rows.stop)))
+        for shard in shards
+        for start in range(shard.rows.start, shard.rows.stop, plan.batch)
+    )
+    with ThreadPoolExecutor(options.loaders or os.cpu_count(), thread_name_prefix="cosight-load") as pool:
+        prepared: deque[_Batch] = deque()
+        answered: list[tuple[list[LoadedStimulus], BatchAnswers]] = []
         try:
             while True:
-                while len(waiting) <= _AHEAD and (piece := next(queue, None)) is not None:
-                    waiting.append(_begun(pool, who, plan, *piece, way.thumbnails))
-                if not waiting:
+                while len(prepared) <= _PREFETCH and (upcoming := next(ranges, None)) is not None:
+                    prepared.append(_submit_batch(pool, observer, plan, *upcoming, options.thumbnails))
+                if not prepared:
                     return
-                batch = waiting.popleft()
-                seen = [one for part in batch.parts for one in part.result()]
-                _check(seen, way.on_error)
-                done.append((seen, _answer(who, plan, batch, seen)))
+                batch = prepared.popleft()
+                loaded = [stimulus for part in batch.parts for stimulus in part.result()]
+                broken = next((stimulus.error for stimulus in loaded if stimulus.error is not None), None)
+                if broken is not None and options.on_error == "stop":
+                    raise InvalidInput(f"{broken} (--on-error skip continues without it)") from broken
+                digests = pl.Series("stimulus", [stimulus.digest for stimulus in loaded], dtype=pl.String)
+                rows = plan.stimuli.frame[batch.rows.start : batch.rows.stop].with_columns(digests)
+                answers = observer.answer(batch.rows.start, rows, batch.buffer)
+                answered.append((loaded, answers if plan.stores_arrays else replace(answers, arrays={})))
                 if batch.rows.stop == batch.shard.rows.stop:
-                    yield _together(batch.shard, done)
-                    done = []
-                del batch  # its room, before the next is made
+                    yield _join_batches(batch.shard, answered)
+                    answered = []
+                del batch  # its buffer, before the next one is allocated
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _batches(plan: RunPlan, shards: Sequence[Shard]) -> Iterator[tuple[Shard, range]]:
-    for shard in shards:
-        for start in range(shard.rows.start, shard.rows.stop, plan.batch):
-            yield shard, range(start, min(start + plan.batch, shard.rows.stop))
-
-
-def _begun(
-    pool: ThreadPoolExecutor, who: Observer, plan: RunPlan, shard: Shard, rows: range, thumbnails: Path | None
+def _submit_batch(
+    pool: ThreadPoolExecutor, observer: Observer, plan: RunPlan, shard: Shard, rows: range, thumbnails: Path | None
 ) -> _Batch:
-    room = who.room(len(rows))
+    """Start to load a batch in threads."""
+    buffer = observer.buffer(len(rows))
 
     def load(part: range) -> list[LoadedStimulus]:
-        return [_put(who, plan, room[one.row - rows.start :], one, thumbnails) for one in plan.shown.see(part)]
+        loaded = []
+        for stimulus in plan.stimuli.load(part):
+            if stimulus.pixels is not None and stimulus.digest is not None:
+                try:
+                    observer.load_into(buffer, stimulus.row - rows.start, stimulus.pixels)
+                except InvalidInput as error:
+                    file = plan.stimuli.frame["file"][stimulus.row]
+                    loaded.append(LoadedStimulus(stimulus.row, error=InvalidInput(f"{file}: {error}")))
+                    continue
+                if thumbnails is not None:
+                    _write_thumbnail(thumbnails, stimulus.digest, stimulus.pixels)
+                stimulus = LoadedStimulus(stimulus.row, digest=stimulus.digest)
+            loaded.append(stimulus)
+        return loaded
 
-    return _Batch(shard, rows, room, [pool.submit(load, part) for part in plan.shown.portions(rows)])
-
-
-def _put(who: Observer, plan: RunPlan, room: Floats, one: LoadedStimulus, thumbnails: Path | None) -> LoadedStimulus:
-    """The image's place, the first of the room, is filled; what is kept of the image is its digest."""
-    if one.pixels is None or one.digest is None:
-        return one
-    try:
-        who.put(room, 0, one.pixels)
-    except InvalidInput as error:
-        return LoadedStimulus(one.row, error=InvalidInput(f"{plan.shown.frame['file'][one.row]}: {error}"))
-    if thumbnails is not None:
-        keep_thumbnail(thumbnails, one.digest, one.pixels)
-    return LoadedStimulus(one.row, digest=one.digest)
-
-
-def _check(seen: Sequence[LoadedStimulus], on_error: OnError) -> None:
-    broken = next((one.error for one in seen if one.error is not None), None)
-    if broken is not None and on_error == "stop":
-        raise InvalidInput(f"{broken} (--on-error skip goes on without it)") from broken
+    return _Batch(shard, rows, buffer, [pool.submit(load, part) for part in plan.stimuli.portions(rows)])
 
 
-def _answer(who: Observer, plan: RunPlan, batch: _Batch, seen: Sequence[LoadedStimulus]) -> BatchAnswers:
-    digests = pl.Series("stimulus", [one.digest for one in seen], dtype=pl.String)
-    rows = plan.shown.frame[batch.rows.start : batch.rows.stop].with_columns(digests)
-    said = who.answer(batch.rows.start, rows, batch.room)
-    return said if plan.keeps else replace(said, arrays={})
-
-
-def _together(shard: Shard, parts: Sequence[tuple[list[LoadedStimulus], BatchAnswers]]) -> ShardAnswers:
-    seen = [_asked(one, place in said.unanswered) for some, said in parts for place, one in enumerate(some)]
-    good = np.array([one.error is None for one in seen])
+def _join_batches(shard: Shard, batches: Sequence[tuple[list[LoadedStimulus], BatchAnswers]]) -> ShardAnswers:
+    stimuli = [
+        LoadedStimulus(stimulus.row, error=InvalidInput(UNANSWERED))
+        if index in answers.unanswered and stimulus.error is None
+        else stimulus
+        for loaded, answers in batches
+        for index, stimulus in enumerate(loaded)
+    ]
+    is_shown = np.array([stimulus.error is None for stimulus in stimuli])
+    arrays = {}
+    for name in batches[0][1].arrays:
+        arrays[name] = np.concatenate([answers.arrays[name] for _, answers in batches])
+        arrays[name][~is_shown] = np.nan
     return ShardAnswers(
         shard,
-        rows=tuple(one.row for one in seen if one.error is None),
-        stimuli=tuple(one.digest for one in seen if one.error is None and one.digest is not None),
-        columns=pl.concat([said.columns for _, said in parts]).filter(pl.Series(good, dtype=pl.Boolean)),
-        skipped={one.row: str(one.error) for one in seen if one.error is not None},
-        arrays={name: _stacked([said.arrays[name] for _, said in parts], good) for name in parts[0][1].arrays},
+        rows=tuple(stimulus.row for stimulus in stimuli if stimulus.error is None),
+        stimuli=tuple(one.digest for one in stimuli if one.error is None and one.digest is not None),
+        columns=pl.concat([answers.columns for _, answers in batches]).filter(pl.Series(is_shown, dtype=pl.Boolean)),
+        skipped={stimulus.row: str(stimulus.error) for stimulus in stimuli if stimulus.error is not None},
+        arrays=arrays,
     )
 
 
-def _asked(one: LoadedStimulus, unanswered: bool) -> LoadedStimulus:
-    return LoadedStimulus(one.row, error=InvalidInput(UNANSWERED)) if unanswered and one.error is None else one
+def thumbnail_file(folder: Path, stimulus: str) -> Path:
+    """Return the file of a stimulus' thumbnail; folders of two letters keep folders small."""
+    return folder / stimulus[:2] / f"{stimulus}.jpeg"
 
 
-def _stacked(parts: Sequence[NDArray[Any]], good: NDArray[np.bool_]) -> NDArray[Any]:
-    whole = np.concatenate(parts)
-    whole[~good] = np.nan
-    return whole
+def _write_thumbnail(folder: Path, stimulus: str, pixels: Bytes) -> None:
+    """Write a thumbnail for reports, if there is none: generated stimuli are stored nowhere else."""
+    path = thumbnail_file(folder, stimulus)
+    if path.exists():
+        return
+    image = Pillow.fromarray(to_rgb(pixels))
+    image.thumbnail((_THUMBNAIL_SIDE, _THUMBNAIL_SIDE), Pillow.Resampling.BILINEAR)
+    with atomic_write(path) as draft:
+        image.save(draft, format="JPEG", quality=85)

@@ -1,41 +1,59 @@
-"""Who takes part in a run: models asked in its label space, and answers that were recorded elsewhere.
+"""Observers of a run: models that answer in its label space, and answers that were recorded elsewhere.
 
-A participant says what it is (`identity`), makes room for a batch of images, and answers it in the columns of trials.
+A `ModelReference` loads them, in this process or in a worker. An observer says what it is (`identity`), has a buffer
+filled with a batch of images, and answers it in the columns of trials.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp
+from cosight.models.loading import load_model, spec_files
 from cosight.models.model import Model, ModelOutputs
-from cosight.models.recorded_answers import RecordedAnswers
+from cosight.models.model_spec import ModelSpec, ensemble_of, parse
+from cosight.models.probes import attach_probe, read_probe
+from cosight.models.python_models import as_model
+from cosight.models.recorded_answers import RecordedAnswers, load_recorded
+from cosight.runs.abstention_observers import StrangenessFunction, strangeness_functions
 from cosight.runs.stimulus_sources import StimulusSource, digests
 from cosight.stimuli.images import Bytes, Floats
 from cosight.trials.mapping import How, LabelMap, answers_from, label_map
 from cosight.trials.spaces import LabelSpace, label_spaces
 from cosight.trials.table import SCHEMA
 
-__all__ = ["BatchAnswers", "ModelObserver", "Observer", "RecordedObserver", "model_observer", "own_space"]
+if TYPE_CHECKING:
+    from cosight.runs.run_plan import RunPlan
 
-Watch = Callable[[Floats, ModelOutputs], NDArray[Any]]  # a batch and the answers to it -> a number an image
-_COMMON = "imagenet-1k"  # what most classifiers that name no classes were trained on
+__all__ = [
+    "BatchAnswers",
+    "ModelObserver",
+    "ModelReference",
+    "Observer",
+    "RecordedObserver",
+    "model_observer",
+    "with_threads",
+]
+
+_USUAL_SPACE = "imagenet-1k"  # that most classifiers without class names were trained on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchAnswers:
-    """ModelOutputs to a batch: columns of the trial table, a row an image, and arrays with a row an image by name."""
+    """Answers to a batch: columns of the trial table and named arrays, both with one row per image."""
 
     columns: pl.DataFrame
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    unanswered: tuple[int, ...] = ()  # rows that are no trials, since this observer was not shown them
+    unanswered: tuple[int, ...] = ()  # rows without a trial, because this observer was not shown them
 
 
 class Observer(Protocol):
@@ -49,24 +67,24 @@ class Observer(Protocol):
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Everything of it that changes an answer, as JSON."""
+        """Everything about it that changes an answer, as JSON."""
         ...
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What else the record says of it."""
+        """What else run.json records about it."""
         ...
 
-    def room(self, count: int) -> Floats:
-        """An array for what it will see of `count` images."""
+    def buffer(self, count: int) -> Floats:
+        """Return an array for `count` preprocessed images."""
         ...
 
-    def put(self, room: Floats, place: int, pixels: Bytes) -> None:
-        """Put what it sees of an image into the array."""
+    def load_into(self, buffer: Floats, index: int, pixels: Bytes) -> None:
+        """Preprocess an image into a row of the buffer."""
         ...
 
-    def answer(self, start: int, rows: pl.DataFrame, room: Floats) -> BatchAnswers:
-        """Answer the images in the array, which are those of these rows of the manifest, from row `start` on."""
+    def answer(self, start: int, rows: pl.DataFrame, buffer: Floats) -> BatchAnswers:
+        """Answer the images in the buffer, which are these rows of the manifest, from row `start` on."""
         ...
 
 
@@ -77,72 +95,72 @@ class ModelObserver:
     model: Model
     mapping: LabelMap
     note: str | None = None
-    watched: Mapping[str, Watch] = field(default_factory=dict)  # abstention functions that need the model itself
-    unfit: Mapping[str, str] = field(default_factory=dict)  # those that do not go with it, and why
+    strangeness: Mapping[str, StrangenessFunction] = field(default_factory=dict)  # abstention functions of the model
+    unsupported: Mapping[str, str] = field(default_factory=dict)  # abstention functions it does not support -> why
     kind: str = "model"
 
     @property
     def name(self) -> str:
-        """The model's."""
+        """Name of the model."""
         return self.model.name
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """Weights, what becomes of a photo, how outputs become answers."""
+        """Weights, preprocessing, and how outputs become answers."""
         return {
             "observer": self.name,
             "weights": self.model.weights_digest,
             "preprocessing": self.model.preprocessing.facts,
             "settings": getattr(self.model, "settings", {}),
             "mapping": self.mapping.digest,
-            **({"watched": sorted(self.watched)} if self.watched else {}),
+            **({"watched": sorted(self.strangeness)} if self.strangeness else {}),
         }
 
     @property
     def facts(self) -> dict[str, Any]:
-        """How many outputs it has, and the mapping in words."""
+        """Number of outputs, and the label mapping in words."""
         mapping = {"from": self.mapping.source, "to": self.mapping.target, "how": self.mapping.how}
         return {"outputs": self.model.classes, "mapping": mapping}
 
-    def room(self, count: int) -> Floats:
-        """Float32 (count, 3, height, width)."""
+    def buffer(self, count: int) -> Floats:
+        """Return a float32 array (count, 3, height, width)."""
         return np.zeros((count, 3, *self.model.preprocessing.size), dtype=np.float32)
 
-    def put(self, room: Floats, place: int, pixels: Bytes) -> None:
-        """Prepared the model's own way."""
-        room[place] = self.model.prepare(pixels)
+    def load_into(self, buffer: Floats, index: int, pixels: Bytes) -> None:
+        """Preprocess an image as the model requires."""
+        buffer[index] = self.model.prepare(pixels)
 
-    def _strangeness(self, rows: pl.DataFrame, room: Floats, given: ModelOutputs) -> dict[str, NDArray[Any]]:
-        """What is watched, of images that are judged or scaled on; nan for training images, of which nobody asks."""
-        wanted = (rows["split"] != "train").fill_null(True).to_numpy()
-        found = {f"strangeness.{name}": np.full(len(room), np.nan) for name in self.watched}
-        for name, watch in self.watched.items():
-            if wanted.any():
-                found[f"strangeness.{name}"][wanted] = watch(room[wanted], _part(given, wanted))
-        return found
-
-    def answer(self, start: int, rows: pl.DataFrame, room: Floats) -> BatchAnswers:
-        """The class with the greatest value, and the distribution over the classes."""
-        given = self.model.answer(room)
-        shown = rows["stimulus"].is_not_null().to_numpy()
-        logits = np.where(shown[:, None], given.logits, 0).astype(np.float32)  # what was not shown is no answer
+    def answer(self, start: int, rows: pl.DataFrame, buffer: Floats) -> BatchAnswers:
+        """Return the most probable class and the class probabilities of each image."""
+        outputs = self.model.answer(buffer)
+        was_loaded = rows["stimulus"].is_not_null().to_numpy()
+        logits = np.where(was_loaded[:, None], outputs.logits, 0).astype(np.float32)
         if not np.isfinite(logits).all():
-            place = int(np.flatnonzero(~np.isfinite(logits).all(axis=1))[0])
-            raise InvalidInput(f"answers must be finite, {self.name} gives nan or inf for {rows['file'][place]}")
-        said = answers_from(self.mapping.apply(ModelOutputs(logits).probabilities))
-        known = pl.Series(~np.isnan(said.probabilities[:, 0]))
-        words = np.array([*self.mapping.classes, None], dtype=object)[said.response]  # -1, no answer, is the last
-        shares = pl.Series("probabilities", said.probabilities).cast(SCHEMA["probabilities"])
-        columns = pl.DataFrame({"response": pl.Series(words, dtype=pl.String), "probabilities": shares})
-        columns = columns.with_columns(probabilities=pl.when(known).then("probabilities"))
-        features = {} if given.features is None else {"features": given.features.astype(np.float32)}
-        strange = self._strangeness(rows, room, given) if self.watched else {}
-        return BatchAnswers(columns, {"logits": logits, **features, **strange})
+            index = int(np.flatnonzero(~np.isfinite(logits).all(axis=1))[0])
+            raise InvalidInput(f"answers must be finite, {self.name} gives nan or inf for {rows['file'][index]}")
+        answers = answers_from(self.mapping.apply(ModelOutputs(logits).probabilities))
+        has_answer = pl.Series(~np.isnan(answers.probabilities[:, 0]))
+        responses = np.array([*self.mapping.classes, None], dtype=object)[answers.response]  # -1, no answer, is None
+        probabilities = pl.Series("probabilities", answers.probabilities).cast(SCHEMA["probabilities"])
+        columns = pl.DataFrame({"response": pl.Series(responses, dtype=pl.String), "probabilities": probabilities})
+        columns = columns.with_columns(probabilities=pl.when(has_answer).then("probabilities"))
+        arrays: dict[str, NDArray[Any]] = {"logits": logits}
+        if outputs.features is not None:
+            arrays["features"] = outputs.features.astype(np.float32)
+        if self.strangeness:
+            arrays |= self._strangeness_scores(rows, buffer, outputs)
+        return BatchAnswers(columns, arrays)
 
-
-def _part(given: ModelOutputs, rows: NDArray[np.bool_]) -> ModelOutputs:
-    members = None if given.members is None else given.members[:, rows]
-    return ModelOutputs(given.logits[rows], None, members)
+    def _strangeness_scores(self, rows: pl.DataFrame, buffer: Floats, outputs: ModelOutputs) -> dict[str, NDArray[Any]]:
+        """Return strangeness scores of calibration and test images; nan for training images."""
+        needed = (rows["split"] != "train").fill_null(True).to_numpy()
+        members = None if outputs.members is None else outputs.members[:, needed]
+        selected = ModelOutputs(outputs.logits[needed], None, members)
+        scores = {f"strangeness.{name}": np.full(len(buffer), np.nan) for name in self.strangeness}
+        for name, function in self.strangeness.items():
+            if needed.any():
+                scores[f"strangeness.{name}"][needed] = function(buffer[needed], selected)
+        return scores
 
 
 def model_observer(
@@ -150,56 +168,56 @@ def model_observer(
     space: LabelSpace,
     *,
     how: How = "mean",
-    watched: Mapping[str, Watch] | None = None,
-    unfit: Mapping[str, str] | None = None,
+    strangeness: Mapping[str, StrangenessFunction] | None = None,
+    unsupported: Mapping[str, str] | None = None,
 ) -> ModelObserver:
-    """The model as a participant; refused where its outputs cannot be answers in this label space."""
-    own, note = own_space(model, space)
-    return ModelObserver(model, label_map(own, space, how=how), note, watched or {}, unfit or {})
+    """Return a model as an observer; raise where its outputs cannot be answers in this label space.
 
-
-def own_space(model: Model, target: LabelSpace) -> tuple[LabelSpace, str | None]:
-    """What the model's outputs stand for, and what had to be taken for granted.
-
-    Outputs without names are those of the target, of the space that its classes are made of, or ImageNet's, in the
-    usual order, where their number fits.
+    Outputs without names are taken to be the classes of the label space, of the space that its classes are made of, or
+    of ImageNet, in the usual order, where their number fits; the observer's note says so.
     """
-    names = model.class_names
+    names, note = model.class_names, None
     if names is not None:
-        known = next((space for space in label_spaces.values() if space.classes == names), None)
-        return known or LabelSpace(f"the classes of {model.name}", names), None
-    parent = [label_spaces[target.members_of]] if target.members_of else []
-    for space in (target, *parent, label_spaces[_COMMON]):
-        if len(space.classes) == model.classes:
-            order = f"taken for {space.name}'s in the usual order"
-            return space, f"its {model.classes:,} outputs have no names and are {order} (classes=FILE says otherwise)"
-    raise InvalidInput(
-        f"{model.name} has {model.classes:,} outputs without names, {target.name} has {len(target.classes)} classes; "
-        "say what they are with classes=FILE, or train a linear probe on its features (--probe TRAINSET)"
-    )
+        known = next((known for known in label_spaces.values() if known.classes == names), None)
+        own = known or LabelSpace(f"the classes of {model.name}", names)
+    else:
+        parent = [label_spaces[space.members_of]] if space.members_of else []
+        candidates = (space, *parent, label_spaces[_USUAL_SPACE])
+        fitting = next((one for one in candidates if len(one.classes) == model.classes), None)
+        if fitting is None:
+            raise InvalidInput(
+                f"{model.name} has {model.classes:,} outputs without names, {space.name} has {len(space.classes)} "
+                "classes; name them with classes=FILE, or train a linear probe on its features (--probe TRAINSET)"
+            )
+        own = fitting
+        note = (
+            f"its {model.classes:,} outputs have no names and are taken for {own.name}'s in the usual order "
+            "(classes=FILE names them)"
+        )
+    return ModelObserver(model, label_map(own, space, how=how), note, strangeness or {}, unsupported or {})
 
 
 @dataclass(frozen=True)
 class RecordedObserver:
-    """ModelOutputs of an observer who saw the stimuli elsewhere, looked up for all that is shown."""
+    """Answers of an observer who saw the stimuli elsewhere, looked up for all stimuli of the run."""
 
     recorded: RecordedAnswers
-    shown: StimulusSource
+    stimuli: StimulusSource
     space: LabelSpace  # of the run
 
     @property
     def name(self) -> str:
-        """The observer's."""
+        """Name of the recorded observer."""
         return self.recorded.name
 
     @property
     def kind(self) -> str:
-        """The observer's."""
+        """Kind of the recorded observer."""
         return self.recorded.kind
 
     @property
     def note(self) -> str | None:
-        """How many stimuli it has not answered, and how many of its trials are not test trials, if any."""
+        """How many stimuli have no answer, and how many recorded trials are not test trials, if any."""
         missing, left_out = self._answers.height - int(self._answers["found"].sum()), self.recorded.left_out
         notes = [f"no recorded answer to {missing} of {self._answers.height} stimuli"] if missing else []
         notes += [f"{left_out} recorded trials are left out by their role"] if left_out else []
@@ -207,47 +225,101 @@ class RecordedObserver:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The recorded rows."""
+        """Digest of the recorded rows, and their classes."""
         space = self.recorded.space
         return {"observer": self.name, "recorded": self.recorded.digest, "classes": space and list(space.classes)}
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Nothing more."""
+        """Empty."""
         return {}
 
     @cached_property
     def _answers(self) -> pl.DataFrame:
-        """To every stimulus; those that only reading tells apart are read first, if the record knows digests."""
-        frame = self.shown.frame
-        if (
-            frame["stimulus"].null_count()
-            and self.recorded.trials["stimulus"].null_count() < self.recorded.trials.height
-        ):
-            frame = frame.with_columns(pl.Series("stimulus", digests(self.shown), dtype=pl.String))
-        return self._in_order(self.recorded.answers(frame))
-
-    def _in_order(self, answers: pl.DataFrame) -> pl.DataFrame:
-        """Probabilities in the order of the run's classes; refused where they are about other ones."""
-        given = self.recorded.space
-        if given is None or given.classes == self.space.classes or not answers["probabilities"].count():
+        """Answers to every stimulus, probabilities in the order of the run's classes."""
+        frame, recorded = self.stimuli.frame, self.recorded.trials["stimulus"]
+        if frame["stimulus"].null_count() and recorded.null_count() < len(recorded):  # digests are needed to join
+            frame = frame.with_columns(pl.Series("stimulus", digests(self.stimuli), dtype=pl.String))
+        answers = self.recorded.answers(frame)
+        own = self.recorded.space
+        if own is None or own.classes == self.space.classes or not answers["probabilities"].count():
             return answers
-        if set(given.classes) != set(self.space.classes):
+        if set(own.classes) != set(self.space.classes):
             raise InvalidInput(
-                f"answers recorded in {given.name} are about other classes than the run's, {self.space.name}; "
-                f"name theirs with --labels"
+                f"answers recorded in {own.name} are about other classes than the run's, {self.space.name}; "
+                f"give theirs with --labels"
             )
-        order = [given.classes.index(name) for name in self.space.classes]
+        order = [own.classes.index(name) for name in self.space.classes]
         return answers.with_columns(pl.col("probabilities").list.gather(order))
 
-    def room(self, count: int) -> Floats:
-        """No room: whoever recorded the answers has seen the images."""
+    def buffer(self, count: int) -> Floats:
+        """Return an array without columns: no pixels are needed."""
         return np.zeros((count, 0), dtype=np.float32)
 
-    def put(self, room: Floats, place: int, pixels: Bytes) -> None:
-        """Nothing."""
+    def load_into(self, buffer: Floats, index: int, pixels: Bytes) -> None:
+        """Do nothing."""
 
-    def answer(self, start: int, rows: pl.DataFrame, room: Floats) -> BatchAnswers:
-        """What was recorded about these stimuli."""
-        mine = self._answers[start : start + rows.height]
-        return BatchAnswers(mine.drop("found"), unanswered=tuple((~mine["found"]).arg_true()))
+    def answer(self, start: int, rows: pl.DataFrame, buffer: Floats) -> BatchAnswers:
+        """Return what was recorded about these stimuli."""
+        answers = self._answers[start : start + rows.height]
+        return BatchAnswers(answers.drop("found"), unanswered=tuple((~answers["found"]).arg_true()))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReference:
+    """A model by its spec (`timm:resnet50`) or the model itself, and the probe that answers in its place.
+
+    A reference by spec can be sent to another process, which loads the model there.
+    """
+
+    model: Any
+    probe: Path | None = None
+    probe_name: str = ""
+
+    @property
+    def spec(self) -> str | None:
+        """The spec, None where the model itself was given."""
+        return self.model if isinstance(self.model, str) else None
+
+    @property
+    def description(self) -> str:
+        """The spec, or the type of the model that was given."""
+        return self.spec or f"a {type(self.model).__name__}"
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it refers to answers that were recorded elsewhere."""
+        return self.spec is not None and parse(self.spec).source == "trials"
+
+    def file_stamps(self) -> dict[str, str] | None:
+        """Return stamps of the files that determine the answers; None where files do not determine them."""
+        paths = None if self.spec is None else spec_files(parse(self.spec))
+        return None if paths is None else {str(path): file_stamp(path) for path in paths if path.is_file()}
+
+    def load(self, plan: RunPlan, *, threads: int | None = None) -> Model:
+        """Load the model."""
+        # an ensemble has no features: beside models that need them to abstain, it takes part without
+        is_ensemble = self.spec is not None and parse(self.spec).source == "ensemble"
+        features = (plan.features and not (is_ensemble and plan.abstain)) or self.probe is not None
+        if self.spec is None:
+            return as_model(self.model, name=f"python:{type(self.model).__name__}", features=features)
+        return load_model(with_threads(parse(self.spec), threads), features=features, space=plan.space)
+
+    def observers(self, plan: RunPlan, *, threads: int | None = None) -> list[Observer]:
+        """Load the observers: the model, or everyone in a file of recorded answers."""
+        if self.spec is not None and self.is_recorded:
+            return [RecordedObserver(answers, plan.stimuli, plan.space) for answers in load_recorded(parse(self.spec))]
+        model = self.load(plan, threads=threads)
+        if self.probe is not None:
+            model = attach_probe(model, read_probe(self.probe), name=f"{model.name},probe={self.probe_name}")
+        functions, unsupported = strangeness_functions(model, plan.abstain)
+        return [model_observer(model, plan.space, how=plan.how, strangeness=functions, unsupported=unsupported)]
+
+
+def with_threads(spec: ModelSpec, threads: int | None) -> ModelSpec:
+    """Return a spec with the number of threads, which onnxruntime takes when it loads a model."""
+    if threads is not None and spec.members:
+        return ensemble_of([with_threads(member, threads) for member in spec.members])
+    if threads is None or spec.source != "onnx" or spec.get("threads") is not None:
+        return spec
+    return replace(spec, options=(*spec.options, ("threads", str(threads))))

@@ -1,9 +1,13 @@
-"""A run under way: everyone is asked what they have not answered, and the record stays true whatever happens."""
+"""Execution of a plan: every observer answers the shards that the run folder does not have yet.
+
+The record is written before the first answer of an observer and after every change of its state, so that it is valid
+whenever the process is interrupted.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,75 +16,98 @@ from typing import Any
 
 from cosight.errors import CosightError, InvalidInput
 from cosight.files import remove_drafts
-from cosight.runs.abstaining import derived
-from cosight.runs.engines import Engine, compute_threads
-from cosight.runs.execution import UNANSWERED, ExecutionOptions
+from cosight.runs.abstention_observers import derive_abstention_observers
+from cosight.runs.execution import UNANSWERED, Engine, ExecutionOptions, Progress, compute_threads
 from cosight.runs.folder import RunFolder, file_name
-from cosight.runs.model_references import ModelReference
-from cosight.runs.observers import ModelObserver, Observer
-from cosight.runs.probing import probe_file
+from cosight.runs.observers import ModelObserver, ModelReference, Observer
+from cosight.runs.probe_training import train_probe
 from cosight.runs.run_plan import RunPlan, Shard
 from cosight.runs.run_record import RunRecord, end_session, new_session
 from cosight.trials.formats import read
 from cosight.trials.table import Trials
 
-__all__ = ["Progress", "Run", "RunJob"]
+__all__ = ["Run", "RunJob"]
 
-Progress = Callable[[int, int, str], None]
-_PAUSE = 5.0  # seconds between two writings of run.json while shards come in
+_SAVE_INTERVAL = 5.0  # seconds between two writes of run.json while shards are answered
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A finished run: where it is, who answered, and how it came about."""
+    """A finished run.
+
+    Attributes:
+        folder: The run folder.
+        observers: Names of the observers of this call.
+        stimuli: Number of stimuli.
+        new: Number of answers that this call added.
+        seconds: Time that they took.
+        skipped: File of a stimulus -> why it could not be shown.
+        notices: What the user should know.
+    """
 
     folder: Path
     observers: tuple[str, ...]
     stimuli: int
-    new: int  # answers given now
-    seconds: float  # that took
-    skipped: dict[str, str]  # file of a stimulus -> why it could not be shown
+    new: int
+    seconds: float
+    skipped: dict[str, str]
     notices: tuple[str, ...]
 
     def trials(self) -> Trials:
-        """Everyone's answers."""
+        """Read the answers of all observers."""
         return read(self.folder)
 
     def responses(self) -> Trials:
-        """Everyone's answers without the probabilities behind them: little memory, however many classes there are."""
+        """Read the answers of all observers without class probabilities, which need memory."""
         return RunFolder(self.folder).responses()
 
 
 @dataclass(slots=True)
 class RunJob:
-    """A run under way."""
+    """A plan that is being executed, and what has happened so far."""
 
     folder: RunFolder
     plan: RunPlan
-    way: ExecutionOptions
+    options: ExecutionOptions
     engine: Engine
     record: RunRecord
     progress: Progress | None
     notices: list[str]
-    asked: list[str] = field(default_factory=list)
-    noted: dict[str, list[str]] = field(default_factory=dict)  # note -> whom it is about
-    began: float = field(default_factory=monotonic)
-    written: float = 0.0
+    observers: list[str] = field(default_factory=list)  # that have answered in this call
+    notes: dict[str, list[str]] = field(default_factory=dict)  # note -> observers
+    started: float = field(default_factory=monotonic)
+    saved: float = 0.0  # when run.json was last written
 
-    def carry_out(self, lines: Sequence[ModelReference], trained_on: RunPlan | None, **settings: Any) -> Run:
-        """Ask everyone."""
-        self._check_earlier()
-        known = [*self.record.models, *(line.told for line in lines)]
-        self.record.models = list(dict.fromkeys(known))
+    def run(self, references: Sequence[ModelReference], probe_training: RunPlan | None, **settings: Any) -> Run:
+        """Let every model answer, and return the finished run.
+
+        Args:
+            references: The models.
+            probe_training: The plan of the images that linear probes are trained on, if probes answer.
+            **settings: Settings that the session records.
+        """
+        for name, facts in self.record.observers.items():  # also of models that are not named in this call
+            self._pending_shards(name, facts["identity"])
+        models = [*self.record.models, *(reference.description for reference in references)]
+        self.record.models = list(dict.fromkeys(models))
         with self._session(**settings):
-            for line in lines:
-                self._ask_or_leave_out(line, trained_on)
+            for reference in references:
+                earlier = set(self.record.observers)
+                try:
+                    self._run_model(reference, probe_training)
+                except CosightError as error:
+                    if self.options.on_error == "stop":
+                        raise
+                    self.notices.append(f"left out: {error}")
+                    for name, facts in self.record.observers.items():
+                        if name not in earlier and facts["state"] == "going":
+                            facts["state"] = "left out"
             self._finish()
         return self._result()
 
     @contextmanager
     def _session(self, **settings: Any) -> Iterator[None]:
-        """Keep the record true whatever happens inside."""
+        """Record a session from its start to its end, however it ends."""
         remove_drafts(self.folder.path)
         self.record.state = "going"
         self.record.sessions.append(new_session(**settings))
@@ -91,210 +118,208 @@ class RunJob:
             yield
         except BaseException as error:
             self.record.state = "stopped"
-            self._end("interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__)
-            with suppress(OSError):  # the error that is on its way says more
+            interrupted = isinstance(error, KeyboardInterrupt)
+            self._end_session("interrupted" if interrupted else str(error) or type(error).__name__)
+            with suppress(OSError):  # the original error is more important
                 self._save()
             raise
-        waiting = any(facts["state"] == "going" for facts in self.record.observers.values())
-        self.record.state = "stopped" if waiting else "finished"
-        self._end("finished")
+        unfinished = any(facts["state"] == "going" for facts in self.record.observers.values())
+        self.record.state = "stopped" if unfinished else "finished"
+        self._end_session("finished")
         self._save()
 
-    def _end(self, outcome: str) -> None:
-        self._count(0)
-        torch = sys.modules.get("torch")  # whose own choice is worth knowing where none was made
-        self.record.sessions[-1]["threads"] = self.way.threads or (torch.get_num_threads() if torch else None)
+    def _end_session(self, outcome: str) -> None:
+        self._count_images(0)
+        torch = sys.modules.get("torch")  # records torch's own choice where --threads is not given
+        self.record.sessions[-1]["threads"] = self.options.threads or (torch.get_num_threads() if torch else None)
         end_session(self.record.sessions[-1], outcome=outcome)
 
     def _save(self) -> None:
         self.record.write(self.folder.path)
-        self.written = monotonic()
+        self.saved = monotonic()
 
-    def _count(self, images: int) -> None:
+    def _count_images(self, images: int) -> None:
         session = self.record.sessions[-1]
         session["images"] += images
-        session["seconds"] = round(monotonic() - self.began, 3)
+        session["seconds"] = round(monotonic() - self.started, 3)
         session["images_per_second"] = round(session["images"] / max(session["seconds"], 1e-3), 2)
 
-    def _check_earlier(self) -> None:
-        """All answers must be to what is shown now, also those of observers who are not asked this time."""
-        for name, facts in self.record.observers.items():
-            self._pending(name, facts["identity"])
-
-    def _ask_or_leave_out(self, invitation: ModelReference, trained_on: RunPlan | None) -> None:
-        """A model that cannot be asked stops the run, or is left out, as an image that cannot be shown."""
-        before = set(self.record.observers)
-        try:
-            self._ask(invitation, trained_on)
-        except CosightError as error:
-            if self.way.on_error == "stop":
-                raise
-            self.notices.append(f"left out: {error}")
-            for name, facts in self.record.observers.items():
-                if name not in before and facts["state"] == "going":
-                    facts["state"] = "left out"
-
-    def _ask(self, invitation: ModelReference, trained_on: RunPlan | None) -> None:
-        """Have everyone whom the invitation is for answer what they have not answered."""
-        files = invitation.files()
-        known = self._remembered(invitation, files)
-        if known:
-            self.asked += known
+    def _run_model(self, reference: ModelReference, probe_training: RunPlan | None) -> None:
+        """Let all observers of a reference answer the shards that they have not answered."""
+        files = reference.file_stamps()
+        finished = self._finished_observers(reference, files)
+        if finished:
+            self.observers += finished
             return
-        if trained_on is not None and not invitation.recorded:
-            invitation = self._with_probe(invitation, trained_on)
-        for who in invitation.accepted(self.plan, threads=self.way.threads):
-            self._enter(who, invitation, files)
-            self._answer(who, invitation)
-            self.asked.append(who.name)
-            if self.plan.abstain and isinstance(who, ModelObserver):
-                self._derive(who, invitation, files)
+        if probe_training is not None and not reference.is_recorded:
+            model = reference.load(replace(self.plan, features=True), threads=self.options.threads)
+            with compute_threads(self.options.threads):
+                path = train_probe(model, probe_training, self.folder.path, self.options, self.progress)
+            reference = replace(reference, probe=path, probe_name=probe_training.stimuli.folder.resolve().name)
+        for observer in reference.observers(self.plan, threads=self.options.threads):
+            self._add_observer(observer, reference, files)
+            self._answer(observer, reference)
+            self.observers.append(observer.name)
+            if self.plan.abstain and isinstance(observer, ModelObserver):
+                self._add_abstention_observers(observer, reference, files)
 
-    def _remembered(self, invitation: ModelReference, files: dict[str, str] | None) -> list[str]:
-        """Observers of this line who have answered everything, where it stands for the same without loading it."""
+    def _finished_observers(self, reference: ModelReference, files: dict[str, str] | None) -> list[str]:
+        """Return the observers of a reference if all have finished; the model need not be loaded then."""
         if files is None:
             return []
-        mine = {
+        recorded = {
             name: facts
             for name, facts in self.record.observers.items()
-            if facts["line"] == invitation.line and facts["files"] == files
+            if facts["line"] == reference.spec and facts["files"] == files
         }
-        whole = all(facts["state"] == "finished" and self._is_whole(name, facts) for name, facts in mine.items())
-        return list(mine) if whole else []
+        for name, facts in recorded.items():
+            all_tried = "of" in facts or set(self.plan.abstain) <= set(facts.get("abstain", ()))
+            if facts["state"] != "finished" or not all_tried or self._pending_shards(name, facts["identity"]):
+                return []
+        return list(recorded)
 
-    def _is_whole(self, name: str, facts: dict[str, Any]) -> bool:
-        """Whether all shards are done, and all abstention functions that are asked for were tried."""
-        tried = "of" in facts or set(self.plan.abstain) <= set(facts.get("abstain", ()))
-        return tried and not self._pending(name, facts["identity"])
-
-    def _with_probe(self, invitation: ModelReference, trained_on: RunPlan) -> ModelReference:
-        model = invitation.loaded(replace(self.plan, features=True), threads=self.way.threads)
-        with compute_threads(self.way.threads):
-            path = probe_file(model, trained_on, self.folder.path, self.way, self.progress)
-        return replace(invitation, probe=path, probe_name=trained_on.shown.folder.resolve().name)
-
-    def _enter(self, who: Observer, invitation: ModelReference, files: dict[str, str] | None) -> None:
-        """Note who is asked; the same name must be the same observer, and have files of its own."""
-        if who.name in self.asked:
-            raise InvalidInput(f"each observer is asked once, got {who.name} twice; name it once")
+    def _add_observer(self, observer: Observer, reference: ModelReference, files: dict[str, str] | None) -> None:
+        """Record an observer; raise where its name or its files belong to another one."""
+        if observer.name in self.observers:
+            raise InvalidInput(f"each observer answers once, got {observer.name} twice; name it once")
         for name, facts in self.record.observers.items():
-            if name != who.name and file_name(name) == file_name(who.name):
-                raise InvalidInput(f"{who.name} and {name} would share their files; put them into runs of their own")
-            if name == who.name and facts["identity"] != who.identity and self._has_answered(name):
-                changed = next(k for k, v in who.identity.items() if facts["identity"].get(k) != v)
+            if name != observer.name and file_name(name) == file_name(observer.name):
                 raise InvalidInput(
-                    f"{self.folder.path} holds answers of {who.name} with other {changed} than now; name another --out"
+                    f"{observer.name} and {name} would have the same file names; put them into separate runs"
                 )
-        note = getattr(who, "note", None)
+            is_other = name == observer.name and facts["identity"] != observer.identity
+            if is_other and any(self.folder.read_job(name, shard.index) for shard in self.plan.shards):
+                changed = next(key for key, value in observer.identity.items() if facts["identity"].get(key) != value)
+                raise InvalidInput(
+                    f"{self.folder.path} holds answers of {observer.name} with other {changed}; choose another --out"
+                )
+        note = getattr(observer, "note", None)
         if note:
-            self.noted.setdefault(note, []).append(who.name)
-        tried = self.record.observers.get(who.name, {}).get("abstain", [])
-        entry = {"kind": who.kind, "line": invitation.line, "files": files, "state": "going", "note": note}
-        more = {"abstain": tried} if self.plan.abstain else {}
-        self.record.observers[who.name] = {**entry, **more, **who.facts, "identity": dict(who.identity)}
-        self._save()  # before the first answer: whoever finds answers finds whose they are
+            self.notes.setdefault(note, []).append(observer.name)
+        tried = self.record.observers.get(observer.name, {}).get("abstain", [])  # functions of earlier sessions
+        self.record.observers[observer.name] = {
+            "kind": observer.kind,
+            "line": reference.spec,
+            "files": files,
+            "state": "going",
+            "note": note,
+            **({"abstain": tried} if self.plan.abstain else {}),
+            **observer.facts,
+            "identity": dict(observer.identity),
+        }
+        self._save()  # before the first answer, so that answers always have a recorded observer
 
-    def _has_answered(self, name: str) -> bool:
-        return any(self.folder.done(name, shard.index) for shard in self.plan.shards)
+    def _pending_shards(self, name: str, identity: dict[str, Any]) -> list[tuple[Shard, str]]:
+        """Return the shards that an observer has not finished, with their keys.
 
-    def _pending(self, name: str, identity: dict[str, Any]) -> list[tuple[Shard, str]]:
-        """Shards that are not done, with their keys; one that was done under another key is refused."""
+        Raises InvalidInput where a shard was finished under another key.
+        """
         keys = [(shard, self.plan.key(identity, shard)) for shard in self.plan.shards]
-        waiting = [(shard, key) for shard, key in keys if self._is_waiting(name, identity, shard, key)]
-        mended = any(self.folder.done(name, shard.index) for shard, _ in waiting)
-        joined = self.plan.keeps and self.folder.features_file(name).exists()
-        return keys if mended and joined else waiting  # what was joined is not taken apart
+        pending = [(shard, key) for shard, key in keys if self._is_pending(name, identity, shard, key)]
+        is_repeated = any(self.folder.read_job(name, shard.index) for shard, _ in pending)
+        is_joined = self.plan.stores_arrays and self.folder.features_file(name).exists()
+        return keys if is_repeated and is_joined else pending  # joined features are only written as a whole
 
-    def _is_waiting(self, name: str, identity: dict[str, Any], shard: Shard, key: str) -> bool:
-        done = self.folder.done(name, shard.index)
-        if done is None:
+    def _is_pending(self, name: str, identity: dict[str, Any], shard: Shard, key: str) -> bool:
+        job = self.folder.read_job(name, shard.index)
+        if job is None:
             return True
-        if done.key != key:
+        if job.key != key:
             raise InvalidInput(
-                f"{self.folder.path} holds answers of {name} to other images than are shown now "
-                f"(rows {shard.rows.start} to {shard.rows.stop - 1}); name another --out"
+                f"{self.folder.path} holds answers of {name} to other images than those of this run "
+                f"(rows {shard.rows.start} to {shard.rows.stop - 1}); choose another --out"
             )
-        if {"recorded", "abstention"} & identity.keys():  # no images are shown to these, no features kept
+        if {"recorded", "abstention"} & identity.keys():  # these see no images and have no features
             return False
-        skipped = self.way.on_error == "stop" and bool(done.skipped)  # it may have been mended; if not, that is told
-        return skipped or (self.plan.keeps and not self.folder.has_features(name, shard.index))
+        retry_skipped = self.options.on_error == "stop" and bool(job.skipped)  # the files may be repaired now
+        return retry_skipped or (self.plan.stores_arrays and not self.folder.has_features(name, shard.index))
 
-    def _answer(self, who: Observer, invitation: ModelReference) -> None:
-        pending = self._pending(who.name, dict(who.identity))
+    def _answer(self, observer: Observer, reference: ModelReference) -> None:
+        """Let an observer answer its pending shards, and write each of them."""
+        pending = self._pending_shards(observer.name, dict(observer.identity))
         if len(pending) == len(self.plan.shards):
-            self.folder.drop_features(who.name)  # of an earlier attempt, in which an image was skipped
+            self.folder.remove_features(observer.name)  # of an earlier session, in which an image was skipped
         keys = {shard.index: key for shard, key in pending}
-        total = sum(len(shard.rows) for shard, _ in pending)
-        done, began = 0, monotonic()
-        for given in self.engine.answers(who, invitation, self.plan, [shard for shard, _ in pending], self.way):
-            self.folder.write(who, self.plan, given, keys.pop(given.shard.index))
-            done += len(given.shard.rows)
-            self._count(len(given.rows))
-            if monotonic() - self.written > _PAUSE:
+        shards = [shard for shard, _ in pending]
+        total = sum(len(shard.rows) for shard in shards)
+        done, started = 0, monotonic()
+        for answers in self.engine.answers(observer, reference, self.plan, shards, self.options):
+            self.folder.write(observer, self.plan, answers, keys.pop(answers.shard.index))
+            done += len(answers.shard.rows)
+            self._count_images(len(answers.rows))
+            if monotonic() - self.saved > _SAVE_INTERVAL:
                 self._save()
             if self.progress:
-                self.progress(done, total, f"{done / (monotonic() - began):.1f}/s {who.name}")
-        if not pending and self.way.thumbnails is not None:
-            self.noted.setdefault("thumbnails are made while images are shown, and all were before", []).append(
-                who.name
-            )
-        if self.plan.keeps:
-            self.folder.join_features(who.name, self.plan.shards)
-        self.record.observers[who.name]["state"] = "finished"
+                self.progress(done, total, f"{done / (monotonic() - started):.1f}/s {observer.name}")
+        if not pending and self.options.thumbnails is not None:
+            note = "thumbnails are made while images are shown, and all were shown before"
+            self.notes.setdefault(note, []).append(observer.name)
+        if self.plan.stores_arrays:
+            self.folder.join_features(observer.name, self.plan.shards)
+        self.record.observers[observer.name]["state"] = "finished"
         self._save()
 
-    def _derive(self, who: ModelObserver, invitation: ModelReference, files: dict[str, str] | None) -> None:
-        """The model's answers with each abstention function."""
-        tried = self.record.observers[who.name]["abstain"]
-        for made in derived(self.folder, self.plan, who):
-            tried += [made.function] if made.function not in tried else []
-            if made.observer is None:
-                self.noted.setdefault(f"no {made.function}: {made.reason}", []).append(who.name)
+    def _add_abstention_observers(
+        self, model: ModelObserver, reference: ModelReference, files: dict[str, str] | None
+    ) -> None:
+        """Write the model's answers with each abstention function, and record these observers."""
+        tried = self.record.observers[model.name]["abstain"]
+        for derived in derive_abstention_observers(self.folder, self.plan, model):
+            if derived.function not in tried:
+                tried.append(derived.function)
+            if derived.observer is None:
+                self.notes.setdefault(f"no {derived.function}: {derived.reason}", []).append(model.name)
                 continue
-            entry = {"kind": who.kind, "line": invitation.line, "files": files, "state": "finished", "note": None}
-            more = {"of": who.name, "abstention": made.function, "scale": made.scale}
-            self.record.observers[made.observer] = {**entry, **more, "identity": dict(made.identity)}
-            self.asked.append(made.observer)
+            self.record.observers[derived.observer] = {
+                "kind": model.kind,
+                "line": reference.spec,
+                "files": files,
+                "state": "finished",
+                "note": None,
+                "of": model.name,
+                "abstention": derived.function,
+                "scale": derived.scale,
+                "identity": dict(derived.identity),
+            }
+            self.observers.append(derived.observer)
             self._save()
 
     def _finish(self) -> None:
-        """What can be said only when everyone has answered."""
-        if not self.asked:
-            raise InvalidInput(f"no model could be asked: {self.notices[-1]}")
-        everyone = list(self.record.observers)
-        for name in self.asked:
-            lost = self._skipped(name)
-            if len(lost) == self.plan.shown.frame.height:
-                first = next(iter(lost.values()))
-                raise InvalidInput(f"none of the {len(lost)} stimuli could be shown to {name}; the first: {first}")
-        if self.plan.shown.frame["stimulus"].null_count():
-            self.folder.learn_stimuli(self.plan, everyone)
-        self.folder.write_observers([(name, self.record.observers[name]["kind"]) for name in everyone])
+        """Check that something was answered, and write what is known only at the end."""
+        if not self.observers:
+            raise InvalidInput(f"no model could answer: {self.notices[-1]}")
+        for name in self.observers:
+            skipped = self._skipped_files(name)
+            if len(skipped) == self.plan.stimuli.frame.height:
+                first = next(iter(skipped.values()))
+                raise InvalidInput(f"none of the {len(skipped)} stimuli could be shown to {name}; the first: {first}")
+        recorded = self.record.observers
+        if self.plan.stimuli.frame["stimulus"].null_count():
+            self.folder.write_digests(self.plan, list(recorded))
+        self.folder.write_observers([(name, facts["kind"]) for name, facts in recorded.items()])
 
-    def _skipped(self, name: str) -> dict[str, str]:
-        """Files that could not be shown to an observer, and why."""
-        files = self.plan.shown.frame["file"]
-        found = [self.folder.done(name, shard.index) for shard in self.plan.shards]
-        lost = [item for done in found if done is not None for item in done.skipped.items()]
-        return {files[row]: why for row, why in lost if why != UNANSWERED}
+    def _skipped_files(self, name: str) -> dict[str, str]:
+        """Return the files that could not be shown to an observer -> why."""
+        files = self.plan.stimuli.frame["file"]
+        jobs = [self.folder.read_job(name, shard.index) for shard in self.plan.shards]
+        skipped = [item for job in jobs if job is not None for item in job.skipped.items()]
+        return {files[row]: reason for row, reason in skipped if reason != UNANSWERED}
 
     def _result(self) -> Run:
-        """What came of it."""
-        notes = [f"{_few(names)}: {note}" for note, names in self.noted.items()]
-        waiting = [name for name, facts in self.record.observers.items() if facts["state"] == "going"]
-        notes += [f"{_few(waiting)}: not all stimuli are answered yet; `cosight run resume` goes on"] if waiting else []
+        unfinished = [name for name, facts in self.record.observers.items() if facts["state"] == "going"]
+        if unfinished:
+            self.notes["not all stimuli are answered yet; resume with `cosight run resume`"] = unfinished
+        notes = []
+        for note, names in self.notes.items():
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            notes.append(f"{names[0]}{more}: {note}")
         session = self.record.sessions[-1]
-        skipped = {file: why for name in self.asked for file, why in self._skipped(name).items()}
         return Run(
             folder=self.folder.path,
-            observers=tuple(dict.fromkeys(self.asked)),
-            stimuli=self.plan.shown.frame.height,
+            observers=tuple(dict.fromkeys(self.observers)),
+            stimuli=self.plan.stimuli.frame.height,
             new=session["images"],
             seconds=session["seconds"],
-            skipped=skipped,
+            skipped={file: reason for name in self.observers for file, reason in self._skipped_files(name).items()},
             notices=(*notes, *self.notices),
         )
-
-
-def _few(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

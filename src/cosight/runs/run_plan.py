@@ -1,26 +1,42 @@
-"""What a run is to do: stimuli in shards, and the key by which each observer's answers to a shard are known again."""
+"""The plan of a run: which stimuli, in which label space, in which shards, and the key of each shard.
+
+`plan_run` makes the plan of `evaluate`, `plan_probe_training` that of a linear probe's training images.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
+import polars as pl
+
+from cosight.benchmarks import Benchmark, benchmarks
 from cosight.errors import InvalidInput
+from cosight.files import MISSING_FILE
+from cosight.models.abstention import abstention
 from cosight.runs.folder import SCHEMA
-from cosight.runs.stimulus_sources import StimulusSource
+from cosight.runs.stimulus_sources import StimulusSource, digests, generated_stimuli, stored_stimuli
+from cosight.stimuli.alterations import Alterations, all_alterations, with_resource
+from cosight.stimuli.images import FileFormat, preparation
+from cosight.stimuli.resources import tiles_for_set
+from cosight.stimuli.sets import StimulusSet, check_splits, read_set, sample
 from cosight.trials.mapping import How
-from cosight.trials.spaces import LabelSpace
+from cosight.trials.spaces import LabelSpace, guess_label_space, label_space, label_spaces
 
-__all__ = ["LEARNT_FROM", "RunPlan", "Shard", "digest_of"]
+if TYPE_CHECKING:
+    from cosight.runs.execution import OnError
 
-_SHARDS = 64  # so many a set, which is what an interrupted run may have to do again
-_SMALLEST, _LARGEST = 64, 2048  # images a shard: few files for small sets, little memory for large ones
-LEARNT_FROM = ("train", "calibration")  # splits of a set that are no trials
-_LEARNT = "stimulus"  # the column that may be known only when the image has been read
+__all__ = ["RunPlan", "Shard", "digest_of", "plan_probe_training", "plan_run"]
+
+_SHARDS = 64  # per run; an interrupted run repeats at most one of them per observer
+_SMALLEST, _LARGEST = 64, 2048  # images per shard: few files for small sets, little memory for large ones
+_TRAINING_SPLITS = ("train", "calibration")  # abstention functions learn from these; they are not trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,71 +49,244 @@ class Shard:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Stimuli, the label space that answers are about, and what else decides the bytes of a run."""
+    """Stimuli, the label space of the answers, and everything else that determines the bytes of a run."""
 
-    shown: StimulusSource
+    stimuli: StimulusSource
     space: LabelSpace
     how: How = "mean"
     batch: int = 32
-    features: bool = False  # whether features are wanted
-    abstain: tuple[str, ...] = ()  # abstention functions to be derived from what is kept
+    features: bool = False  # whether features are stored
+    abstain: tuple[str, ...] = ()  # abstention functions
+    limit: int | None = None  # of the number of images, and the seed that selects them
+    limit_seed: int | None = None
+    notices: tuple[str, ...] = ()  # what the user should know about the plan
 
     def __post_init__(self) -> None:
         if self.batch < 1:
             raise InvalidInput(f"--batch must be 1 or more, got {self.batch}")
-        if not self.shown.frame.height:
+        if not self.stimuli.frame.height:
             raise InvalidInput("a run needs at least one stimulus, got none")
 
     @cached_property
     def shards(self) -> tuple[Shard, ...]:
-        """All rows in order, whole batches to a shard."""
-        count = self.shown.frame.height
-        wanted = min(max(-(-count // _SHARDS), _SMALLEST), _LARGEST)
-        size = -(-wanted // self.batch) * self.batch
+        """All rows in order, in shards of whole batches."""
+        count = self.stimuli.frame.height
+        at_least = min(max(-(-count // _SHARDS), _SMALLEST), _LARGEST)
+        size = -(-at_least // self.batch) * self.batch
         starts = range(0, count, size)
         return tuple(Shard(index, range(start, min(start + size, count))) for index, start in enumerate(starts))
 
     @cached_property
-    def _rows(self) -> tuple[str, ...]:
-        """A digest a shard of its rows of the manifest, but for what is learnt on reading the image."""
-        frame = self.shown.frame.drop(_LEARNT)
+    def settings(self) -> dict[str, Any]:
+        """What must be equal to resume a run in one folder, as JSON."""
+        stimuli = {"count": self.stimuli.frame.height, "digest": digest_of(self._row_digests), **self.stimuli.settings}
+        return {
+            "stimuli": stimuli,
+            "labels": {"name": self.space.name, "answers": list(self.space.answers)},
+            "how": self.how,
+            "batch": self.batch,
+            "features": self.stores_arrays,
+        }
+
+    @property
+    def stores_arrays(self) -> bool:
+        """Whether logits are stored, and features where the model has them."""
+        return self.features or bool(self.abstain)
+
+    @cached_property
+    def is_trial(self) -> tuple[bool, ...]:
+        """Whether each row is a trial: all but those that abstention functions learn from."""
+        return tuple(split not in _TRAINING_SPLITS for split in self.stimuli.frame["split"])
+
+    def key(self, identity: Mapping[str, Any], shard: Shard) -> str:
+        """Return the sha256 of everything that changes an observer's answers to a shard, or their rows."""
+        return digest_of([SCHEMA, identity, self.space.answers, self.stores_arrays, self._shard_digests[shard.index]])
+
+    @cached_property
+    def _row_digests(self) -> tuple[str, ...]:
+        """One digest per shard of its manifest rows, without the column that may be known only after reading."""
+        frame = self.stimuli.frame.drop("stimulus")
         texts = (frame[shard.rows.start : shard.rows.stop].write_ndjson() for shard in self.shards)
         return tuple(hashlib.sha256(text.encode()).hexdigest() for text in texts)
 
     @cached_property
-    def settings(self) -> dict[str, Any]:
-        """What two plans must share to go on in one folder, as JSON."""
-        return {
-            "stimuli": {"count": self.shown.frame.height, "digest": digest_of(self._rows), **self.shown.settings},
-            "labels": {"name": self.space.name, "answers": list(self.space.answers)},
-            "how": self.how,
-            "batch": self.batch,
-            "features": self.keeps,
-        }
-
-    @property
-    def keeps(self) -> bool:
-        """Whether logits are kept, and features where there are any."""
-        return self.features or bool(self.abstain)
-
-    @cached_property
-    def tested(self) -> tuple[bool, ...]:
-        """Which rows are trials: all but those that abstention functions learn from and are calibrated on."""
-        return tuple(split not in LEARNT_FROM for split in self.shown.frame["split"])
-
-    @cached_property
-    def _contents(self) -> tuple[str, ...]:
-        """A digest a shard of its rows and of what they are made of."""
-        stamps = self.shown.stamps
-        parts = zip(self.shards, self._rows, strict=True)
+    def _shard_digests(self) -> tuple[str, ...]:
+        """One digest per shard of its manifest rows and of the files they are made from."""
+        stamps = self.stimuli.stamps
+        parts = zip(self.shards, self._row_digests, strict=True)
         return tuple(digest_of([rows, stamps[shard.rows.start : shard.rows.stop]]) for shard, rows in parts)
-
-    def key(self, identity: Mapping[str, Any], shard: Shard) -> str:
-        """sha256 of everything that changes the answers of an observer with this identity, or their rows."""
-        return digest_of([SCHEMA, identity, self.space.answers, self.keeps, self._contents[shard.index]])
 
 
 def digest_of(value: Any) -> str:
-    """sha256 of a value's JSON, the same whatever the order of keys."""
+    """Return the sha256 of a value's JSON, whatever the order of keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def plan_run(
+    on: str | Path,
+    out: Path,
+    *,
+    source: str | Path | None,
+    labels: str | LabelSpace | None,
+    how: How,
+    features: bool,
+    limit: int | None,
+    seed: int,
+    tiles: str | Path | None,
+    format: FileFormat,  # noqa: A002 (the option's name)
+    batch: int,
+    abstain: Sequence[str] = (),
+    on_error: OnError = "stop",
+) -> RunPlan:
+    """Return the plan of a run; the arguments are those of `evaluate`."""
+    if limit is not None and limit < 1:
+        raise InvalidInput(f"--limit must be 1 or more, got {limit}")
+    for option, value, choices in (("--how", how, get_args(How)), ("--format", format, get_args(FileFormat))):
+        if value not in choices:
+            raise InvalidInput(f"{option} must be {' or '.join(choices)}, got {value!r}")
+    notices: list[str] = []
+    benchmark = _find_benchmark(on, source)
+    if benchmark is None or benchmark.altered is None:
+        if tiles is not None:
+            raise InvalidInput(
+                f"--tiles is an option of benchmarks that alter photos, got the stimulus set {on}; leave it out"
+            )
+        space, images = _label(_select_splits(read_set(on), abstain), labels)
+        if not (labels or _manifest_labels(images)):
+            notices.append(f"answers are in {space.name}, inferred from the set's classes (--labels names another)")
+        stimuli: StimulusSource = stored_stimuli(images if limit is None else sample(images, limit, seed=seed))
+        _check_truths(stimuli)
+    else:
+        space, images = _label(read_set(str(source)), labels or benchmark.labels)
+        images = images if limit is None else sample(images, limit, seed=seed)
+        tile_folder = None if tiles is None else Path(tiles)
+
+        def skip_tile(reason: str) -> None:
+            notices.append(f"not a tile: {reason}")
+
+        on_skip = skip_tile if on_error == "skip" else None
+        alterations = with_resource(
+            all_alterations(benchmark.altered.verb, **benchmark.altered.options),
+            "tiles",
+            # one process: with more, each would start the caller's script again
+            lambda: tiles_for_set(out, Path(str(source)), given=tile_folder, workers=1, on_skip=on_skip),
+        )
+        prepare = preparation(benchmark.altered.prepare)
+        recipe = Alterations(images, tuple(alterations), benchmark.experiment, seed, prepare)
+        stimuli = generated_stimuli(recipe, format=format)
+    functions = _check_abstain(abstain, stimuli.frame)
+    return RunPlan(
+        stimuli,
+        space,
+        how,
+        batch,
+        features or any("features" in abstention(name).needs for name in functions),
+        functions,
+        limit,
+        None if limit is None else seed,
+        tuple(notices),
+    )
+
+
+def plan_probe_training(path: str | Path, plan: RunPlan) -> RunPlan:
+    """Return the plan of the images that a linear probe is trained on, in the run's label space.
+
+    Raises InvalidInput when an image of the run, or a photo that one is made from, is among them.
+    """
+    _, images = _label(read_set(path), plan.space)
+    training = RunPlan(stored_stimuli(images), plan.space, plan.how, plan.batch)
+    parents, known = (set(plan.stimuli.frame[column].drop_nulls()) for column in ("parent", "stimulus"))
+    generated = bool(parents) and not known  # then only the photos have digests before the run
+    shown = parents if generated else parents | {digest for digest in digests(plan.stimuli) if digest}
+    common = set(digests(training.stimuli)) & shown
+    if common:
+        raise InvalidInput(
+            f"a probe must not be trained on images of the run, {len(common)} of {path} are; give other images"
+        )
+    return training
+
+
+def _find_benchmark(on: str | Path, source: str | Path | None) -> Benchmark | None:
+    """Return the benchmark that `on` names; None where it is a stimulus set or folder."""
+    if Path(on).is_dir() and source is None:
+        return None
+    if str(on) not in benchmarks:
+        if source is not None:
+            return benchmarks[str(on)]  # raises UnknownName with the nearest names
+        names = ", ".join(benchmarks)
+        raise InvalidInput(f"--on must be a stimulus set, a folder of images, or a benchmark ({names}), got {on}")
+    benchmark = benchmarks[str(on)]
+    if benchmark.altered is None:
+        raise InvalidInput(
+            f"{on} is a stimulus set to build first, got only its name; run `{benchmark.usage}`, then give --on OUT"
+        )
+    if source is None:
+        raise InvalidInput(f"{on} alters photos while models are evaluated, got none; give their folder with --source")
+    return benchmark
+
+
+def _select_splits(stimuli: StimulusSet, abstain: Sequence[str]) -> StimulusSet:
+    """Return the images to show: without abstention functions, training and calibration images are left out."""
+    if abstain:
+        check_splits(stimuli)
+        return stimuli
+    test = stimuli.frame.filter(~pl.col("split").is_in(_TRAINING_SPLITS).fill_null(False))
+    return stimuli if not test.height else replace(stimuli, frame=test)
+
+
+def _check_truths(stimuli: StimulusSource) -> None:
+    """Raise before the first image is shown when the same image has two truths: such a run could not be scored."""
+    first_seen: dict[str, tuple[str, str]] = {}
+    for file, truth, stamp in zip(stimuli.frame["file"], stimuli.frame["truth"], stimuli.stamps, strict=True):
+        if stamp == MISSING_FILE:  # reported when the image is read
+            continue
+        other_file, other_truth = first_seen.setdefault(stamp, (file, truth))
+        if other_truth != truth:
+            raise InvalidInput(
+                f"an image has one truth, got {other_truth} for {other_file} and {truth} for {file}; remove one"
+            )
+
+
+def _check_abstain(names: Sequence[str], stimuli: pl.DataFrame) -> tuple[str, ...]:
+    """Return the registered names of abstention functions; raise where the set lacks the splits that they need."""
+    splits = set(stimuli["split"])
+    entries = [abstention(name) for name in names]
+    for entry in entries:
+        needs = {"calibration": "abstention is scaled on images of its own"}
+        if {"features", "labels"} & set(entry.needs):
+            needs = {"train": f"{entry.name} learns from training images", **needs}
+        for split, reason in needs.items():
+            if split not in splits:
+                raise InvalidInput(f"{reason}, the set has no split {split!r}; `cosight build` makes sets with splits")
+    return tuple(dict.fromkeys(entry.name for entry in entries))
+
+
+def _label(stimuli: StimulusSet, labels: str | LabelSpace | None) -> tuple[LabelSpace, StimulusSet]:
+    """Return the label space, and the set with its truths spelled as in the label space.
+
+    Without `labels` it is the label space that the set's manifest names, else the one that its classes fit.
+    """
+    truths = stimuli.frame["truth"].drop_nulls().unique().sort().to_list()
+    labels = labels or _manifest_labels(stimuli)
+    space = label_space(labels) if isinstance(labels, str) else labels or guess_label_space(frozenset(truths))
+    if space is None:
+        classes = f"classes {', '.join(truths[:4])}{', ...' if len(truths) > 4 else ''}" if truths else "no classes"
+        fitting = []
+        for candidate in label_spaces.values() if truths else ():
+            with suppress(InvalidInput):
+                candidate.recognise(truths)
+                fitting.append(candidate.name)
+        suggestion = f": {' or '.join(fitting)} would fit" if fitting else ""
+        raise InvalidInput(
+            f"the label space of the answers is not known: {stimuli.root} has {classes}; give it with --labels"
+            f"{suggestion} (`cosight list label-spaces`, or comma-separated class names)"
+        )
+    spelled = pl.col("truth").replace_strict(space.recognise(truths), default=None, return_dtype=pl.String)
+    return space, replace(stimuli, frame=stimuli.frame.with_columns(spelled))
+
+
+def _manifest_labels(stimuli: StimulusSet) -> str | None:
+    """Return the label space that the set's manifest names."""
+    labels: str | None = stimuli.facts.get("settings", {}).get("labels")
+    return labels

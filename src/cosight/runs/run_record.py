@@ -1,40 +1,53 @@
-"""`run.json`: what was asked for and of whom, with which versions, when, how fast. Written anew as a run goes on."""
+"""`run.json`, the record of a run: what was requested, observers, versions, sessions. `status` summarises it.
+
+The record is rewritten while a run is executed. Reading it imports no image libraries.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from cosight.errors import InvalidInput
-from cosight.files import atomic_write, package_versions
-from cosight.runs.folder import RUN, SCHEMA
+from cosight.files import atomic_write, is_locked, package_versions
+from cosight.runs.folder import RUN, SCHEMA, RunFolder, file_name
 
-__all__ = ["RunRecord", "State", "new_session", "read_record"]
+__all__ = [
+    "ObserverStatus",
+    "RunRecord",
+    "State",
+    "Status",
+    "end_session",
+    "new_session",
+    "read_record",
+    "runs_below",
+    "status",
+]
 
 State = Literal["going", "stopped", "finished"]
-_LONGEST = 60  # characters of what differs, in a message
+_LONGEST = 60  # characters of a value in a message
 _PACKAGES = ("polars", "torch", "torchvision", "timm", "onnxruntime", "safetensors", "open_clip_torch", "ray")
 
 
 @dataclass(slots=True)
 class RunRecord:
-    """A run's `run.json`. `observers` are in the order they were asked for, `sessions` in that of time."""
+    """The content of `run.json`. `observers` are in the order of the models, `sessions` in order of time."""
 
     plan: dict[str, Any]
-    arguments: dict[str, Any] = field(default_factory=dict)  # passed, defaulted, and the folder they were given in
-    models: list[str] = field(default_factory=list)  # lines, or what a model given in Python is
+    arguments: dict[str, Any] = field(default_factory=dict)  # passed, defaulted, and the current folder
+    models: list[str] = field(default_factory=list)  # specs, or descriptions of models given in Python
     observers: dict[str, dict[str, Any]] = field(default_factory=dict)
     sessions: list[dict[str, Any]] = field(default_factory=list)
     state: State = "going"
 
     def write(self, folder: Path) -> None:
-        """Write it, whole or not at all."""
+        """Write the record atomically."""
         content = {
             "schema": SCHEMA,
             "state": self.state,
@@ -47,32 +60,28 @@ class RunRecord:
         with atomic_write(folder / RUN, durable=True) as draft:
             draft.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
 
-    def check_same(self, plan: Mapping[str, Any], folder: Path) -> None:
-        """What is in the folder must be part of the same plan."""
+    def check_same_plan(self, plan: Mapping[str, Any], folder: Path) -> None:
+        """Raise InvalidInput where the plan differs from the recorded one."""
         for name, value in plan.items():
-            there = self.plan.get(name)
-            if there != value:
-                was, got = _difference(there, value)
-                raise InvalidInput(
-                    f"{folder} holds a run with {name} {was}, got {got}; ask for the same, or name another --out"
-                )
+            recorded = self.plan.get(name)
+            if recorded == value:
+                continue
+            was, got = str(recorded), str(value)
+            if isinstance(recorded, dict) and isinstance(value, dict):
+                key = next(key for key in [*value, *recorded] if recorded.get(key) != value.get(key))
+                was, got = f"{key} {_shorten(recorded.get(key))}", _shorten(value.get(key))
+            raise InvalidInput(
+                f"{folder} holds a run with {name} {was}, got {got}; use the same, or choose another --out"
+            )
 
 
-def _difference(there: Any, value: Any) -> tuple[str, str]:
-    """The first parts that differ, short enough to be read."""
-    if isinstance(there, dict) and isinstance(value, dict):
-        key = next(key for key in [*value, *there] if there.get(key) != value.get(key))
-        return f"{key} {_short(there.get(key))}", _short(value.get(key))
-    return str(there), str(value)
-
-
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = ", ".join(value) if isinstance(value, list) else str(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def read_record(folder: Path) -> RunRecord:
-    """The record of a run."""
+    """Read the record of a run."""
     path = folder / RUN
     if not path.is_file():
         raise InvalidInput(f"a run is a folder with {RUN}, got {folder}; `cosight run list` shows those below a folder")
@@ -82,16 +91,16 @@ def read_record(folder: Path) -> RunRecord:
         if schema > SCHEMA:
             raise InvalidInput(f"{path} was written by a newer cosight (schema {schema}); update cosight")
         observers = {facts.pop("observer"): facts for facts in content["observers"]}
-        first = content["plan"], content["arguments"], content["models"]
-        return RunRecord(*first, observers, content["sessions"], content["state"])
+        request = content["plan"], content["arguments"], content["models"]
+        return RunRecord(*request, observers, content["sessions"], content["state"])
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         if isinstance(error, InvalidInput):
             raise
-        raise InvalidInput(f"{path} is not the record of a run: {error!r}; name another folder") from error
+        raise InvalidInput(f"{path} is not the record of a run: {error!r}; choose another folder") from error
 
 
 def new_session(**settings: Any) -> dict[str, Any]:
-    """A session's first entry: when, with what, where in git."""
+    """Return the record of a session that starts now: time, settings, versions, git commit, process."""
     from cosight.stimuli.sets import PIXEL_PACKAGES
 
     return {
@@ -101,13 +110,13 @@ def new_session(**settings: Any) -> dict[str, Any]:
         "seconds": 0.0,
         **settings,
         "versions": package_versions((*PIXEL_PACKAGES, *_PACKAGES)),
-        "git": _git(),
+        "git": _git_state(),
         "process": os.getpid(),
     }
 
 
 def end_session(session: dict[str, Any], *, outcome: str) -> None:
-    """Note when and how it ended."""
+    """Record when and how a session ended."""
     session["ended"], session["outcome"] = _now(), outcome
 
 
@@ -115,15 +124,89 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _git() -> dict[str, Any] | None:
-    """Commit of the folder that one is in, and whether anything differs from it; None outside git."""
+def _git_state() -> dict[str, Any] | None:
+    """Return the commit of the current folder and whether files differ from it; None outside git."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=10)
+        return done.stdout.strip()
+
     try:
-        commit = _asked_git("rev-parse", "HEAD")
-        return {"commit": commit, "changed": bool(_asked_git("status", "--porcelain", "--untracked-files=no"))}
+        commit = git("rev-parse", "HEAD")
+        return {"commit": commit, "changed": bool(git("status", "--porcelain", "--untracked-files=no"))}
     except (OSError, subprocess.SubprocessError):
         return None
 
 
-def _asked_git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=10)
-    return done.stdout.strip()
+@dataclass(frozen=True, slots=True)
+class ObserverStatus:
+    """Progress of an observer: number of answers, of stimuli without a trial, and its state.
+
+    The state is going, stopped, finished or left out.
+    """
+
+    observer: str
+    answered: int
+    skipped: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Progress of a run. `asked` is the number of models that were named; later ones may not have started."""
+
+    folder: Path
+    state: State
+    stimuli: int
+    labels: str
+    asked: int
+    observers: tuple[ObserverStatus, ...]
+    images: int  # answered in all sessions
+    seconds: float
+    outcome: str | None  # how the last session ended
+
+    @property
+    def images_per_second(self) -> float | None:
+        """Over all sessions; None before the first shard."""
+        return self.images / self.seconds if self.images and self.seconds else None
+
+
+def status(path: str | Path) -> Status:
+    """Return the progress of a run. A run whose process was killed is stopped, whatever its record says."""
+    folder = RunFolder(Path(path))
+    record = read_record(folder.path)
+    is_running = record.state != "finished" and is_locked(folder.path)
+    state: State = "going" if is_running else "stopped" if record.state == "going" else record.state
+    observers = []
+    for name, facts in record.observers.items():
+        files = (folder.path / "trials").glob(f"{file_name(name)}.[0-9][0-9][0-9][0-9][0-9].parquet")
+        jobs = [folder.read_job(name, int(path.name.split(".")[-2])) for path in sorted(files)]
+        answered = sum(job.images for job in jobs if job is not None)
+        skipped = sum(len(job.skipped) for job in jobs if job is not None)
+        interrupted = facts["state"] == "going" and not is_running
+        observers.append(ObserverStatus(name, answered, skipped, "stopped" if interrupted else facts["state"]))
+    sessions = record.sessions
+    return Status(
+        folder.path,
+        state,
+        record.plan["stimuli"]["count"],
+        record.plan["labels"]["name"],
+        max(len(record.models), len(record.observers)),  # a file of recorded answers may have several observers
+        tuple(observers),
+        sum(session["images"] for session in sessions),
+        sum(session["seconds"] for session in sessions),
+        None if is_running or not sessions else sessions[-1].get("outcome") or "killed",
+    )
+
+
+def runs_below(folder: str | Path) -> Iterator[Path]:
+    """Yield the run folders in a folder and below it, sorted by name; folders inside a run are not searched."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise InvalidInput(f"runs are searched in a folder, got {root}")
+    if (root / RUN).is_file():
+        yield root
+        return
+    for inner in sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")):
+        if not inner.is_symlink():
+            yield from runs_below(inner)

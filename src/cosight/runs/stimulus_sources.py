@@ -1,13 +1,13 @@
-"""What observers are shown in a run: a stored set or folder of images, or photos altered on the way.
+"""The stimuli of a run: a stored set or folder of images, or photos that a benchmark alters while models are evaluated.
 
-Either gives rows of a manifest, a stamp of what each row is made of, and the pixels when they are asked for.
+Both have manifest rows, one stamp per row of the files it is made from, and load pixels on request.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +19,7 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
 from cosight.stimuli.alterations import Alterations
-from cosight.stimuli.generate import StimulusJob, Unit
+from cosight.stimuli.generate import Unit
 from cosight.stimuli.images import Bytes, FileFormat, decode, digest, encode
 from cosight.stimuli.sets import StimulusSet
 from cosight.trials.manifest import manifest_frame
@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedStimulus:
-    """A stimulus as it was shown: its pixels and their digest, or the reason why it could not be."""
+    """The pixels of a stimulus and their digest, or the error that prevented loading it."""
 
     row: int
     pixels: Bytes | None = None
@@ -46,66 +46,66 @@ class LoadedStimulus:
 
 
 class StimulusSource(Protocol):
-    """Stimuli in order. `frame` has a manifest's columns; `stimulus` is null where only reading the image tells."""
+    """Stimuli in order. `frame` has a manifest's columns; `stimulus` is null where the digest is not known yet."""
 
     @property
     def frame(self) -> pl.DataFrame: ...  # noqa: D102
 
     @property
     def stamps(self) -> Sequence[str]:
-        """A digest a row of what it is made of: another one means that the pixels may be others."""
+        """One digest per row of what it is made from; when it changes, the pixels may change."""
         ...
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """How all rows come about, where that is not in the rows."""
+        """How all rows are made, where the rows do not say it."""
         ...
 
     @property
     def folder(self) -> Path:
-        """Where the files are."""
+        """Folder of the files."""
         ...
 
     def portions(self, rows: range) -> Iterator[range]:
-        """The rows in pieces that are best read together."""
+        """Split rows into pieces that are best read together."""
         ...
 
-    def see(self, rows: range) -> Iterator[LoadedStimulus]:
-        """The rows, one after the other; what is wrong with one leaves the others alone."""
+    def load(self, rows: range) -> Iterator[LoadedStimulus]:
+        """Load rows in order; an error of one row does not affect the others."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredStimuli:
-    """Images in files. Those of a manifest are known by their pixels, others by their files' bytes."""
+    """Images in files. Stamps are digests of pixels where there is a manifest, of files otherwise."""
 
     stimuli: StimulusSet
     stamps: tuple[str, ...]
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The set's manifest, or what its folders tell."""
+        """The set's manifest, or what its folders imply."""
         return self.stimuli.frame
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Nothing: the rows say it all."""
+        """Empty: the rows say everything."""
         return {}
 
     @property
     def folder(self) -> Path:
-        """The set's."""
+        """Folder of the set."""
         return self.stimuli.root
 
     def portions(self, rows: range) -> Iterator[range]:
-        """One by one."""
+        """Split rows into single rows."""
         return (range(row, row + 1) for row in rows)
 
-    def see(self, rows: range) -> Iterator[LoadedStimulus]:
-        """Read, decode, and check against the stamp."""
-        return map(self._seen, rows)
+    def load(self, rows: range) -> Iterator[LoadedStimulus]:
+        """Read and decode files, and compare them with their stamps."""
+        return map(self._load_row, rows)
 
-    def _seen(self, row: int) -> LoadedStimulus:
+    def _load_row(self, row: int) -> LoadedStimulus:
         path = self.stimuli.path(self.frame["file"][row])
         try:
             data = path.read_bytes()
@@ -114,40 +114,18 @@ class StoredStimuli:
             return LoadedStimulus(row, error=_unreadable(path, error))
         except InvalidInput as error:
             return LoadedStimulus(row, error=error)
-        found = digest(pixels)
-        now = found if self.frame["stimulus"][row] is not None else hashlib.sha256(data).hexdigest()
-        if now != self.stamps[row]:
-            return LoadedStimulus(
-                row, error=InvalidInput(f"{path} has changed since it was listed; verify the set, run again")
-            )
-        return LoadedStimulus(row, pixels, found)
-
-
-def digests(shown: StimulusSource) -> list[str | None]:
-    """The digest of every stimulus, read where it is not known; None where it cannot be shown."""
-    if not shown.frame["stimulus"].null_count():
-        return shown.frame["stimulus"].to_list()
-    rows = range(shown.frame.height)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        parts = pool.map(lambda part: [one.digest for one in shown.see(part)], shown.portions(rows))
-        return [name for part in parts for name in part]
-
-
-def _unreadable(path: Path | str, error: OSError) -> InvalidInput:
-    return InvalidInput(f"{path} cannot be read: {error.strerror or error}; put it back, or skip it")
-
-
-def stored_stimuli(stimuli: StimulusSet) -> StoredStimuli:
-    """A set or folder to show; where there is no manifest, every file is read once for its stamp."""
-    names, files = stimuli.frame["stimulus"].to_list(), stimuli.frame["file"].to_list()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        stamps = pool.map(lambda name, file: name or file_stamp(stimuli.path(file)), names, files)
-        return StoredStimuli(stimuli, tuple(stamps))
+        pixel_digest = digest(pixels)
+        in_manifest = self.frame["stimulus"][row] is not None
+        stamp = pixel_digest if in_manifest else hashlib.sha256(data).hexdigest()
+        if stamp != self.stamps[row]:
+            message = f"{path} has changed since the set was listed; run `cosight stimuli verify`, then evaluate again"
+            return LoadedStimulus(row, error=InvalidInput(message))
+        return LoadedStimulus(row, pixels, pixel_digest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GeneratedStimuli:
-    """Photos altered when they are asked for, photo by photo; each is what a stored set would hold."""
+    """Photos that are altered when they are loaded; the pixels equal those of a stored set."""
 
     recipe: Alterations
     format: FileFormat
@@ -157,58 +135,79 @@ class GeneratedStimuli:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The recipe's settings and the format that images pass through."""
+        """The recipe's settings and the file format of the images."""
         return {**self.recipe.settings, "format": self.format}
 
     @property
     def folder(self) -> Path:
-        """That of the photos."""
+        """Folder of the photos."""
         return self.recipe.sources.root
 
     def portions(self, rows: range) -> Iterator[range]:
-        """What is made of one photo together, so that it is read once."""
-        each, start = len(self.recipe.alterations), rows.start
+        """Split rows by photo, so that each photo is read once."""
+        per_photo, start = len(self.recipe.alterations), rows.start
         while start < rows.stop:
-            stop = min(rows.stop, (start // each + 1) * each)
+            stop = min(rows.stop, (start // per_photo + 1) * per_photo)
             yield range(start, stop)
             start = stop
 
-    def see(self, rows: range) -> Iterator[LoadedStimulus]:
-        """Read the photo, alter it, pass it through the file format."""
-        each = len(self.recipe.alterations)
+    def load(self, rows: range) -> Iterator[LoadedStimulus]:
+        """Read each photo, alter it, and encode and decode the result."""
+        per_photo = len(self.recipe.alterations)
         for part in self.portions(rows):
-            unit = self.units[part.start // each]
-            jobs = [unit.jobs[row % each] for row in part]
-            yield from self._made(unit, jobs, part)
+            unit = self.units[part.start // per_photo]
+            jobs = [unit.jobs[row % per_photo] for row in part]
+            try:
+                for row, outcome in zip(part, self.recipe.make(unit, jobs), strict=True):
+                    if outcome.pixels is None:
+                        yield LoadedStimulus(row, error=outcome.error)  # type: ignore[arg-type]
+                        continue
+                    lossless = self.format == "png"
+                    pixels = outcome.pixels if lossless else decode(encode(outcome.pixels, self.format))
+                    yield LoadedStimulus(row, pixels, digest(pixels))
+            except (InvalidInput, OSError) as error:  # the photo itself cannot be read
+                reason = error if isinstance(error, InvalidInput) else _unreadable(unit.name, error)
+                yield from (LoadedStimulus(row, error=reason) for row in part)
 
-    def _made(self, unit: Unit, jobs: Sequence[StimulusJob], rows: range) -> Iterator[LoadedStimulus]:
-        try:
-            for row, outcome in zip(rows, self.recipe.make(unit, jobs), strict=True):
-                if outcome.pixels is None:
-                    yield LoadedStimulus(row, error=outcome.error)  # type: ignore[arg-type]
-                else:
-                    shown = outcome.pixels if self.format == "png" else decode(encode(outcome.pixels, self.format))
-                    yield LoadedStimulus(row, shown, digest(shown))
-        except (InvalidInput, OSError) as error:  # of the photo itself
-            told = error if isinstance(error, InvalidInput) else _unreadable(unit.name, error)
-            yield from (LoadedStimulus(row, error=told) for row in rows)
+
+def stored_stimuli(stimuli: StimulusSet) -> StoredStimuli:
+    """Return a set or folder as stimuli; without a manifest, every file is read once for its stamp."""
+    names, files = stimuli.frame["stimulus"].to_list(), stimuli.frame["file"].to_list()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        stamps = pool.map(lambda name, file: name or file_stamp(stimuli.path(file)), names, files)
+        return StoredStimuli(stimuli, tuple(stamps))
 
 
 def generated_stimuli(recipe: Alterations, *, format: FileFormat = "png") -> GeneratedStimuli:  # noqa: A002 (the option's name)
-    """A recipe's stimuli to show without storing them; the photos are read once to know them by their pixels."""
+    """Return the stimuli of a recipe without storing them; photos are read once for their digests."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        known = list(pool.map(partial(_known, recipe.sources), recipe.sources.frame.iter_rows(named=True)))
+        known = list(pool.map(partial(_photo_digest, recipe.sources), recipe.sources.frame.iter_rows(named=True)))
     names = pl.Series("stimulus", known, dtype=pl.String)
     recipe = replace(recipe, sources=replace(recipe.sources, frame=recipe.sources.frame.with_columns(names)))
     units = tuple(recipe.units())
-    frame = manifest_frame(row for unit in units for row in _rows(recipe, unit, format))
-    way = f"{recipe.prepare or 'none'} {format}"
-    stamps = tuple(f"{unit.payload[1] or unit.stamp} {way}" for unit in units for _ in unit.jobs)
-    return GeneratedStimuli(recipe, format, units, frame, stamps)
+    encoding = f"{recipe.prepare or 'none'} {format}"
+    rows, stamps = [], []
+    for unit in units:
+        parent = unit.payload[1]
+        for job, alteration in zip(unit.jobs, recipe.alterations, strict=True):
+            seed = None if parent is None else alteration.seed_of(parent, recipe.seed)
+            rows.append({**job.facts, "file": f"images/{job.file}.{format}", "parent": parent, "seed": seed})
+            stamps.append(f"{parent or unit.stamp} {encoding}")
+    return GeneratedStimuli(recipe, format, units, manifest_frame(rows), tuple(stamps))
 
 
-def _known(sources: StimulusSet, row: Mapping[str, Any]) -> str | None:
-    """The photo's digest; None where it cannot be read, which is told when it is its turn."""
+def digests(stimuli: StimulusSource) -> list[str | None]:
+    """Return the digest of every stimulus, reading images where it is not known; None where one cannot be read."""
+    if not stimuli.frame["stimulus"].null_count():
+        return stimuli.frame["stimulus"].to_list()
+    rows = range(stimuli.frame.height)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        parts = pool.map(lambda part: [one.digest for one in stimuli.load(part)], stimuli.portions(rows))
+        return [name for part in parts for name in part]
+
+
+def _photo_digest(sources: StimulusSet, row: Mapping[str, Any]) -> str | None:
+    """Return a photo's digest; None where it cannot be read, which is reported when it is loaded."""
     if row["stimulus"] is not None:
         return str(row["stimulus"])
     try:
@@ -217,8 +216,5 @@ def _known(sources: StimulusSet, row: Mapping[str, Any]) -> str | None:
         return None
 
 
-def _rows(recipe: Alterations, unit: Unit, ending: str) -> Iterable[dict[str, Any]]:
-    parent = unit.payload[1]
-    for job, how in zip(unit.jobs, recipe.alterations, strict=True):
-        seed = None if parent is None else how.seed_of(parent, recipe.seed)
-        yield {**job.facts, "file": f"images/{job.file}.{ending}", "parent": parent, "seed": seed}
+def _unreadable(path: Path | str, error: OSError) -> InvalidInput:
+    return InvalidInput(f"{path} cannot be read: {error.strerror or error}; restore the file, or use --on-error skip")
