@@ -1,4 +1,4 @@
-"""The errors that cosight raises on purpose, and the hint for a misspelled name.
+"""The errors that cosight raises on purpose, and parts of their messages.
 
 * CosightError       printed by the command line as one line, exit code 2, no traceback
   - InvalidInput     an array, file or option breaks a stated rule (a ValueError)
@@ -10,7 +10,7 @@ A message says what is wrong, the value, and what to do.
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["CosightError", "InvalidInput", "UnknownName", "did_you_mean"]
+__all__ = ["CosightError", "InvalidInput", "UnknownName", "did_you_mean", "first_line"]
 
 
 class CosightError(Exception):
@@ -48,3 +48,12 @@ def did_you_mean(name: str, known: Iterable[str], *, most: int = 3, otherwise: s
     if similar:
         return f"did you mean {' or '.join(similar)}?"
     return f"there are {', '.join(names) or 'none'}" if otherwise is None else otherwise
+
+
+def first_line(error: BaseException, *, most: int = 120) -> str:
+    """Return the first line of another library's error message, cut to `most` characters; its class if it is empty.
+
+    >>> first_line(OSError("no route" + chr(10) + "to host")), first_line(KeyboardInterrupt())
+    ('no route', 'KeyboardInterrupt')
+    """
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:most]

@@ -162,10 +162,10 @@ def test_what_cannot_be_loaded_is_told(tmp_path):
     broken.write_bytes(b"no safetensors")
     for line, error, told in [
         ("cosight:vit-smal", UnknownName, "no cosight model is called 'vit-smal'"),
-        ("cosight:vit-small", InvalidInput, "no weights of its own"),
-        (f"cosight:swin-small,checkpoint={path}", InvalidInput, "holds a network cosight:vit-small"),
-        (f"cosight:vit-small,checkpoint={bare}", InvalidInput, "says its classes and preprocessing"),
-        (f"cosight:vit-small,checkpoint={broken}", InvalidInput, "can be read"),
+        ("cosight:vit-small", InvalidInput, "no published weights"),
+        (f"cosight:swin-small,checkpoint={path}", InvalidInput, "is a network of cosight:vit-small"),
+        (f"cosight:vit-small,checkpoint={bare}", InvalidInput, "no classes and preprocessing"),
+        (f"cosight:vit-small,checkpoint={broken}", InvalidInput, "not a checkpoint that can be read safely"),
         (f"cosight:timm:resnet1000,checkpoint={path}", UnknownName, "no timm model"),
     ]:
         with pytest.raises(error, match=told):
@@ -175,7 +175,7 @@ def test_what_cannot_be_loaded_is_told(tmp_path):
 def test_unknown_names_and_odd_sizes():
     with pytest.raises(UnknownName, match="did you mean vit-small"):
         architecture_named("vit-smal")
-    with pytest.raises(InvalidInput, match="two classes or more"):
+    with pytest.raises(InvalidInput, match="at least two classes"):
         build("vit-small", classes=1)
     with pytest.raises(InvalidInput, match="dropout must be in"):
         build("vit-small", classes=2, dropout=1)

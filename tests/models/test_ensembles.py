@@ -43,7 +43,7 @@ def test_members_see_photos_their_own_way(photos):
     members = [tinted(weight, way) for weight, way in zip((4, -3, 6, 5), ways, strict=True)]
     both = ensemble(members, name="four")
     assert both.preprocessing.size == (64, 32 + 64 + 32)  # the last sees what the first does, but for normalising
-    assert both.preprocessing.places == (0, 32, 96, 0)
+    assert both.preprocessing.columns == (0, 32, 96, 0)
     facts = both.preprocessing.facts
     assert json.loads(json.dumps(facts)) == facts
     assert [member["size"] for member in facts["members"]] == [[32, 32], [64, 64], [32, 32], [32, 32]]
@@ -85,17 +85,17 @@ def test_real_ones_of_two_sizes(mirror, photos):
 def test_class_names_are_those_of_whoever_names_them():
     named = tinted(1, plain(32), names=("a", "b", "c"))
     assert ensemble([tinted(2, plain(32)), named], name="x").class_names == ("a", "b", "c")
-    with pytest.raises(InvalidInput, match="must name their classes alike, in one order; those of x differ"):
+    with pytest.raises(InvalidInput, match="the same class names in the same order, x has not"):
         ensemble([named, tinted(1, plain(32), names=("a", "c", "b"))], name="x")
 
 
 def test_members_that_do_not_go_together():
     two = tinted(1, plain(32), name="two", classes=2)
-    with pytest.raises(InvalidInput, match="must have one number of classes, got m 3, two 2"):
+    with pytest.raises(InvalidInput, match="must have the same number of classes, got m 3, two 2"):
         ensemble([tinted(1, plain(32)), two], name="x")
-    with pytest.raises(InvalidInput, match=r"two members or more, got 1; join them with \+"):
+    with pytest.raises(InvalidInput, match=r"at least two members, got 1; join them with \+"):
         ensemble([two], name="x")
-    with pytest.raises(InvalidInput, match="x has no features of its own, got a call for them; ask its members"):
+    with pytest.raises(InvalidInput, match="x has no features; use its members"):
         as_model(ensemble([two, two], name="x"), name="x", features=True)
     with pytest.raises(InvalidInput, match=r"takes float32 images \(N, 3, 32, 32\)"):
         ensemble([two, two], name="x").answer(BATCH[:, :, :9])

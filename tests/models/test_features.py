@@ -200,9 +200,9 @@ def test_layers_that_are_wrong():
 
     for path, error, message in [
         ("haed", UnknownName, "mine has no layer 'haed'; did you mean head"),
-        ("", UnknownName, "mine has no layer ''; its last are pair, idle, head"),
-        ("idle", InvalidInput, "layer=idle of mine is not run"),
-        ("pair", InvalidInput, "layer=pair of mine gives tuple"),
+        ("", UnknownName, "mine has no layer ''; its last layers are pair, idle, head"),
+        ("idle", InvalidInput, "layer=idle of mine does not run"),
+        ("pair", InvalidInput, "layer=pair of mine returns tuple"),
     ]:
         with pytest.raises(error, match=message):
             as_model(Odd(), name="mine", preprocessing=PLAIN).with_features(path)

@@ -109,14 +109,14 @@ def test_images_of_another_size_are_refused_unless_asked_for(resnet):
     assert wide(torch.zeros(1, 3, 40, 48)).shape == (1, 10)
 
 
-def test_prepare_gives_what_fit_shows(resnet):
+def test_prepare_returns_what_resize_and_crop_shows(resnet):
     model = load_torch(f"cosight:resnet20,checkpoint={resnet[1]},crop=.8,interpolation=nearest")
     photo = load_sample_images().images[0]
     array = model.prepare(photo)
     assert array.shape == (3, 32, 32)
     assert array.dtype == np.float32
     assert array.flags.c_contiguous
-    assert np.array_equal((array * 255).round().astype(np.uint8).transpose(1, 2, 0), model.fit(photo))
+    assert np.array_equal((array * 255).round().astype(np.uint8).transpose(1, 2, 0), model.resize_and_crop(photo))
 
 
 def test_answers_are_the_logits_without_gradients(resnet):
@@ -149,7 +149,7 @@ def test_ones_own_module_as_a_model():
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 36 * 36, 7), torch.nn.Dropout())
     model = wrap_module(module, name="mine", preprocessing=Preprocessing((36, 36)))
     assert (model.classes, model.name, module.training) == (7, "mine", False)
-    with pytest.raises(InvalidInput, match=r"gives \(2, 3, 36, 36\) for 2 images"):
+    with pytest.raises(InvalidInput, match=r"returns \(2, 3, 36, 36\) for 2 images"):
         wrap_module(torch.nn.Identity(), name="none", preprocessing=Preprocessing((36, 36)))
 
 
@@ -212,7 +212,7 @@ def test_no_network_is_one_line(monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setenv("HF_HUB_CACHE", "/nowhere")
     with pytest.raises(
-        InvalidInput, match=r"weights of timm:test_resnet must be fetched, got: .*checkpoint=FILE"
+        InvalidInput, match=r"cannot download the weights of timm:test_resnet: .*checkpoint=FILE"
     ) as caught:
         load_torch("timm:test_resnet")
     assert "\n" not in str(caught.value)
@@ -232,19 +232,23 @@ def test_no_network_is_one_line(monkeypatch):
         ),
         ("ensmble:a:b+c:d", UnknownName, "did you mean ensemble"),
         ("ensemble:tim:x+timm:resnet50", UnknownName, "no source is called 'tim'"),
-        ("ensemble:timm:x", InvalidInput, "two members or more, got 1"),
+        ("ensemble:timm:x", InvalidInput, "at least two members, got 1"),
         (
             "trials:a.parquet",
             InvalidInput,
-            "must be shown images, .* got trials:a.parquet; give them to `cosight evaluate`",
+            "cannot answer images, got trials:a.parquet; use them with `cosight evaluate`",
         ),
         ("trials:a.parquet,observr=x", InvalidInput, "got observr; did you mean observer"),
         ("timm:resnet5", UnknownName, "no timm model is called 'resnet5'; did you mean .*resnet50"),
         ("timm:resnet50.a1_in2k", UnknownName, r"did you mean resnet50.a1_in1k"),
         ("cosight:resnet21", UnknownName, "there are resnet20, resnet32, resnet44"),
-        ("cosight:resnet20", InvalidInput, "no weights of its own, got no checkpoint; add checkpoint=FILE"),
+        ("cosight:resnet20", InvalidInput, "no published weights; add checkpoint=FILE"),
         ("cosight:resnet20,checkpint=x", InvalidInput, "got checkpint; did you mean checkpoint"),
-        ("cosight:resnet20,checkpoint=/no/such.pt", InvalidInput, "got /no/such.pt, which is not there"),
+        (
+            "cosight:resnet20,checkpoint=/no/such.pt",
+            InvalidInput,
+            "a checkpoint must be a file, /no/such.pt does not exist",
+        ),
     ],
 )
 def test_names_that_are_wrong(text, error, message):
@@ -256,8 +260,8 @@ def test_names_that_are_wrong(text, error, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("size=2.5", "size must be one or two whole numbers"),
-        ("size=0", "size must be one or two whole numbers"),
+        ("size=2.5", "size must be one or two positive integers"),
+        ("size=0", "size must be one or two positive integers"),
         ("mean=.5/.5", "mean must be one number or three"),
         ("std=0", "std must be positive"),
         ("crop=.5/.5", "crop must be one number"),
@@ -295,7 +299,9 @@ def test_files_that_hold_no_weights(tmp_path, name):
         torch.save(content[name], path)
     else:
         path.write_text("not weights\n")
-    with pytest.raises(InvalidInput, match=r"is no checkpoint that can be read safely|holds weights by name") as caught:
+    with pytest.raises(
+        InvalidInput, match=r"is not a checkpoint that can be read safely|must have weights by name"
+    ) as caught:
         read_weights(path)
     assert "\n" not in str(caught.value)
 

@@ -60,7 +60,7 @@ def test_an_observers_name_does_not_tell_where_its_weights_lie():
         ("timm:", "got 'timm:'"),
         (":resnet50", "got ':resnet50'"),
         ("ti mm:resnet50", "got 'ti mm:resnet50'"),
-        ("timm:x,size=1,size=2", "given once, got size 2 times"),
+        ("timm:x,size=1,size=2", "must be given once, got size 2 times"),
     ],
 )
 def test_other_lines_are_refused(text, message):
@@ -69,7 +69,7 @@ def test_other_lines_are_refused(text, message):
 
 
 def test_a_value_that_could_not_be_read_back_is_refused():
-    with pytest.raises(InvalidInput, match="must not hold `,key=`"):
+    with pytest.raises(InvalidInput, match="must not contain `,key=`"):
         ModelSpec("timm", "x", (("checkpoint", "a,b=c"),))
     with pytest.raises(InvalidInput, match="source:name"):
         ModelSpec("timm", "x", (("no key", "1"),))

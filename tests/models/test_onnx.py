@@ -112,13 +112,13 @@ def test_a_fixed_batch_size_makes_no_difference(tiny_onnx, fixed):
 
 def test_probabilities_are_taken_as_what_they_are(tiny_onnx):
     tiny = tiny_onnx(outputs=("shares",))
-    with pytest.raises(InvalidInput, match=r"tiny.onnx,.* seems to give probabilities; say outputs=probabilities, or"):
+    with pytest.raises(InvalidInput, match=r"tiny.onnx,.* seems to return probabilities; set outputs=probabilities"):
         load_model(f"onnx:{tiny.path},{IN_RANGE}")
     batch = np.random.default_rng(1).random((5, 3, 32, 32), dtype=np.float32)
     powers = np.exp(tiny.logits(batch))
     answers = load_model(f"onnx:{tiny.path},{IN_RANGE},outputs=probabilities").answer(batch)
     np.testing.assert_allclose(answers.probabilities, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
-    with pytest.raises(InvalidInput, match="probabilities sum to one"):
+    with pytest.raises(InvalidInput, match="probabilities must sum to one"):
         load_model(f"onnx:{tiny_onnx('l.onnx').path},{IN_RANGE},outputs=probabilities")
     with pytest.raises(InvalidInput, match="outputs must be logits or probabilities, got 'odds'"):
         load_model(f"onnx:{tiny.path},{IN_RANGE},outputs=odds")
@@ -131,7 +131,7 @@ def test_features_are_a_second_output(tiny_onnx):
     np.testing.assert_allclose(answers.features, batch.mean(axis=(2, 3)), rtol=1e-5)
     np.testing.assert_allclose(answers.features @ tiny.weights + tiny.bias, answers.logits, rtol=1e-4, atol=1e-6)
     assert load_model(f"onnx:{tiny.path},{IN_RANGE}").answer(batch).features is None
-    with pytest.raises(InvalidInput, match=r"got no layer=NAME; its outputs beside logits are pooled"):
+    with pytest.raises(InvalidInput, match=r"got no layer=NAME; its outputs besides logits are pooled"):
         load_model(f"onnx:{tiny.path},{IN_RANGE}", features=True)
     with pytest.raises(InvalidInput, match=r"got layer=poled; .* are none"):
         load_model(f"onnx:{tiny_onnx('one.onnx').path},{IN_RANGE},layer=poled")
@@ -166,15 +166,15 @@ def test_files_that_are_no_classifiers(tiny_onnx, tmp_path):
     flat, deep = tiny_onnx("flat.onnx", shape=("N", 3, 32)), tiny_onnx("deep.onnx", shape=("N", 3, 32, 32, 32))
     free = tiny_onnx("free.onnx", shape=("N", 3, "h", "w"))
     cases = {
-        f"onnx:{tmp_path}/no.onnx": "must be a file, got .*no.onnx, which is not there",
-        f"onnx:{text}": "text.onnx is not an ONNX model that onnxruntime can load: Protobuf parsing failed",
-        f"onnx:{tiny_onnx().path}": r"says nothing of tiny; add mean=0,std=1 if it takes pixels in \[0, 1\]",
+        f"onnx:{tmp_path}/no.onnx": "an ONNX model must be a file, .*no.onnx does not exist",
+        f"onnx:{text}": "onnxruntime cannot load .*text.onnx: Protobuf parsing failed",
+        f"onnx:{tiny_onnx().path}": r"has no entry tiny; add mean=0,std=1 if it takes pixels in \[0, 1\]",
         f"onnx:{tiny_onnx().path},{IN_RANGE},size=48": "takes images of 32 x 32, got size 48 x 48",
         f"onnx:{tiny_onnx().path},{IN_RANGE},threads=.5": "threads must be a whole number",
         f"onnx:{tiny_onnx().path},{IN_RANGE},checkpoint=x": "options of onnx models are .*, got checkpoint",
         f"onnx:{flat.path},{IN_RANGE}": r"takes image tensor\(float\) \['N', 3, 32\]",
         f"onnx:{deep.path},{IN_RANGE}": r"\(N, 3, height, width\), .* 32, 32, 32",
-        f"onnx:{free.path},{IN_RANGE}": "leaves it open; add size=SIDE",
+        f"onnx:{free.path},{IN_RANGE}": "does not fix it; add size=SIDE",
     }
     for text, message in cases.items():
         with pytest.raises(InvalidInput, match=message) as caught:
@@ -190,10 +190,10 @@ def test_files_that_are_no_classifiers(tiny_onnx, tmp_path):
         ('{"tiny": 3}', "got int for tiny"),
         ('{"tiny": {"sise": 3}}', "got sise for tiny"),
         ('{"tiny": {"size": 32, "classes": ["a"]}}', "got 1 names for the 4 of onnx:tiny.onnx"),
-        ('{"tiny": {"size": "32"}}', "size in preprocessing.json must be a whole number or two, got '32'"),
-        ('{"tiny": {"size": 32, "std": 0}}', "says of tiny what cannot be: std must be positive"),
-        ('{"tiny": {"size": 32, "mean": null}}', "says of tiny what cannot be"),
-        ('{"other": {"size": 32}}', "says nothing of tiny"),
+        ('{"tiny": {"size": "32"}}', "size in preprocessing.json must be one integer or two, got '32'"),
+        ('{"tiny": {"size": 32, "std": 0}}', "the entry tiny of .* is invalid: std must be positive"),
+        ('{"tiny": {"size": 32, "mean": null}}', "the entry tiny of .* is invalid"),
+        ('{"other": {"size": 32}}', "has no entry tiny"),
     ],
 )
 def test_facts_beside_the_file_that_are_wrong(tiny_onnx, content, message):

@@ -82,7 +82,7 @@ def test_any_of_the_instructions_will_do(monkeypatch, name):
     instructions(monkeypatch, **{name: True})
     assert replace(model, precision="bf16").precision == "bf16"
     instructions(monkeypatch, **{name: False})
-    with pytest.raises(InvalidInput, match=r"needs a device with instructions for it, net is on cpu.*for float32"):
+    with pytest.raises(InvalidInput, match=r"needs a device with bfloat16 instructions, net is on cpu.*for float32"):
         replace(model, precision="bf16")
 
 
@@ -131,7 +131,7 @@ def test_on_a_line_it_is_part_of_the_name(line):
 def test_other_words_and_other_models_are_refused(line, tiny_onnx):
     with pytest.raises(InvalidInput, match="precision must be float32 or bf16, got 'fp16'"):
         load_model(line("net", ",precision=fp16"))
-    with pytest.raises(InvalidInput, match="precision is of models in torch, got float32 for"):
+    with pytest.raises(InvalidInput, match="only models in torch have a precision, got float32 for"):
         load_model(line("means", ",precision=float32"))
     with pytest.raises(InvalidInput, match=r"options of onnx models are .*, got precision"):
         load_model(f"onnx:{tiny_onnx().path},mean=0,std=1,precision=bf16")

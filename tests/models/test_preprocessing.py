@@ -52,7 +52,7 @@ def test_an_image_of_the_right_size_is_left_alone():
     ("change", "message"),
     [
         ({"size": (0, 3)}, "size must be"),
-        ({"mean": (0.5,)}, "one number a channel each"),
+        ({"mean": (0.5,)}, "one number per channel"),
         ({"std": (0.5, 0.5, 0.0)}, "std must be positive"),
         ({"interpolation": "cubic"}, "interpolation must be one of nearest, bilinear, bicubic, lanczos, got 'cubic'"),
         ({"crop": 1.5}, r"crop must be in \(0, 1\]"),

@@ -126,7 +126,7 @@ def test_channels_last_only_where_it_works():
 
 def test_probabilities_of_a_module_become_logits_with_gradients():
     module = nn.Sequential(CifarResNet(3), nn.Softmax(dim=1))
-    with pytest.raises(InvalidInput, match="soft seems to give probabilities"):
+    with pytest.raises(InvalidInput, match="soft seems to return probabilities"):
         as_model(module, name="soft", preprocessing=PLAIN)
     model = as_model(module, name="soft", preprocessing=PLAIN, outputs="probabilities")
     pixels = torch.from_numpy(BATCH).requires_grad_()
@@ -157,26 +157,30 @@ def test_a_module_of_timm_knows_its_input():
 @pytest.mark.parametrize(
     ("thing", "options", "message"),
     [
-        (means, {"preprocessing": None}, "what becomes of photos before mine is not known; give preprocessing"),
-        (CifarResNet(3), {"preprocessing": None}, "what becomes of photos before mine is not known"),
+        (means, {"preprocessing": None}, "the preprocessing of mine is unknown; pass preprocessing"),
+        (CifarResNet(3), {"preprocessing": None}, "the preprocessing of mine is unknown"),
         (3, {}, "a model is an nn.Module, a function of arrays or has answer, class_names.*mine is int"),
         (CifarResNet, {}, "mine is the class CifarResNet"),
-        (lambda batch: batch, {}, r"gives logits \(N, classes\), mine gives \(2, 3, 32, 32\) for 2 images"),
-        (lambda batch: means(batch)[:1], {}, r"mine gives \(1, 3\) for 2 images"),
-        (lambda batch: "nonsense", {}, "mine must give an array of numbers, it gave str"),
-        (lambda batch: means(batch) * np.nan, {}, "answers must be finite, mine gives nan"),
-        (means, {"class_names": ("a",)}, "one name a class, got 1 names for the 3 of mine"),
+        (lambda batch: batch, {}, r"returns logits \(N, classes\), mine returns \(2, 3, 32, 32\) for 2 images"),
+        (lambda batch: means(batch)[:1], {}, r"mine returns \(1, 3\) for 2 images"),
+        (lambda batch: "nonsense", {}, "mine must return an array of numbers, it returned str"),
+        (lambda batch: means(batch) * np.nan, {}, "outputs must be finite, mine returns nan"),
+        (means, {"class_names": ("a",)}, "one name per class, got 1 names for the 3 of mine"),
         (
             means,
             {"features": True},
-            "features of mine are the second thing its function returns, this one gives logits",
+            "features of mine are the second value its function returns, this one returns logits",
         ),
-        (lambda batch: (means(batch), batch[0]), {}, r"features have one row an image, mine gives \(3, 32, 32\) for 2"),
-        (Constant(), {}, "mine is a model and has its own preprocessing"),
-        (Constant(), {"preprocessing": None, "features": True}, "constant gives no features"),
+        (
+            lambda batch: (means(batch), batch[0]),
+            {},
+            r"features need one row per image, mine returns \(3, 32, 32\) for 2",
+        ),
+        (Constant(), {}, "mine is a model with its own preprocessing"),
+        (Constant(), {"preprocessing": None, "features": True}, "constant has no features"),
         (nn.Linear(7, 3), {}, r"mine cannot answer images of 32 x 32, it raised RuntimeError: mat1 and mat2"),
-        (lambda batch: 1 / 0, {}, "it raised ZeroDivisionError: division by zero; look at its size"),
-        (nn.Identity(), {}, r"mine gives \(2, 3, 32, 32\)"),
+        (lambda batch: 1 / 0, {}, "it raised ZeroDivisionError: division by zero; check its size"),
+        (nn.Identity(), {}, r"mine returns \(2, 3, 32, 32\)"),
     ],
 )
 def test_what_is_no_model(thing, options, message):
@@ -192,14 +196,17 @@ def test_a_function_that_changes_its_mind():
         calls.append(1)
         return means(batch) if len(calls) < 3 else means(batch)[:, :2]
 
-    with pytest.raises(InvalidInput, match=r"fickle must give \(4, 3\) answers, it gave \(4, 2\)"):
+    with pytest.raises(InvalidInput, match=r"fickle must return an array of \(4, 3\), it returned \(4, 2\)"):
         as_model(fickle, name="fickle", preprocessing=PLAIN).answer(BATCH)
 
 
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
-        (BATCH[0], r"takes float32 images \(N, 3, 32, 32\) in \[0, 1\], got shape \(3, 32, 32\); stack what prepare"),
+        (
+            BATCH[0],
+            r"takes float32 images \(N, 3, 32, 32\) in \[0, 1\], got shape \(3, 32, 32\); stack the arrays",
+        ),
         (BATCH[:, :, :16], r"got shape \(4, 3, 16, 32\)"),
         (BATCH.astype(np.float64), "got float64"),
         (BATCH.tolist(), "got list"),
@@ -282,7 +289,7 @@ def test_a_model_by_name_keeps_its_input_and_gets_the_name(mine):
     constant = load_model(f"{mine}:Constant", features=True)  # calling the class makes the model
     assert (constant.name, constant.classes) == ("python:my_models_of_a_test:Constant", 2)
     assert constant.answer(np.zeros((2, 3, 40, 40), np.float32)).features.shape == (2, 1)
-    with pytest.raises(InvalidInput, match="gives a model, which has its own preprocessing; leave the options out"):
+    with pytest.raises(InvalidInput, match="returns a model, which has its own preprocessing; leave the options out"):
         load_model(f"{mine}:model,size=32")
 
 
@@ -319,16 +326,20 @@ def test_class_names_from_a_file(mine, tmp_path):
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("my_models_of_a_test", InvalidInput, "is python:package.module:function, got python:my_models_of_a_test"),
-        ("my_modles:network", InvalidInput, "the module my_modles is not there; look at its name, the folder"),
+        (
+            "my_models_of_a_test",
+            InvalidInput,
+            "is named python:package.module:function, got python:my_models_of_a_test",
+        ),
+        ("my_modles:network", InvalidInput, "the module my_modles does not exist; check its name, the current folder"),
         ("my_broken_models:f", InvalidInput, "the module my_broken_models needs no_such_package_at_all"),
         ("my_wrong_models:f", InvalidInput, "importing my_wrong_models raised ZeroDivisionError: division by zero"),
         ("my_models_of_a_test:netwrok", UnknownName, "has no 'netwrok'; did you mean network"),
-        ("my_models_of_a_test:number", InvalidInput, "must be a function that gives a model, it is int"),
+        ("my_models_of_a_test:number", InvalidInput, "must be a function that returns a model, it is int"),
         ("my_models_of_a_test:nonsense", InvalidInput, "a model is an nn.Module, a function .* is int"),
         ("my_models_of_a_test:broken", InvalidInput, "raised RuntimeError: no weights$"),
         ("my_models_of_a_test:needs", InvalidInput, "called without arguments and raised TypeError"),
-        ("my_models_of_a_test:network", InvalidInput, "what becomes of photos .* size, mean and std"),
+        ("my_models_of_a_test:network", InvalidInput, "the preprocessing of .* is unknown.* size, mean and std"),
         ("my_models_of_a_test:network,size=32,checkpoint=x", InvalidInput, "got checkpoint"),
     ],
 )

@@ -261,10 +261,10 @@ def test_a_persons_answers_are_those_in_their_csv(mirror):
         (
             [{}, {"session": "2"}],
             [{}],
-            r"one trial a stimulus, got 2 of model:x for edge / 0\.0 / a\.png; give one sess",
+            r"one trial per stimulus, got 2 of model:x for edge / 0\.0 / a\.png; use one sess",
         ),
-        ([{"stimulus": "d"}, {}], [{"stimulus": "d"}], "one trial a stimulus, got 2"),
-        ([{"stimulus": "d"}, {"stimulus": "e"}], [{}], "one trial a stimulus, got 2"),
+        ([{"stimulus": "d"}, {}], [{"stimulus": "d"}], "one trial per stimulus, got 2"),
+        ([{"stimulus": "d"}, {"stimulus": "e"}], [{}], "one trial per stimulus, got 2"),
         (
             [{"stimulus": "d", "image": None}] * 2,
             [{"stimulus": "d", "image": None}],
@@ -299,7 +299,7 @@ def test_files_observers_and_stimuli_that_are_wrong(recorded, tmp_path):
         recorded(trial(), options=",observer=zzz")
     with pytest.raises(InvalidInput, match="got observr; did you mean observer"):
         recorded(trial(), options=",observr=model:x")
-    with pytest.raises(InvalidInput, match="of one kind, got judge and model for model:x"):
+    with pytest.raises(InvalidInput, match="must be of one kind, got judge and model for model:x"):
         recorded(trial(), trial("b.png", kind="judge"))
     with pytest.raises(InvalidInput, match="a file or folder that exists, got"):
         load_recorded(parse(f"trials:{tmp_path}/none.parquet"))

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models import TorchModel, load_model, resize_and_crop
-from cosight.models.torchvision_models import _preprocessing
+from cosight.models.torchvision_models import torchvision_preprocessing
 from cosight.torchvision_ops import import_torchvision
 from cosight.trials import label_spaces
 
@@ -69,7 +69,7 @@ def test_every_classifiers_transforms_can_be_followed(models):
     for name in models.list_models(module=models):
         for weights in models.get_model_weights(name):
             transforms = weights.transforms()
-            own = _preprocessing(transforms)
+            own = torchvision_preprocessing(transforms)
             assert int(own.size[0] / own.crop) == transforms.resize_size[0], weights
 
 
@@ -77,7 +77,7 @@ def test_every_classifiers_transforms_can_be_followed(models):
 def test_pixels_are_those_of_the_transforms(models, photos, name):
     """Sizes before the cut: 256, 232, 256, 320, 236; bilinear but for the fourth. torchvision's pixels are Pillow's."""
     transforms = models.get_model_weights(name).DEFAULT.transforms()
-    own = _preprocessing(transforms)
+    own = torchvision_preprocessing(transforms)
     mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (transforms.mean, transforms.std))
     expected = ((transforms(Image.fromarray(photos[0])) * std + mean) * 255).round().byte().permute(1, 2, 0).numpy()
     assert np.array_equal(resize_and_crop(photos[0], own), expected)
@@ -118,5 +118,7 @@ def test_names_and_weights_that_are_wrong(models, tmp_path, monkeypatch):
         raise OSError("no route\nto host")
 
     monkeypatch.setattr(models.ResNet18_Weights, "get_state_dict", offline)
-    with pytest.raises(InvalidInput, match="weights of torchvision:resnet18 must be fetched, got: no route; or add"):
+    with pytest.raises(
+        InvalidInput, match="cannot download the weights of torchvision:resnet18: no route; connect, or add"
+    ):
         load_model("torchvision:resnet18")

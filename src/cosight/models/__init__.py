@@ -1,21 +1,18 @@
-"""Models: any classifier in one line, as something that turns photos into logits.
+"""Models: any classifier by name, as an object that turns photos into logits.
 
-* model           what a model is: prepare, answer, and the facts that go with them
-* model_spec      how it is named: `source:name[,key=value...]`
-* loading         sources of models by name, and named lists of models
-* preprocessing   what becomes of a photo before the model sees it
-* features        the penultimate layer, or any by its path
-* torch_models    models in torch, with gradients, and their weights; timm_models, torchvision_models, architectures
-                  (those of VisAlign, large and small) and cifar_resnet make them
-* onnx_models     models in onnxruntime
-* openclip_models zero-shot models, among classes given in words
-* python_models   a user's module, function or model
-* ensembles       several as one
-* probes          other classes for a model: a linear layer on its features
-* abstention      how strange an image is to a model, and how ready it should be to refuse
-* recorded_answers  answers computed elsewhere, looked up
+* model             the interface of a model: prepare, answer, and its facts
+* model_spec        the name of a model, `source:name[,key=value...]`, and its options
+* loading           sources of models by name, named lists of models, `load_model`
+* preprocessing     how photos are resized, cropped and normalised
+* torch_models      models in torch: gradients, features, weights
+* timm_models, torchvision_models, openclip_models, onnx_models, python_models   one module per source
+* architectures     the `cosight:` models, and architectures to train; cifar_resnet has the CIFAR ResNets
+* ensembles         several models as one
+* probes            other classes for a model: a linear layer on its features
+* recorded_answers  answers computed elsewhere
+* abstention        how strange an image is to a model, and how likely the model should refuse to answer
 
-Importing this imports neither torch nor onnxruntime; loading a model does.
+Importing this package imports neither torch nor onnxruntime; loading a model does.
 """
 
 from cosight.models.ensembles import Ensemble, ensemble

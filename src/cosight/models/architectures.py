@@ -1,8 +1,9 @@
-"""Architectures to be trained: the five of Lee et al. 2023 (VisAlign) at their sizes, and small ones for CPUs.
+"""The `cosight:` models: architectures to train, and checkpoints that training wrote.
 
-Each is one of timm's own classes with its arguments spelled out, and has dropout before its head, so that MC-Dropout is
-real. `timm:NAME` is any architecture of timm. A checkpoint that training wrote says what else is needed (classes,
-preprocessing), so that `cosight:vit-small,checkpoint=FILE` is a whole model.
+The five architectures of Lee et al. 2023 (VisAlign) at their sizes, small versions for CPUs, and the CIFAR ResNets
+(`cifar_resnet`). The first two groups are classes of timm with explicit arguments and dropout before the head, so that
+MC-Dropout applies. `timm:NAME` is any architecture of timm. A checkpoint that training wrote has its classes and
+preprocessing in its metadata, so `cosight:vit-small,checkpoint=FILE` is a complete model.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosight.errors import InvalidInput
-from cosight.models.model_spec import ModelSpec, changed, checkpoint_of, class_names_of
+from cosight.errors import InvalidInput, UnknownName
+from cosight.models.model import check_file
+from cosight.models.model_spec import ModelSpec, checkpoint_of, class_names_of, head_size, preprocessing_of
 from cosight.models.preprocessing import Preprocessing
 from cosight.models.timm_models import check_timm, timm_preprocessing
 from cosight.models.torch_models import TorchModel, load_weights, read_weights, wrap_module
@@ -31,7 +34,7 @@ __all__ = [
     "architectures",
     "build",
     "checkpoint_facts",
-    "load_trained",
+    "load_cosight",
 ]
 
 METADATA = "cosight"  # the key of our JSON in a safetensors file's metadata
@@ -40,11 +43,12 @@ TIMM = "timm:"
 # Resize(256), crop 224, ImageNet's mean and std: the released code of Lee et al. 2023.
 _PHOTOS = Preprocessing(size=(224, 224), interpolation="bilinear", crop=224 / 256)
 _SMALL = Preprocessing(size=(32, 32), mean=(0.5,) * 3, std=(0.5,) * 3, interpolation="bilinear")
+_CIFAR = Preprocessing(size=(32, 32), interpolation="bilinear")
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A network by name: `make(classes, dropout)` gives it with new weights; `preprocessing` is its input."""
+    """Registry entry: `make(classes, dropout)` returns the network with new weights."""
 
     name: str
     make: Callable[[int, float], nn.Module]
@@ -56,69 +60,85 @@ architectures: Registry[Architecture] = Registry("architecture", listed=False)
 
 
 def architecture_named(name: str) -> Architecture:
-    """One of ours, or any of timm's as `timm:NAME`."""
+    """Return a registered architecture, or any of timm's as `timm:NAME`."""
     if not name.startswith(TIMM):
         return architectures[name]
     bare = name.removeprefix(TIMM)
     check_timm(ModelSpec("timm", bare))
-    return Architecture(name, _Timm(bare), timm_preprocessing(_on_no_device(bare)), f"{bare} of timm.")
+    import torch
+
+    make = _TimmModel(bare)
+    with torch.device("meta"):  # without values, enough to read the configuration
+        preprocessing = timm_preprocessing(make(2, 0.0))
+    return Architecture(name, make, preprocessing, f"{bare} of timm.")
 
 
 def build(name: str, *, classes: int, dropout: float = 0.1) -> nn.Module:
-    """The architecture of this name with new weights, drawn from torch's generator."""
+    """Return a network of this architecture with new weights, drawn from torch's generator."""
     if classes < 2:
-        raise InvalidInput(f"a classifier needs two classes or more, got {classes}")
+        raise InvalidInput(f"a classifier needs at least two classes, got {classes}")
     if not 0 <= dropout < 1:
-        raise InvalidInput(f"dropout must be in [0, 1), the share of features dropped, got {dropout:g}")
+        raise InvalidInput(f"dropout must be in [0, 1), the fraction of features dropped, got {dropout:g}")
     return architecture_named(name).make(classes, dropout)
 
 
-def load_trained(spec: ModelSpec) -> TorchModel:
-    """`cosight:NAME,checkpoint=FILE`: a network that training wrote, with its own classes and preprocessing."""
-    architecture_named(spec.name)  # an unknown name is told before a missing file
+def load_cosight(spec: ModelSpec) -> TorchModel:
+    """Load `cosight:NAME,checkpoint=FILE`: a network that training wrote, or a CIFAR ResNet."""
+    from cosight.models.cifar_resnet import BLOCKS, CifarResNet
+
+    trained = spec.name in architectures or spec.name.startswith(TIMM)
+    if trained:
+        architecture_named(spec.name)  # so that an unknown name of timm is reported before a missing file
+    elif spec.name not in BLOCKS:
+        known = ", ".join((*BLOCKS, *architectures))
+        raise UnknownName(f"no cosight model is called {spec.name!r}; there are {known}, and timm:NAME if trained here")
     path = checkpoint_of(spec)
     if path is None:
-        raise InvalidInput(f"cosight:{spec.name} has no weights of its own, got no checkpoint; add checkpoint=FILE")
-    weights, facts = read_weights(path), checkpoint_facts(path)
-    if facts["architecture"] != spec.name:
-        raise InvalidInput(
-            f"{path} holds a network cosight:{facts['architecture']}, got cosight:{spec.name}; name it so"
-        )
-    module = build(spec.name, classes=len(facts["classes"]), dropout=facts["recipe"]["dropout"])
+        raise InvalidInput(f"cosight:{spec.name} has no published weights; add checkpoint=FILE")
+    weights = read_weights(path)
+    names = class_names_of(spec)
+    module: nn.Module
+    if trained:
+        facts = checkpoint_facts(path)
+        if facts["architecture"] != spec.name:
+            raise InvalidInput(
+                f"{path} is a network of cosight:{facts['architecture']}, got cosight:{spec.name}; use its own name"
+            )
+        module = build(spec.name, classes=len(facts["classes"]), dropout=facts["recipe"]["dropout"])
+        settings: dict[str, Any] = {  # the inverse of `Preprocessing.facts`
+            key: tuple(value) if isinstance(value, list) else value for key, value in facts["preprocessing"].items()
+        }
+        default = Preprocessing(**settings)
+        names = names or tuple(facts["classes"])
+    else:
+        module = CifarResNet(BLOCKS[spec.name], head_size(weights, "linear") or 10)
+        default = _CIFAR
     load_weights(weights, module, model=f"cosight:{spec.name}", path=path)
-    names = class_names_of(spec) or tuple(facts["classes"])
-    own = changed(spec, _preprocessing(facts["preprocessing"]))
-    return wrap_module(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
+    preprocessing = preprocessing_of(spec, default)
+    return wrap_module(module, name=spec.label, preprocessing=preprocessing, outputs="logits", class_names=names)
 
 
 def checkpoint_facts(path: Path) -> dict[str, Any]:
-    """What a checkpoint of ours says of itself: architecture, classes, preprocessing, recipe, seed, history."""
+    """Read the metadata of a checkpoint that training wrote: architecture, classes, preprocessing, recipe, history."""
     from safetensors import SafetensorError, safe_open
 
-    if not path.is_file():
-        raise InvalidInput(f"a checkpoint must be a file, got {path}, which is not there; check the path")
+    check_file(path, "a checkpoint")
     try:
         with safe_open(path, framework="pt") as file:
             text = (file.metadata() or {}).get(METADATA)
     except SafetensorError as error:
-        raise InvalidInput(f"{path} is no safetensors file that can be read: {error}; train it again") from error
+        raise InvalidInput(f"cannot read {path} as safetensors: {error}; train it again") from error
     if text is None:
         raise InvalidInput(
-            f"a checkpoint says its classes and preprocessing, {path} does not; train with cosight train"
+            f"{path} has no classes and preprocessing in its metadata; use a checkpoint that `cosight train` wrote"
         )
     facts: dict[str, Any] = json.loads(text)
     return facts
 
 
-def _preprocessing(facts: Mapping[str, Any]) -> Preprocessing:
-    """The inverse of `Preprocessing.facts`."""
-    given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
-    return Preprocessing(**given)
-
-
 @dataclass(frozen=True, slots=True)
-class _Timm:
-    """An architecture under timm's own name."""
+class _TimmModel:
+    """An architecture by timm's name."""
 
     name: str
 
@@ -129,63 +149,53 @@ class _Timm:
         return module
 
 
-def _on_no_device(name: str) -> nn.Module:
-    """A network of timm's without numbers: enough to ask what becomes of its input."""
-    import torch
-
-    with torch.device("meta"):
-        return _Timm(name)(2, 0.0)
-
-
 @dataclass(frozen=True, slots=True)
-class _Class:
-    """One of timm's classes, by module and name, with its arguments."""
+class _TimmClass:
+    """A class of timm, by module and name, with its arguments."""
 
     module: str
     name: str
     arguments: Mapping[str, Any]
 
     def __call__(self, classes: int, dropout: float) -> nn.Module:
-        from importlib import import_module
-
         from cosight.torchvision_ops import import_torchvision
 
         import_torchvision()
-        kind = getattr(import_module(f"timm.models.{self.module}"), self.name)
-        made: nn.Module = kind(num_classes=classes, drop_rate=dropout, **self.arguments)
-        return made
+        network_class = getattr(import_module(f"timm.models.{self.module}"), self.name)
+        network: nn.Module = network_class(num_classes=classes, drop_rate=dropout, **self.arguments)
+        return network
 
 
-def _vit(**arguments: Any) -> _Class:
-    return _Class("vision_transformer", "VisionTransformer", arguments)
+def _vit(**arguments: Any) -> _TimmClass:
+    return _TimmClass("vision_transformer", "VisionTransformer", arguments)
 
 
-def _swin(**arguments: Any) -> _Class:
-    return _Class("swin_transformer", "SwinTransformer", {"drop_path_rate": 0.0, **arguments})
+def _swin(**arguments: Any) -> _TimmClass:
+    return _TimmClass("swin_transformer", "SwinTransformer", {"drop_path_rate": 0.0, **arguments})
 
 
-def _densenet(**arguments: Any) -> _Class:
-    return _Class("densenet", "DenseNet", arguments)
+def _densenet(**arguments: Any) -> _TimmClass:
+    return _TimmClass("densenet", "DenseNet", arguments)
 
 
-def _convnext(**arguments: Any) -> _Class:
-    return _Class("convnext", "ConvNeXt", arguments)
+def _convnext(**arguments: Any) -> _TimmClass:
+    return _TimmClass("convnext", "ConvNeXt", arguments)
 
 
-def _mixer(*, embed_dim: int, tokens: int, channels: int, **arguments: Any) -> _Class:
-    """`tokens` and `channels` are the hidden widths of the two MLPs; timm counts both in units of the embedding."""
+def _mixer(*, embed_dim: int, tokens: int, channels: int, **arguments: Any) -> _TimmClass:
+    """`tokens` and `channels` are the hidden widths of the two MLPs, which timm gives as multiples of the embedding."""
     ratios = (tokens / embed_dim, channels / embed_dim)
-    return _Class("mlp_mixer", "MlpMixer", {"embed_dim": embed_dim, "mlp_ratio": ratios, **arguments})
+    return _TimmClass("mlp_mixer", "MlpMixer", {"embed_dim": embed_dim, "mlp_ratio": ratios, **arguments})
 
 
-def _add(name: str, make: _Class, preprocessing: Preprocessing, summary: str) -> None:
+def _add(name: str, make: _TimmClass, preprocessing: Preprocessing, summary: str) -> None:
     architectures.add(name, Architecture(name, make, preprocessing, summary))
 
 
-# Sizes: Lee et al. 2023, appendix B (about 300 million weights each), with what it leaves open as usual: patches of 16
-# (Swin, ConvNeXt 4), windows of 7, MLPs four times as wide. Their Mixer is another package's (mlp-mixer-pytorch), whose
-# MLPs are four times as wide as there are patches (196) and half as wide as there are channels: 272 million weights,
-# where the usual four times the channels would make 2 billion.
+# Sizes: Lee et al. 2023, appendix B (about 300 million weights each). The rest is as usual: patches of 16 (Swin,
+# ConvNeXt 4), windows of 7, MLPs four times as wide. Their Mixer is that of mlp-mixer-pytorch: MLPs four times
+# as wide as there are patches (196) and half as wide as there are channels: 272 million weights; the usual four times
+# the channels would give 2 billion.
 _add(
     "vit-visalign",
     _vit(img_size=224, patch_size=16, embed_dim=1024, depth=30, num_heads=16),
@@ -217,8 +227,8 @@ _add(
     "MLP-Mixer, 60 layers of 2,048.",
 )
 
-# Made for some 1,000 images of 32 x 32 and two CPU cores: narrow, shallow, with coarse patches. The transformers start
-# from the wider weights of timm's "jax" scheme: with a spread of .02 everywhere, so narrow a network learns slowly.
+# For about 1,000 images of 32 x 32 and two CPU cores: narrow, shallow, with coarse patches. The transformers start from
+# the wider weights of timm's "jax" scheme: with a standard deviation of .02 everywhere, narrow networks learn slowly.
 _add(
     "vit-small",
     _vit(

@@ -1,7 +1,7 @@
-"""`ensemble:A+B+C`: the mean of what several models hold likely.
+"""`ensemble:A+B+C`: the mean of the probabilities of several models.
 
-Each member sees a photo its own way. Where their ways differ, the prepared photos stand side by side in one array, and
-each member is shown its own part.
+Each member prepares photos in its own way. Where they differ, the prepared photos are placed side by side in one array,
+and each member gets its part.
 """
 
 from __future__ import annotations
@@ -19,26 +19,24 @@ from cosight.stimuli.images import Bytes, Floats
 
 __all__ = ["Ensemble", "SideBySide", "ensemble"]
 
-_NORMALISING = ("mean", "std")  # done inside a model, after `prepare`
-
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """The members' ways with a photo; `places` says at which column each member's part begins."""
+    """Preparations of the members in one array; `columns` has the first column of each member's part."""
 
     size: tuple[int, int]
-    places: tuple[int, ...]
+    columns: tuple[int, ...]
     parts: tuple[dict[str, Any], ...]
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is done, for the record."""
+        """The settings of all members, for run records."""
         return {"size": list(self.size), "members": [dict(part) for part in self.parts]}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ensemble:
-    """Several models that answer as one: the mean of their probabilities, as logits."""
+    """Several models that answer as one. Make it with `ensemble`."""
 
     name: str
     members: tuple[Model, ...]
@@ -49,68 +47,75 @@ class Ensemble:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What changes its answers besides weights and preprocessing: what does so for each member."""
+        """What changes the answers besides weights and preprocessing: the settings of each member."""
         return {"members": [getattr(member, "settings", {}) for member in self.members]}
 
     def prepare(self, image: Bytes) -> Floats:
-        """What the members would see of this photo, side by side where they differ: float32 in [0, 1]."""
-        view = np.zeros((3, *self.preprocessing.size), dtype=np.float32)
+        """Return the members' inputs for a photo, side by side where they differ: float32 in [0, 1]."""
+        inputs = np.zeros((3, *self.preprocessing.size), dtype=np.float32)
         filled = set()
-        for member, place in zip(self.members, self.preprocessing.places, strict=True):
-            if place not in filled:
+        for member, column in zip(self.members, self.preprocessing.columns, strict=True):
+            if column not in filled:
                 height, width = member.preprocessing.size
-                view[:, :height, place : place + width] = member.prepare(image)
-                filled.add(place)
-        return view
+                inputs[:, :height, column : column + width] = member.prepare(image)
+                filled.add(column)
+        return inputs
 
     def answer(self, batch: Floats) -> ModelOutputs:
-        """Prepared photos -> logits whose softmax is the mean of the members' probabilities."""
+        """Compute logits of prepared photos; their softmax is the mean of the members' probabilities."""
         check_batch(batch, name=self.name, size=self.preprocessing.size)
-        members = np.empty((len(self.members), len(batch), self.classes), dtype=np.float32)
+        logits = np.empty((len(self.members), len(batch), self.classes), dtype=np.float32)
         total = np.zeros((len(batch), self.classes))
-        for row, (member, place) in enumerate(zip(self.members, self.preprocessing.places, strict=True)):
+        for index, (member, column) in enumerate(zip(self.members, self.preprocessing.columns, strict=True)):
             height, width = member.preprocessing.size
-            given = member.answer(np.ascontiguousarray(batch[:, :, :height, place : place + width]))
-            members[row] = given.logits
-            total += given.probabilities
-        return ModelOutputs(as_logits((total / len(self.members)).astype(np.float32), "probabilities"), members=members)
+            outputs = member.answer(np.ascontiguousarray(batch[:, :, :height, column : column + width]))
+            logits[index] = outputs.logits
+            total += outputs.probabilities
+        mean = (total / len(self.members)).astype(np.float32)
+        return ModelOutputs(as_logits(mean, "probabilities"), members=logits)
 
     def with_features(self, layer: str | None = None) -> Ensemble:
-        """Refused: the mean of answers has no layer before it."""
-        raise InvalidInput(f"{self.name} has no features of its own, got {layer or 'a call for them'}; ask its members")
+        """Raise: there is no layer before a mean of probabilities."""
+        raise InvalidInput(f"{self.name} has no features{f', got layer={layer}' if layer else ''}; use its members")
 
 
 def ensemble(members: Sequence[Model], *, name: str) -> Ensemble:
-    """These models as one; they must have the same number of classes and, where they name them, the same names."""
+    """Combine models into one that returns the mean of their probabilities.
+
+    Args:
+        members: At least two models with the same number of classes and, where known, the same class names.
+        name: Observer name.
+
+    Returns:
+        The ensemble.
+
+    Raises:
+        InvalidInput: There is only one member, or the members' classes differ.
+    """
     if len(members) < 2:
-        raise InvalidInput(f"an ensemble has two members or more, got {len(members)}; join them with +")
+        raise InvalidInput(f"an ensemble needs at least two members, got {len(members)}; join them with +")
     counts = {member.name: member.classes for member in members}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{member} {count}" for member, count in counts.items())
-        raise InvalidInput(f"members of an ensemble must have one number of classes, got {told}")
-    named = list(dict.fromkeys(member.class_names for member in members if member.class_names is not None))
-    if len(named) > 1:
-        raise InvalidInput(
-            f"members of an ensemble must name their classes alike, in one order; those of {name} differ"
-        )
+        got = ", ".join(f"{member} {count}" for member, count in counts.items())
+        raise InvalidInput(f"members of an ensemble must have the same number of classes, got {got}")
+    class_names = {member.class_names for member in members if member.class_names is not None}
+    if len(class_names) > 1:
+        raise InvalidInput(f"members of an ensemble must have the same class names in the same order, {name} has not")
     digest = hashlib.sha256("\n".join(member.weights_digest for member in members).encode()).hexdigest()
-    names = named[0] if named else None
+    names = class_names.pop() if class_names else None
     return Ensemble(name, tuple(members), _side_by_side(members), members[0].classes, digest, names)
 
 
 def _side_by_side(members: Sequence[Model]) -> SideBySide:
-    """Members whose photos are prepared alike share a place."""
-    places: dict[str, int] = {}
-    width = 0
-    ways = [_way(member.preprocessing.facts) for member in members]
-    for member, way in zip(members, ways, strict=True):
-        if way not in places:
-            places[way] = width
+    """Assign columns to members; those that prepare photos alike use the same ones."""
+    first_columns: dict[str, int] = {}
+    columns, width = [], 0
+    for member in members:
+        # mean and std are applied after `prepare`, inside the model
+        facts = sorted(item for item in member.preprocessing.facts.items() if item[0] not in ("mean", "std"))
+        if repr(facts) not in first_columns:
+            first_columns[repr(facts)] = width
             width += member.preprocessing.size[1]
+        columns.append(first_columns[repr(facts)])
     height = max(member.preprocessing.size[0] for member in members)
-    parts = tuple(member.preprocessing.facts for member in members)
-    return SideBySide((height, width), tuple(places[way] for way in ways), parts)
-
-
-def _way(facts: dict[str, Any]) -> str:
-    return repr(sorted((key, value) for key, value in facts.items() if key not in _NORMALISING))
+    return SideBySide((height, width), tuple(columns), tuple(member.preprocessing.facts for member in members))

@@ -1,21 +1,21 @@
-"""Where models come from, by name.
+"""Sources of models by name, named lists of models, and `load_model`.
 
-* `timm:resnet50.a1_in1k`                 weights from the hub, fetched by timm itself
-* `timm:resnet50,checkpoint=FILE`         weights from a file: safetensors, or what torch.load(weights_only=True) reads
-* `torchvision:resnet18[.IMAGENET1K_V1]`  the same two ways
-* `cosight:resnet20,checkpoint=FILE`      one of our small architectures
-* `onnx:FILE`                             onnxruntime; `preprocessing.json` beside it, or options
-* `python:package.module:function`        one's own: gives an nn.Module, a model or a function of arrays
+* `timm:resnet50.a1_in1k`                  weights from the hub, downloaded by timm
+* `timm:resnet50,checkpoint=FILE`          weights from a file: safetensors, or as torch.load(weights_only=True) reads
+* `torchvision:resnet18[.IMAGENET1K_V1]`   torchvision's weights, or from a file in the same way
+* `cosight:resnet20,checkpoint=FILE`       an architecture of this package
+* `onnx:FILE`                              onnxruntime; `preprocessing.json` in the same folder, or options
+* `python:package.module:function`         a user's nn.Module, model or function of arrays
 * `openclip:ViT-B-32/TAG,classes=cifar-10` zero-shot among these classes, weights from the hub or a file; its option
-                                          `templates`: openai (80 prompts, the default), simple (7) or a file of them
-* `ensemble:A+B+[C,size=64]`              the mean of their probabilities
-* `trials:FILE[,observer=NAME]`           answers computed elsewhere: not shown images, see `recorded`
+                                           `templates`: openai (80 prompts, the default), simple (7) or a file
+* `ensemble:A+B+[C,size=64]`               the mean of their probabilities
+* `trials:FILE[,observer=NAME]`            answers computed elsewhere: see `recorded_answers`
 
-Options: `checkpoint`; `mean` and `std` (one number, or one a channel), `size` (side, or height/width), `interpolation`
-and `crop` (the share of the shrunk photo's side that is kept) in place of the model's own; `layer` (features from
-there); `classes` (a label space, or a file of class names: a JSON list, or one a line); `outputs` (logits or
-probabilities, for onnx and python); `precision` (bf16 where the hardware has it; else float32; for models in torch). A
-package outside cosight adds a source through the entry point group `cosight.sources`.
+Options: `checkpoint`; `mean` and `std` (one number, or one per channel), `size` (side, or height/width),
+`interpolation` and `crop` (fraction of the resized photo's side that is kept) instead of the model's own; `layer` (for
+features); `classes` (a label space, or a file of class names: a JSON list, or one per line); `outputs` (logits or
+probabilities, for onnx and python); `precision` (bf16 where the hardware has it, for models in torch). Another package
+adds a source through the entry point group `cosight.sources`.
 """
 
 from __future__ import annotations
@@ -27,26 +27,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NoReturn
 
-from cosight.errors import InvalidInput, UnknownName
+from cosight.errors import InvalidInput
+from cosight.models.architectures import load_cosight
 from cosight.models.ensembles import Ensemble, ensemble
-from cosight.models.model import Model
-from cosight.models.model_spec import (
-    KEYS,
-    ModelSpec,
-    changed,
-    checkpoint_of,
-    class_names_of,
-    head_size,
-    parse,
-    precision_of,
-)
+from cosight.models.model import Model, check_file
+from cosight.models.model_spec import KEYS, ModelSpec, checkpoint_of, parse, precision_of
 from cosight.models.onnx_models import ONNX_KEYS, check_onnx, load_onnx, onnx_files
 from cosight.models.openclip_models import OPENCLIP_KEYS, load_openclip, zero_shot
-from cosight.models.preprocessing import Preprocessing
 from cosight.models.python_models import PYTHON_KEYS, as_model, load_python
 from cosight.models.recorded_answers import RECORDED_KEYS, check_recorded
 from cosight.models.timm_models import check_timm, load_timm
-from cosight.models.torch_models import Precision, TorchModel, load_weights, read_weights, wrap_module
+from cosight.models.torch_models import TorchModel
 from cosight.models.torchvision_models import check_torchvision, load_torchvision
 from cosight.registry import Registry
 from cosight.trials.spaces import LabelSpace
@@ -63,34 +54,41 @@ __all__ = [
     "spec_files",
 ]
 
-_FILE_OPTIONS = ("checkpoint", "classes", "templates")  # options that may name files
-_CIFAR = Preprocessing(size=(32, 32), interpolation="bilinear")
-
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """Where models come from: `load(spec)` gives one, `keys` are the options it takes."""
+    """Registry entry of a source of models.
+
+    Args:
+        name: Name before the colon.
+        load: Loads the model of a spec.
+        keys: Options that it takes.
+        summary: One sentence.
+        check: Raises what can be known to be wrong without loading anything.
+        files: Returns the files that decide the answers; None if only loading the model tells.
+        among: Loads a model that chooses among the classes of any label space.
+    """
 
     name: str
     load: Callable[[ModelSpec], Model]
     keys: tuple[str, ...]
     summary: str
-    check: Callable[[ModelSpec], None] | None = None  # what can be refused without loading anything
-    files: Callable[[ModelSpec], Sequence[Path]] | None = None  # all that a line's answers follow from, if files tell
-    among: Callable[[ModelSpec, LabelSpace], Model] | None = None  # where the model can choose among any classes
+    check: Callable[[ModelSpec], None] | None = None
+    files: Callable[[ModelSpec], Sequence[Path]] | None = None
+    among: Callable[[ModelSpec, LabelSpace], Model] | None = None
 
 
 sources: Registry[ModelSource] = Registry("source", listed=False)
 
 
 def check_model_spec(line: str) -> None:
-    """Refuse a line that cannot stand for a model, as far as that can be told without loading it."""
+    """Raise if a line cannot name a model, as far as is known without loading it."""
     spec = parse(line)
     source = sources[spec.source]
     spec.allow(source.keys)
     path = checkpoint_of(spec)
-    if path is not None and not path.is_file():
-        raise InvalidInput(f"a checkpoint must be a file, got {path}, which is not there; check the path")
+    if path is not None:
+        check_file(path, "a checkpoint")
     if source.check is not None:
         source.check(spec)
     for member in spec.members:
@@ -98,7 +96,7 @@ def check_model_spec(line: str) -> None:
 
 
 def spec_files(spec: ModelSpec) -> list[Path] | None:
-    """The files that decide what a line stands for, besides the line itself; None where only loading it tells."""
+    """Return the files that, with the spec itself, decide a model's answers; None if only loading it tells."""
     if spec.members:
         parts = [spec_files(member) for member in spec.members]
         return None if None in parts else [path for part in parts for path in part or ()]
@@ -106,88 +104,81 @@ def spec_files(spec: ModelSpec) -> list[Path] | None:
     return None if source_files is None else list(source_files(spec))
 
 
-def _option_files(spec: ModelSpec) -> list[Path]:
-    named = [Path(text).expanduser() for key in _FILE_OPTIONS if (text := spec.get(key)) is not None]
-    return [path for path in named if path.is_file()]
-
-
-def _onnx_and_option_files(spec: ModelSpec) -> list[Path]:
-    return [*onnx_files(spec), *_option_files(spec)]
-
-
 def load_model(
     model: str | ModelSpec, *, device: str = "cpu", features: bool = False, space: LabelSpace | None = None
 ) -> Model:
-    """The model of this name from any source, ready to answer; with `features` (or `layer=`) its answers have them.
+    """Load a model from any source.
 
-    A zero-shot model whose line names no classes chooses among those of `space`.
+    Args:
+        model: Name of the model, `source:name[,key=value...]`.
+        device: Device of a model in torch.
+        features: Whether answers have features; the option `layer` has the same effect.
+        space: Label space of a zero-shot model whose name has no `classes`.
+
+    Returns:
+        The model.
+
+    Raises:
+        InvalidInput: An option is wrong, weights cannot be loaded, or a package is missing.
+        UnknownName: There is no such source or model; the message suggests the nearest ones.
     """
     spec = parse(model) if isinstance(model, str) else model
     source = sources[spec.source]
     spec.allow(source.keys)
     try:
-        free = source.among is not None and space is not None and spec.get("classes") is None
-        loaded = source.among(spec, space) if free else source.load(spec)  # type: ignore[misc,arg-type]
+        if source.among is not None and space is not None and spec.get("classes") is None:
+            loaded = source.among(spec, space)
+        else:
+            loaded = source.load(spec)
     except ImportError as error:
         raise InvalidInput(f"{spec.source} models need {error.name}; pip install 'cosight[models]'") from error
-    placed = loaded if device == "cpu" else _moved(loaded, device)
+    if device != "cpu":
+        if not isinstance(loaded, TorchModel):
+            raise InvalidInput(f"only models in torch run on {device}, got {loaded.name}; leave the device out")
+        loaded = loaded.on(device)
     precision = precision_of(spec)
-    precise = placed if precision is None else _at_precision(placed, precision)
-    return as_model(precise, name=spec.label, features=features, layer=spec.get("layer"))
+    if precision is not None:
+        if not isinstance(loaded, TorchModel):
+            raise InvalidInput(
+                f"only models in torch have a precision, got {precision} for {loaded.name}; leave it out"
+            )
+        loaded = replace(loaded, precision=precision)
+    return as_model(loaded, name=spec.label, features=features, layer=spec.get("layer"))
 
 
 def load_torch(model: str | ModelSpec, *, device: str = "cpu") -> TorchModel:
-    """The model of this name, where gradients through it are needed: one in torch."""
+    """Load a model in torch, for gradients.
+
+    Args:
+        model: Name of the model.
+        device: Device of the model.
+
+    Returns:
+        The model.
+
+    Raises:
+        InvalidInput: As `load_model`, and if the model is not in torch.
+    """
     loaded = load_model(model, device=device)
     if not isinstance(loaded, TorchModel):
-        raise InvalidInput(
-            f"gradients need a model in torch, got {loaded.name}; take it from timm, say, by checkpoint="
-        )
+        raise InvalidInput(f"gradients need a model in torch, got {loaded.name}; use its checkpoint with timm, say")
     return loaded
 
 
-def _moved(model: Model, device: str) -> Model:
-    if not isinstance(model, TorchModel):
-        raise InvalidInput(f"only models in torch run on {device}, got {model.name}; leave the device out")
-    return model.on(device)
-
-
-def _at_precision(model: Model, precision: Precision) -> Model:
-    if not isinstance(model, TorchModel):
-        raise InvalidInput(f"precision is of models in torch, got {precision} for {model.name}; leave it out")
-    return replace(model, precision=precision)
-
-
-def _load_cosight(spec: ModelSpec) -> TorchModel:
-    from cosight.models.architectures import TIMM, architectures, load_trained
-    from cosight.models.cifar_resnet import BLOCKS, CifarResNet
-
-    if spec.name in architectures or spec.name.startswith(TIMM):
-        return load_trained(spec)
-    if spec.name not in BLOCKS:
-        there = ", ".join((*BLOCKS, *architectures))
-        raise UnknownName(f"no cosight model is called {spec.name!r}; there are {there}, or timm:NAME as trained here")
-    path = checkpoint_of(spec)
-    if path is None:
-        raise InvalidInput(f"cosight:{spec.name} has no weights of its own, got no checkpoint; add checkpoint=FILE")
-    weights = read_weights(path)
-    module = CifarResNet(BLOCKS[spec.name], head_size(weights, "linear") or 10)
-    load_weights(weights, module, model=f"cosight:{spec.name}", path=path)
-    own = changed(spec, _CIFAR)
-    names = class_names_of(spec)
-    return wrap_module(module, name=spec.label, preprocessing=own, outputs="logits", class_names=names)
+def _option_files(spec: ModelSpec) -> list[Path]:
+    values = [spec.get(key) for key in ("checkpoint", "classes", "templates")]
+    paths = [Path(value).expanduser() for value in values if value is not None]
+    return [path for path in paths if path.is_file()]  # the others name label spaces and templates
 
 
 def _load_ensemble(spec: ModelSpec, space: LabelSpace | None = None) -> Ensemble:
     if len(spec.members) < 2:  # before the one is loaded
-        raise InvalidInput(f"an ensemble has two members or more, got 1 in {spec}; join them with +")
+        raise InvalidInput(f"an ensemble needs at least two members, got 1 in {spec}; join them with +")
     return ensemble([load_model(member, space=space) for member in spec.members], name=spec.label)
 
 
 def _refuse_recorded(spec: ModelSpec) -> NoReturn:
-    raise InvalidInput(
-        f"a model must be shown images, recorded answers see none, got {spec}; give them to `cosight evaluate`"
-    )
+    raise InvalidInput(f"recorded answers cannot answer images, got {spec}; use them with `cosight evaluate`")
 
 
 for _source in (
@@ -208,7 +199,7 @@ for _source in (
         files=_option_files,
     ),
     ModelSource(
-        "cosight", _load_cosight, KEYS, "Architectures of our own, trained here or elsewhere.", files=_option_files
+        "cosight", load_cosight, KEYS, "Architectures of this package, trained here or elsewhere.", files=_option_files
     ),
     ModelSource(
         "onnx",
@@ -216,14 +207,14 @@ for _source in (
         ONNX_KEYS,
         "Any classifier exported to ONNX, run by onnxruntime.",
         check=check_onnx,
-        files=_onnx_and_option_files,
+        files=lambda spec: [*onnx_files(spec), *_option_files(spec)],
     ),
-    ModelSource("python", load_python, PYTHON_KEYS, "One's own module, model or function of arrays."),
+    ModelSource("python", load_python, PYTHON_KEYS, "A user's module, model or function of arrays."),
     ModelSource(
         "openclip",
         load_openclip,
         OPENCLIP_KEYS,
-        "open_clip's zero-shot models, among classes given in words.",
+        "open_clip's zero-shot models, among classes given as text.",
         files=_option_files,
         among=zero_shot,
     ),
@@ -243,7 +234,15 @@ for _source in (
 
 @dataclass(frozen=True, slots=True)
 class ModelList:
-    """Models by their lines (`timm:resnet50.a1_in1k`), each once, in the order of their `source`.
+    """A named list of models to evaluate together, such as those of a paper.
+
+    Args:
+        name: Name of the list.
+        models: Names of the models (`timm:resnet50.a1_in1k`), each once, in the order of the source.
+        source: Where the list comes from.
+
+    Raises:
+        InvalidInput: The list is empty, or a model is repeated.
 
     >>> model_lists["laion-c-paper-main"].models[12]
     'timm:resnet50.a1_in1k'
@@ -254,11 +253,11 @@ class ModelList:
     source: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "models", tuple(self.models))  # a list, where it comes from a file
+        object.__setattr__(self, "models", tuple(self.models))  # JSON has lists
         specs = [parse(line) for line in self.models]
         if len(set(specs)) < len(specs) or not specs:
-            twice = next((str(spec) for spec in specs if specs.count(spec) > 1), "none")
-            raise InvalidInput(f"a list of models must name one or more, each once, got {twice} in {self.name}")
+            repeated = next((str(spec) for spec in specs if specs.count(spec) > 1), "none")
+            raise InvalidInput(f"a list of models must name at least one, each once, got {repeated} in {self.name}")
 
 
 model_lists: Registry[ModelList] = Registry("model-list")

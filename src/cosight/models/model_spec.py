@@ -1,11 +1,11 @@
-"""How a model is named on one line: `source:name[,key=value...]`.
+"""The name of a model on one line, `source:name[,key=value...]`, and its options.
 
-A comma begins an option only where `key=` follows, so names and values may hold commas, colons, slashes and equals
-signs (paths, `python:package.module:function`). Lists are set apart by slashes: `mean=.485/.456/.406`, `size=224/160`.
+A comma begins an option only before `key=`, so names and values may contain commas, colons, slashes and equals signs
+(paths, `python:package.module:function`). Lists are separated by slashes: `mean=.485/.456/.406`, `size=224/160`.
 
-An ensemble's members are whole models set apart by `+`; one with options, or with a `+` in its name, stands in square
-brackets, inside which commas belong to it: `ensemble:timm:resnet50+[onnx:a.onnx,threads=1]`. A `+` sets members apart
-only where `[` or `source:` follows. Shells read brackets themselves: quote the line.
+The members of an ensemble are complete models separated by `+`. A member with options, or with a `+` in its name, is
+written in square brackets: `ensemble:timm:resnet50+[onnx:a.onnx,threads=1]`. A `+` separates members only before `[` or
+`source:`. Shells interpret brackets, so quote the line.
 """
 
 from __future__ import annotations
@@ -30,32 +30,46 @@ __all__ = [
     "INPUT_KEYS",
     "KEYS",
     "ModelSpec",
-    "changed",
     "checkpoint_of",
     "class_names_of",
     "ensemble_of",
     "head_size",
     "outputs_of",
     "parse",
-    "per_channel",
     "precision_of",
+    "preprocessing_of",
     "size_of",
 ]
 
+INPUT_KEYS = ("mean", "std", "size", "interpolation", "crop")
+KEYS = ("checkpoint", *INPUT_KEYS, "layer", "classes", "precision")
+
 _OPTION = re.compile(r",(?=[A-Za-z_]\w*=)", re.ASCII)
 _MEMBER = re.compile(r"\+(?=\[|[A-Za-z_]\w*:)", re.ASCII)
-_ENSEMBLE, _OWN = "ensemble", "cosight"
+_ENSEMBLE = "ensemble"
 _FILE_SOURCES = ("onnx", "trials")  # whose names are files
 _FILE_KEYS = ("checkpoint", "classes", "templates")
-_WORKING_KEYS = ("threads",)  # how the work is done: no part of who answers
-_TRAINED = re.compile(r"(.+@\d+)\.safetensors")  # as training names what it leaves: NAME@SEED
+_EXECUTION_KEYS = ("threads",)  # they do not change the answers, so they are not part of the observer's name
+_TRAINED = re.compile(r"(.+@\d+)\.safetensors")  # as training names its checkpoints: NAME@SEED
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_SHAPE = "a model is named source:name[,key=value...]"
+_FORM = "a model is named source:name[,key=value...]"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """A model's source, its name there, and options as text, sorted by key; `str` gives the line that `parse` reads."""
+    """A parsed model name; `str` returns the line that `parse` reads.
+
+    Args:
+        source: Source of the model, such as timm.
+        name: Name of the model in its source.
+        options: Keys and values as text; they are sorted by key.
+
+    Raises:
+        InvalidInput: The line could not be read back, or an option is repeated.
+
+    >>> str(ModelSpec("timm", "resnet50", (("size", "288"),)))
+    'timm:resnet50,size=288'
+    """
 
     source: str
     name: str
@@ -63,16 +77,15 @@ class ModelSpec:
 
     def __post_init__(self) -> None:
         keys = [key for key, _ in self.options]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
-            raise InvalidInput(f"an option of a model is given once, got {twice} {keys.count(twice)} times")
+        repeated = next((key for key in keys if keys.count(key) > 1), None)
+        if repeated is not None:
+            raise InvalidInput(f"an option of a model must be given once, got {repeated} {keys.count(repeated)} times")
         if not all(map(_WORD.fullmatch, (self.source, *keys))) or not self.name:
-            raise InvalidInput(f"{_SHAPE}, got {str(self)!r}; for example timm:resnet50")
-        head, *values = self.name, *dict(self.options).values()
-        bad = next((text for text in values if _OPTION.search(text)), None)
-        if bad is not None or len(_cut(_OPTION, head, self.source)) > 1:
+            raise InvalidInput(f"{_FORM}, got {str(self)!r}; for example timm:resnet50")
+        bad = next((value for _, value in self.options if _OPTION.search(value)), None)
+        if bad is not None or len(_split(_OPTION, self.name, self.source)) > 1:
             raise InvalidInput(
-                f"a name or value must not hold `,key=`, which begins an option, got {bad or head!r}; rename it"
+                f"a name or value must not contain `,key=`, which begins an option, got {bad or self.name!r}; rename it"
             )
         object.__setattr__(self, "options", tuple(sorted(self.options)))
 
@@ -86,29 +99,35 @@ class ModelSpec:
         >>> parse("cosight:vit-small,checkpoint=networks/vit-small@45.safetensors").label
         'cosight:vit-small@45'
         """
-        kept = [(key, value) for key, value in self.options if key not in _WORKING_KEYS]
-        short = tuple((key, Path(value).name if key in _FILE_KEYS else value) for key, value in kept)
+        options = {
+            key: Path(value).name if key in _FILE_KEYS else value
+            for key, value in self.options
+            if key not in _EXECUTION_KEYS
+        }
+        name = self.name
         if self.source == _ENSEMBLE:
-            return str(ModelSpec(_ENSEMBLE, _joined([member.label for member in self.members]), short))
-        name = Path(self.name).name if self.source in _FILE_SOURCES else self.name
-        if self.source == _OWN and (trained := _TRAINED.fullmatch(dict(short).get("checkpoint", ""))):
-            rest = tuple(pair for pair in short if pair[0] != "checkpoint")
-            return str(ModelSpec(self.source, trained[1], rest))
-        return str(ModelSpec(self.source, name or self.name, short))
+            name = _join([member.label for member in self.members])
+        elif self.source in _FILE_SOURCES:
+            name = Path(name).name or name
+        elif self.source == "cosight" and (trained := _TRAINED.fullmatch(options.get("checkpoint", ""))):
+            name = trained[1]
+            del options["checkpoint"]
+        return str(ModelSpec(self.source, name, tuple(options.items())))
 
     @property
     def members(self) -> tuple[ModelSpec, ...]:
-        """The models of an ensemble, in the order given; none for any other model."""
+        """The models of an ensemble, in order; empty for any other model."""
         if self.source != _ENSEMBLE:
             return ()
-        return tuple(parse(_unwrapped(piece)) for piece in _cut(_MEMBER, self.name, _ENSEMBLE))
+        parts = _split(_MEMBER, self.name, _ENSEMBLE)
+        return tuple(parse(part[1:-1] if part.startswith("[") and part.endswith("]") else part) for part in parts)
 
     def get(self, key: str) -> str | None:
-        """An option's text, or None where it is not given."""
+        """Return the text of an option, or None if it is not set."""
         return dict(self.options).get(key)
 
     def numbers(self, key: str) -> tuple[float, ...] | None:
-        """An option as numbers set apart by slashes, or None where it is not given."""
+        """Return an option as numbers separated by slashes, or None if it is not set."""
         text = self.get(key)
         if text is None:
             return None
@@ -118,19 +137,28 @@ class ModelSpec:
             raise InvalidInput(f"{key} must be numbers like .5/.5/.5, got {text!r}") from error
 
     def allow(self, keys: Collection[str]) -> None:
-        """Refuse an option that is none of `keys`."""
+        """Raise if an option is not one of `keys`."""
         for key, _ in self.options:
             if self.source == _ENSEMBLE:
                 raise InvalidInput(
-                    f"a member of an ensemble stands in brackets with its options, got {key}: [A,{key}=...]"
+                    f"options of an ensemble's member belong in brackets with the member, got {key}: [A,{key}=...]"
                 )
             if key not in keys:
-                guess = did_you_mean(key, keys, most=1, otherwise="remove it")
-                raise InvalidInput(f"options of {self.source} models are {', '.join(keys)}, got {key}; {guess}")
+                hint = did_you_mean(key, keys, most=1, otherwise="remove it")
+                raise InvalidInput(f"options of {self.source} models are {', '.join(keys)}, got {key}; {hint}")
 
 
 def parse(text: str) -> ModelSpec:
-    """Read `source:name[,key=value...]`.
+    """Parse the name of a model, `source:name[,key=value...]`.
+
+    Args:
+        text: One line.
+
+    Returns:
+        Source, name and options.
+
+    Raises:
+        InvalidInput: The line has another form.
 
     >>> parse("cosight:resnet20,checkpoint=weights/a,b.pt,mean=.5/.5/.5")
     ModelSpec(source='cosight', name='resnet20', options=(('checkpoint', 'weights/a,b.pt'), ('mean', '.5/.5/.5')))
@@ -139,132 +167,127 @@ def parse(text: str) -> ModelSpec:
     """
     source, colon, rest = text.strip().partition(":")
     if not colon or "," in source:
-        raise InvalidInput(f"{_SHAPE}, got {text!r}; for example timm:{text.strip() or 'resnet50'}")
-    name, *options = _cut(_OPTION, rest, source)
+        raise InvalidInput(f"{_FORM}, got {text!r}; for example timm:{text.strip() or 'resnet50'}")
+    name, *options = _split(_OPTION, rest, source)
     pairs = (option.partition("=") for option in options)
     return ModelSpec(source, name, tuple((key, value) for key, _, value in pairs))
 
 
 def ensemble_of(members: Sequence[ModelSpec | str]) -> ModelSpec:
-    """The ensemble of these models, with brackets where they are needed.
+    """Return the name of an ensemble, with brackets where they are needed.
+
+    Args:
+        members: Names of its models.
+
+    Returns:
+        The name of the ensemble.
+
+    Raises:
+        InvalidInput: A name contains unpaired square brackets.
 
     >>> str(ensemble_of(["timm:resnet50", "timm:vit,size=64"]))
     'ensemble:timm:resnet50+[timm:vit,size=64]'
     """
-    given = [parse(member) if isinstance(member, str) else member for member in members]
-    made = ModelSpec(_ENSEMBLE, _joined([str(member) for member in given]))
-    if list(made.members) != given:
-        raise InvalidInput(f"square brackets in the names of an ensemble's members must pair, got {made}; rename them")
-    return made
+    specs = [parse(member) if isinstance(member, str) else member for member in members]
+    joined = ModelSpec(_ENSEMBLE, _join([str(spec) for spec in specs]))
+    if list(joined.members) != specs:
+        raise InvalidInput(f"square brackets in names of an ensemble's members must pair, got {joined}; rename them")
+    return joined
 
 
-def _cut(mark: re.Pattern[str], text: str, source: str) -> list[str]:
-    """The pieces between the marks; in an ensemble, marks inside brackets do not count."""
+def _split(separator: re.Pattern[str], text: str, source: str) -> list[str]:
+    """Split text at the separators; in an ensemble, those inside brackets do not count."""
     if source != _ENSEMBLE:
-        return mark.split(text)
+        return separator.split(text)
     if text.count("[") != text.count("]"):
         raise InvalidInput(f"square brackets around an ensemble's members must pair, got {text!r}")
-    pieces, start = [], 0
-    for found in mark.finditer(text):
-        if text.count("[", 0, found.start()) == text.count("]", 0, found.start()):
-            pieces.append(text[start : found.start()])
-            start = found.end()
-    return [*pieces, text[start:]]
+    parts, start = [], 0
+    for match in separator.finditer(text):
+        if text.count("[", 0, match.start()) == text.count("]", 0, match.start()):
+            parts.append(text[start : match.start()])
+            start = match.end()
+    return [*parts, text[start:]]
 
 
-def _joined(members: Sequence[str]) -> str:
-    def stands_alone(text: str) -> bool:
-        return not (_OPTION.search(text) or "+" in text or "[" in text or "]" in text)
+def _join(members: Sequence[str]) -> str:
+    def needs_brackets(text: str) -> bool:
+        return bool(_OPTION.search(text)) or any(mark in text for mark in "+[]")
 
-    return "+".join(text if stands_alone(text) else f"[{text}]" for text in members)
-
-
-def _unwrapped(member: str) -> str:
-    return member[1:-1] if member.startswith("[") and member.endswith("]") else member
-
-
-INPUT_KEYS = ("mean", "std", "size", "interpolation", "crop")
-KEYS = ("checkpoint", *INPUT_KEYS, "layer", "classes", "precision")
+    return "+".join(f"[{text}]" if needs_brackets(text) else text for text in members)
 
 
 def checkpoint_of(spec: ModelSpec) -> Path | None:
-    """The file of the option `checkpoint`."""
+    """Return the file of the option `checkpoint`."""
     text = spec.get("checkpoint")
     return None if text is None else Path(text).expanduser()
 
 
 def head_size(weights: Mapping[str, Tensor], head: str | None) -> int | None:
-    """How many classes the weights' last layer has, where they have it."""
+    """Return the number of classes of the last layer, called `head`, if the weights have it."""
     weight = weights.get(f"{head}.weight")
     return None if weight is None else int(weight.shape[0])
 
 
-def changed(spec: ModelSpec, own: Preprocessing) -> Preprocessing:
-    """The model's own preprocessing, but for what the options say."""
+def preprocessing_of(spec: ModelSpec, default: Preprocessing) -> Preprocessing:
+    """Return the model's default preprocessing with the changes that the options make."""
     crop = spec.numbers("crop")
     if crop is not None and len(crop) != 1:
         raise InvalidInput(f"crop must be one number, got {spec.get('crop')}")
     return replace(
-        own,
-        size=size_of(spec) or own.size,
-        mean=per_channel(spec, "mean") or own.mean,
-        std=per_channel(spec, "std") or own.std,
-        interpolation=dict(spec.options).get("interpolation", own.interpolation),
-        crop=crop[0] if crop else own.crop,
+        default,
+        size=size_of(spec) or default.size,
+        mean=_per_channel(spec, "mean") or default.mean,
+        std=_per_channel(spec, "std") or default.std,
+        interpolation=dict(spec.options).get("interpolation", default.interpolation),
+        crop=crop[0] if crop else default.crop,
     )
 
 
 def size_of(spec: ModelSpec) -> tuple[int, int] | None:
-    """The option `size`, a side or height/width."""
-    given = spec.numbers("size")
-    if given is None:
+    """Return the option `size`, a side or height/width."""
+    sides = spec.numbers("size")
+    if sides is None:
         return None
-    if len(given) > 2 or any(side < 1 or side != int(side) for side in given):
-        raise InvalidInput(f"size must be one or two whole numbers, a side or height/width, got {spec.get('size')}")
-    return int(given[0]), int(given[-1])
+    if len(sides) > 2 or any(side < 1 or side != int(side) for side in sides):
+        raise InvalidInput(f"size must be one or two positive integers, a side or height/width, got {spec.get('size')}")
+    return int(sides[0]), int(sides[-1])
 
 
-def per_channel(spec: ModelSpec, key: str) -> tuple[float, ...] | None:
-    """An option with one number for all three channels, or three."""
-    given = spec.numbers(key)
-    if given is not None and len(given) not in (1, 3):
-        raise InvalidInput(f"{key} must be one number or three, set apart by slashes, got {spec.get(key)}")
-    return given * 3 if given is not None and len(given) == 1 else given
+def _per_channel(spec: ModelSpec, key: str) -> tuple[float, ...] | None:
+    values = spec.numbers(key)
+    if values is not None and len(values) not in (1, 3):
+        raise InvalidInput(f"{key} must be one number or three separated by slashes, got {spec.get(key)}")
+    return values * 3 if values is not None and len(values) == 1 else values
 
 
 def class_names_of(spec: ModelSpec) -> tuple[str, ...] | None:
-    """The classes that the option `classes` names: those in a file, if it is one, else those of a label space."""
+    """Return the names of the option `classes`: a file (a JSON list, or one name per line) or a label space."""
     text = spec.get("classes")
     if text is None:
         return None
     path = Path(text).expanduser()
-    if path.is_file():
-        return _names_in(path)
-    if text not in label_spaces:
-        raise InvalidInput(
-            f"classes must be a file of class names or a label space ({', '.join(label_spaces)}), got {path}, "
-            "which is neither; check the path"
-        )
-    return label_spaces[text].classes
-
-
-def _names_in(path: Path) -> tuple[str, ...]:
-    """A JSON list, or one a line."""
+    if not path.is_file():
+        if text not in label_spaces:
+            raise InvalidInput(
+                f"classes must be a file of class names or a label space ({', '.join(label_spaces)}), got {path}, "
+                "which is neither; check the path"
+            )
+        return label_spaces[text].classes
     try:
         content = path.read_text(encoding="utf-8")
         names = json.loads(content) if path.suffix == ".json" else content.splitlines()
     except ValueError as error:  # not UTF-8, or not JSON
-        raise InvalidInput(f"classes must be a JSON list or one name a line, {path} is not: {error}") from error
+        raise InvalidInput(f"classes must be a JSON list or one name per line, {path} is not: {error}") from error
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise InvalidInput(f"classes must be a JSON list of names or one a line, none empty, got {path}")
+        raise InvalidInput(f"classes must be a JSON list of names or one name per line, none empty, got {path}")
     return tuple(names)
 
 
 def outputs_of(spec: ModelSpec) -> Outputs | None:
-    """What the option `outputs` says the model gives; checked when the model is tried."""
+    """Return the option `outputs`; it is checked when the model is tried."""
     return spec.get("outputs")  # type: ignore[return-value]
 
 
 def precision_of(spec: ModelSpec) -> Precision | None:
-    """What the option `precision` says a module runs in; checked by the model."""
+    """Return the option `precision`; the model checks it."""
     return spec.get("precision")  # type: ignore[return-value]

@@ -1,9 +1,9 @@
-"""What becomes of a photo before a model sees it: shrunk, cut, then normalised channel by channel."""
+"""Preprocessing of a photo for a model: resize, crop, then normalise each channel."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, nextafter
 from typing import Any, Literal
 
 import numpy as np
@@ -12,11 +12,20 @@ from PIL import Image as Pillow
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import Bytes, Floats, as_bytes, as_floats, check_image, to_rgb
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "CropMode", "Preprocessing", "preprocess", "resize_and_crop"]
+__all__ = [
+    "IMAGENET_MEAN",
+    "IMAGENET_STD",
+    "CropMode",
+    "Preprocessing",
+    "crop_fraction",
+    "normalise",
+    "preprocess",
+    "resize_and_crop",
+]
 
 CropMode = Literal["center", "squash"]
 
-IMAGENET_MEAN = (0.485, 0.456, 0.406)  # of RGB in [0, 1], the figures every ImageNet recipe since Torch7 uses
+IMAGENET_MEAN = (0.485, 0.456, 0.406)  # of RGB in [0, 1], used by every ImageNet recipe since Torch7
 IMAGENET_STD = (0.229, 0.224, 0.225)
 _FILTERS = {
     "nearest": Pillow.Resampling.NEAREST,
@@ -28,11 +37,24 @@ _FILTERS = {
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """A model's own input. `crop` is the share of the shrunk photo's side that is kept (timm's crop_pct); `crop_mode`
-    says whether shrinking keeps the aspect ratio ("center") or not ("squash").
+    """How photos are resized, cropped and normalised.
+
+    Args:
+        size: Height and width of the input.
+        mean: Subtracted from each channel, in units of pixels in [0, 1].
+        std: Divisor of each channel after that.
+        interpolation: nearest, bilinear, bicubic or lanczos.
+        crop: Fraction of the resized photo's side that the crop keeps (timm's crop_pct).
+        crop_mode: "center" keeps the aspect ratio when resizing, "squash" does not.
+
+    Raises:
+        InvalidInput: A setting is out of range.
+
+    >>> Preprocessing((224, 224), crop=0.875).facts["size"]
+    [224, 224]
     """
 
-    size: tuple[int, int]  # height, width
+    size: tuple[int, int]
     mean: tuple[float, ...] = IMAGENET_MEAN
     std: tuple[float, ...] = IMAGENET_STD
     interpolation: str = "bicubic"
@@ -41,23 +63,23 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         if len(self.size) != 2 or min(self.size) < 1:
-            raise InvalidInput(f"size must be one or two whole numbers from 1 up, got {self.size}")
+            raise InvalidInput(f"size must be one or two positive integers, got {self.size}")
         if len(self.mean) != len(self.std) or not all(map(isfinite, self.mean)):
-            raise InvalidInput(f"mean and std must be one number a channel each, got {self.mean} and {self.std}")
+            raise InvalidInput(f"mean and std must have one number per channel, got {self.mean} and {self.std}")
         if not all(isfinite(value) and value > 0 for value in self.std):
-            raise InvalidInput(f"std must be positive, got {self.std}; give it in units of pixels in [0, 1]")
+            raise InvalidInput(f"std must be positive, got {self.std}; use units of pixels in [0, 1]")
         if self.interpolation not in _FILTERS:
             raise InvalidInput(f"interpolation must be one of {', '.join(_FILTERS)}, got {self.interpolation!r}")
         if not 0 < self.crop <= 1:
-            raise InvalidInput(f"crop must be in (0, 1], the share of the side that is kept, got {self.crop:g}")
+            raise InvalidInput(f"crop must be in (0, 1], the fraction of the side that is kept, got {self.crop:g}")
         if self.crop_mode not in ("center", "squash"):
             raise InvalidInput(
-                f"crop mode must be center or squash, got {self.crop_mode!r}; shrink the photos yourself"
+                f"crop mode must be center or squash, got {self.crop_mode!r}; resize the photos yourself"
             )
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is done, for the record: numbers, text and lists only."""
+        """All settings as numbers, text and lists, for run records."""
         return {
             "size": list(self.size),
             "crop": self.crop,
@@ -69,28 +91,70 @@ class Preprocessing:
 
 
 def preprocess(image: Bytes, preprocessing: Preprocessing) -> Floats:
-    """What the model would see of this photo before normalising: float32 (3, height, width) in [0, 1]."""
+    """Resize and crop a photo into a model's input before normalisation.
+
+    Args:
+        image: Photo, uint8 RGB or grey.
+        preprocessing: Settings of the model.
+
+    Returns:
+        Float32 (3, height, width) in [0, 1].
+
+    >>> preprocess(np.full((40, 60, 3), 255, np.uint8), Preprocessing((32, 32))).shape
+    (3, 32, 32)
+    """
     return np.ascontiguousarray(as_floats(resize_and_crop(image, preprocessing)).transpose(2, 0, 1))
 
 
 def resize_and_crop(image: Bytes, preprocessing: Preprocessing) -> Bytes:
-    """The uint8 RGB image of the model's size that the model would see of this photo."""
-    colour = to_rgb(as_bytes(check_image(image, smallest=1)))  # digits of 8 x 8, say
-    height, width = _shrunk(colour.shape[:2], preprocessing)
+    """Resize and crop a photo to the size of a model's input.
+
+    Sides are rounded down, as torchvision and timm do, so that the pixels are the same as theirs.
+
+    Args:
+        image: Photo, uint8 RGB or grey.
+        preprocessing: Settings of the model.
+
+    Returns:
+        Uint8 RGB (height, width, 3).
+
+    >>> resize_and_crop(np.zeros((40, 60), np.uint8), Preprocessing((32, 32))).shape
+    (32, 32, 3)
+    """
+    colour = to_rgb(as_bytes(check_image(image, smallest=1)))  # some sets have digits of 8 x 8
+    height, width = colour.shape[:2]
+    rows, columns = (int(side / preprocessing.crop) for side in preprocessing.size)
+    if preprocessing.crop_mode == "squash":
+        resized = rows, columns
+    elif rows * width <= columns * height:  # the width decides
+        resized = max(int(columns * height / width), rows), columns
+    else:
+        resized = rows, max(int(rows * width / height), columns)
     photo = Pillow.fromarray(colour)
-    if (height, width) != colour.shape[:2]:
-        photo = photo.resize((width, height), _FILTERS[preprocessing.interpolation])
+    if resized != (height, width):
+        photo = photo.resize(resized[::-1], _FILTERS[preprocessing.interpolation])
     rows, columns = preprocessing.size
-    top, left = round((height - rows) / 2), round((width - columns) / 2)
+    top, left = round((resized[0] - rows) / 2), round((resized[1] - columns) / 2)
     return np.array(photo)[top : top + rows, left : left + columns].copy()
 
 
-def _shrunk(size: tuple[int, ...], preprocessing: Preprocessing) -> tuple[int, int]:
-    """Size before the cut. Sides are rounded down, as torchvision and timm do, so that the pixels are theirs."""
-    rows, columns = (int(side / preprocessing.crop) for side in preprocessing.size)
-    if preprocessing.crop_mode == "squash":
-        return rows, columns
-    height, width = size
-    if rows * width <= columns * height:  # the width decides
-        return max(int(columns * height / width), rows), columns
-    return rows, max(int(rows * width / height), columns)
+def crop_fraction(size: int, resize: int) -> float:
+    """Return the `crop` of a `Preprocessing` that resizes to `resize` pixels and then crops `size`.
+
+    >>> crop_fraction(224, 256)
+    0.875
+    """
+    if resize < size:
+        raise InvalidInput(f"resize must be at least the network's input of {size}, got {resize}; raise it")
+    fraction = size / resize
+    while int(size / fraction) < resize:  # rounding of the quotient may lose a pixel
+        fraction = nextafter(fraction, 0)
+    return fraction
+
+
+def normalise(batch: Floats, preprocessing: Preprocessing) -> Floats:
+    """Subtract the mean of each channel of a batch (N, 3, height, width) and divide by its standard deviation."""
+    mean, std = (
+        np.array(values, dtype=np.float32).reshape(1, -1, 1, 1) for values in (preprocessing.mean, preprocessing.std)
+    )
+    return (batch - mean) / std

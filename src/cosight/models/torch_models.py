@@ -1,27 +1,35 @@
-"""Classifiers in torch: images in [0, 1] in, logits out, with gradients or as plain arrays; and their weights.
+"""Classifiers in torch: images in [0, 1] in, logits out, with gradients or as arrays; their features and weights.
 
-torch is imported on use.
+Features come from one of three places:
+
+* timm models, and others with the same two methods: `forward_head(forward_features(x), pre_logits=True)`
+* any other module: the input of the nn.Linear that returns the logits
+* `layer=PATH`: the output of that submodule, flattened
+
+Each is tried on two images when it is chosen, so that errors come at once. torch is imported on use.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from cosight.errors import InvalidInput
-from cosight.models.features import Tap, named_layer, penultimate
+from cosight.errors import InvalidInput, UnknownName, did_you_mean, first_line
 from cosight.models.model import (
     ModelOutputs,
     Outputs,
     check_batch,
     check_class_names,
+    check_file,
     check_outputs,
+    explain_errors,
     probe_images,
-    trying,
 )
 from cosight.models.preprocessing import Preprocessing, preprocess, resize_and_crop
 from cosight.stimuli.images import Bytes, Floats
@@ -29,25 +37,45 @@ from cosight.stimuli.images import Bytes, Floats
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["Precision", "TorchModel", "load_weights", "read_weights", "weights_digest", "wrap_module"]
+__all__ = [
+    "Precision",
+    "Tap",
+    "TorchModel",
+    "explain_download_errors",
+    "load_weights",
+    "read_weights",
+    "weights_digest",
+    "wrap_module",
+]
 
 Precision = Literal["float32", "bf16"]
 
-# As torch.cpu.get_capabilities names the instructions that multiply bfloat16: of Intel and AMD, and of ARM.
+# Names in torch.cpu.get_capabilities of the instructions that multiply bfloat16: Intel, AMD and ARM.
 _BF16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
 _WRAPPERS = ("state_dict", "model")
 _PARALLEL = "module."
-_UNUSED = "num_batches_tracked"  # batch norm's count of training steps: no answer depends on it, old files lack it
-_SHOWN = 3  # keys named in a message
+_UNUSED = "num_batches_tracked"  # batch norm's count of training steps: does not change outputs, missing in old files
+_MOST_LAYERS, _MOST_KEYS = 4, 3  # named in a message
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TorchModel:
-    """A classifier in eval mode: it takes images (N, 3, height, width) in [0, 1], normalises them and gives logits.
+    """A classifier in eval mode. It takes images (N, 3, height, width) in [0, 1], normalises them and returns logits.
 
-    `weights_digest` is the sha256 of the weights themselves: names, shapes and values, whatever file held them. With a
-    `tap`, `answer` gives features as well. `channels_last` says how pixels lie in memory: faster where it works. With
-    `precision` bf16, the module runs under torch's autocast, on hardware that has instructions for it.
+    Args:
+        name: Observer name.
+        module: The network.
+        preprocessing: How photos are prepared.
+        classes: Number of outputs.
+        weights_digest: SHA-256 of names, shapes and values of the weights, whichever file they came from.
+        class_names: Names of the outputs, if known.
+        outputs: What the module returns; the model returns logits.
+        tap: Where features are taken; None for no features.
+        channels_last: Memory layout of the pixels; faster where the module supports it.
+        precision: With bf16 the module runs under torch's autocast, on hardware that has instructions for it.
+
+    Raises:
+        InvalidInput: The precision is unknown, or the device does not support it.
     """
 
     name: str
@@ -56,7 +84,7 @@ class TorchModel:
     classes: int
     weights_digest: str
     class_names: tuple[str, ...] | None = None
-    outputs: Outputs = "logits"  # of the module; the model gives logits
+    outputs: Outputs = "logits"
     tap: Tap | None = None
     channels_last: bool = False
     precision: Precision = "float32"
@@ -66,128 +94,84 @@ class TorchModel:
             raise InvalidInput(f"precision must be {' or '.join(get_args(Precision))}, got {self.precision!r}")
         if self.precision == "bf16" and not _has_bf16(_device(self.module)):
             raise InvalidInput(
-                f"precision=bf16 needs a device with instructions for it, {self.name} is on {_device(self.module)}, "
+                f"precision=bf16 needs a device with bfloat16 instructions, {self.name} is on {_device(self.module)}, "
                 "which has none; leave it out for float32"
             )
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What changes its answers besides weights and preprocessing, for the record."""
+        """What changes the answers besides weights and preprocessing, for run records."""
         layer = self.tap.facts if self.tap else None
         return {"precision": self.precision, "outputs": self.outputs, "layer": layer}
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width of the images it takes."""
+        """Height and width of the input images."""
         return self.preprocessing.size
 
     @property
     def mean(self) -> tuple[float, ...]:
-        """What is subtracted from each channel, in units of pixels in [0, 1]."""
+        """Mean subtracted from each channel, in units of pixels in [0, 1]."""
         return self.preprocessing.mean
 
     @property
     def std(self) -> tuple[float, ...]:
-        """What each channel is then divided by."""
+        """Divisor of each channel after that."""
         return self.preprocessing.std
 
     def __call__(self, images: Tensor) -> Tensor:
-        """(N, 3, height, width) in [0, 1] -> logits (N, classes), on the module's device, with gradients."""
+        """Compute logits (N, classes) of images (N, 3, height, width) in [0, 1] on its device, with gradients."""
         if images.ndim != 4 or tuple(images.shape[1:]) != (len(self.mean), *self.size):
             wanted = f"(N, {len(self.mean)}, {self.size[0]}, {self.size[1]})"
             raise InvalidInput(f"{self.name} takes images {wanted}, got {tuple(images.shape)}; prepare or resize them")
-        pixels = _normalised(self.module, images, self.preprocessing)
-        with self._at_precision():
-            given = self.module(pixels)
-        return _logits(given, self.outputs)
+        pixels = _normalise(self.module, images, self.preprocessing)
+        with self._autocast():
+            outputs = self.module(pixels)
+        return _to_logits(outputs, self.outputs)
 
     def answer(self, batch: Floats) -> ModelOutputs:
-        """Prepared photos (N, 3, height, width) -> logits, and features where there is a tap; without gradients."""
+        """Compute logits (and features, with a tap) of prepared photos (N, 3, height, width), without gradients."""
         import torch
 
         check_batch(batch, name=self.name, size=self.size)
         with torch.inference_mode():
-            pixels = _pixels(self.module, batch, self.preprocessing, channels_last=self.channels_last)
-            with self._at_precision():
-                given, features = self.tap(self.module, pixels) if self.tap else (self.module(pixels), None)
-            logits = _array(_logits(given, self.outputs))
-        return ModelOutputs(logits, None if features is None else _array(features))
+            pixels = _to_pixels(self.module, batch, self.preprocessing, channels_last=self.channels_last)
+            with self._autocast():
+                outputs, features = self.tap(self.module, pixels) if self.tap else (self.module(pixels), None)
+            logits = _to_array(_to_logits(outputs, self.outputs))
+        return ModelOutputs(logits, None if features is None else _to_array(features))
 
-    def _at_precision(self) -> AbstractContextManager[Any]:
+    def _autocast(self) -> AbstractContextManager[Any]:
         import torch
 
         if self.precision == "float32":
             return nullcontext()
         return torch.autocast(_device(self.module), dtype=torch.bfloat16)
 
-    def fit(self, image: Bytes) -> Bytes:
-        """The uint8 RGB image of the model's own size that it would see of this photo."""
+    def resize_and_crop(self, image: Bytes) -> Bytes:
+        """Return the uint8 RGB image of the input size that the model sees of a photo."""
         return resize_and_crop(image, self.preprocessing)
 
     def prepare(self, image: Bytes) -> Floats:
-        """What it would see of this photo: float32 (3, height, width) in [0, 1]."""
+        """Return the model's input for a photo: float32 (3, height, width) in [0, 1]."""
         return preprocess(image, self.preprocessing)
 
     def with_features(self, layer: str | None = None) -> TorchModel:
-        """The same model, whose answers have features: of the penultimate layer, or of the module at this path."""
+        """Return the same model with features of the penultimate layer, or of the submodule at this path."""
         import torch
 
         with torch.no_grad():
-            pixels = _pixels(self.module, probe_images(self.size), self.preprocessing, channels_last=self.channels_last)
+            images = probe_images(self.size)
+            pixels = _to_pixels(self.module, images, self.preprocessing, channels_last=self.channels_last)
             if layer is None:
-                tap = penultimate(self.module, pixels, name=self.name)
+                tap = _penultimate_tap(self.module, pixels, self.name)
             else:
-                tap = named_layer(self.module, layer, pixels, name=self.name)
+                tap = _layer_tap(self.module, layer, pixels, self.name)
         return replace(self, tap=tap)
 
     def on(self, device: str) -> TorchModel:
-        """The same model on another device."""
+        """Return the same model on another device."""
         return replace(self, module=self.module.to(device))
-
-
-def _device(module: nn.Module) -> str:
-    """The kind of device its weights are on: cpu, cuda."""
-    weights = next(module.parameters(), None)
-    return "cpu" if weights is None else weights.device.type
-
-
-def _has_bf16(device: str) -> bool:
-    """Whether a device multiplies bfloat16 itself: emulated, it would be slower than float32 and no more precise."""
-    import torch
-
-    if device == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    has = torch.cpu.get_capabilities()
-    return device == "cpu" and any(has.get(name, False) for name in _BF16_INSTRUCTIONS)
-
-
-def _array(tensor: Tensor) -> Floats:
-    return tensor.float().cpu().contiguous().numpy()
-
-
-def _logits(given: Tensor, outputs: Outputs) -> Tensor:
-    """At least float32, and probabilities become their logarithms, whose softmax they are."""
-    import torch
-
-    given = given.to(torch.promote_types(given.dtype, torch.float32))
-    return given if outputs == "logits" else given.clamp_min(torch.finfo(given.dtype).tiny).log()
-
-
-def _normalised(module: nn.Module, images: Tensor, preprocessing: Preprocessing) -> Tensor:
-    weights = next(module.parameters(), images)
-    pixels = images.to(device=weights.device, dtype=weights.dtype)
-    mean, std = (pixels.new_tensor(values).reshape(1, -1, 1, 1) for values in (preprocessing.mean, preprocessing.std))
-    return (pixels - mean) / std
-
-
-def _pixels(module: nn.Module, batch: Floats, preprocessing: Preprocessing, *, channels_last: bool) -> Tensor:
-    """Normalised, laid out as asked for."""
-    import torch
-
-    images = torch.from_numpy(batch if batch.flags.writeable else batch.copy())
-    if channels_last:
-        images = images.contiguous(memory_format=torch.channels_last)
-    return _normalised(module, images, preprocessing)
 
 
 def wrap_module(
@@ -198,33 +182,48 @@ def wrap_module(
     outputs: Outputs | None = None,
     class_names: tuple[str, ...] | None = None,
 ) -> TorchModel:
-    """A module as a model. It is put into eval mode and its weights are frozen, which makes gradients cheaper.
+    """Wrap a module as a model.
 
-    It is tried on two images, and its convolutions get their weights with channels last where that works.
+    The module is put into eval mode and its weights are frozen, which makes gradients cheaper. It is tried on two
+    images, and its convolutions get channels-last weights if its outputs stay the same.
+
+    Args:
+        module: Classifier of normalised images (N, 3, height, width).
+        name: Observer name.
+        preprocessing: How photos are prepared.
+        outputs: What the module returns; needed if it returns probabilities.
+        class_names: Names of the outputs.
+
+    Returns:
+        The model.
+
+    Raises:
+        InvalidInput: The module does not return logits for two images, or the number of names is wrong.
     """
     import torch
 
     module.eval().requires_grad_(False)
-    probe = probe_images(preprocessing.size)
+    images = probe_images(preprocessing.size)
     with torch.no_grad():
-        with trying(name, preprocessing.size):
-            given = module(_pixels(module, probe, preprocessing, channels_last=False))
-        values = _array(given) if isinstance(given, torch.Tensor) else given
-        sort = check_outputs(values, outputs, name=name, images=len(probe))
+        with explain_errors(name, preprocessing.size):
+            values = module(_to_pixels(module, images, preprocessing, channels_last=False))
+        array = _to_array(values) if isinstance(values, torch.Tensor) else values
+        outputs = check_outputs(array, outputs, name=name, images=len(images))
         digest = weights_digest(module)
-        last = _takes_channels_last(module, probe, preprocessing, given)
-    names = check_class_names(class_names, values.shape[1], name=name)
-    return TorchModel(name, module, preprocessing, values.shape[1], digest, names, sort, channels_last=last)
+        channels_last = _use_channels_last(module, images, preprocessing, values)
+    classes = array.shape[1]
+    names = check_class_names(class_names, classes, name=name)
+    return TorchModel(name, module, preprocessing, classes, digest, names, outputs, channels_last=channels_last)
 
 
-def _takes_channels_last(module: nn.Module, probe: Floats, preprocessing: Preprocessing, expected: Tensor) -> bool:
-    """Lay the weights out with channels last where the module gives the same then; `view` on pixels may fail."""
+def _use_channels_last(module: nn.Module, images: Floats, preprocessing: Preprocessing, expected: Tensor) -> bool:
+    """Change the weights to channels last if the outputs stay the same; modules that call `view` on pixels may fail."""
     import torch
 
     module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     try:
-        given = module(_pixels(module, probe, preprocessing, channels_last=True))
-        if torch.allclose(given, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max())):
+        outputs = module(_to_pixels(module, images, preprocessing, channels_last=True))
+        if torch.allclose(outputs, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max())):
             return True
     except RuntimeError:
         pass
@@ -232,8 +231,170 @@ def _takes_channels_last(module: nn.Module, probe: Floats, preprocessing: Prepro
     return False
 
 
+def _device(module: nn.Module) -> str:
+    """Return the type of device that the weights are on: cpu, cuda."""
+    weights = next(module.parameters(), None)
+    return "cpu" if weights is None else weights.device.type
+
+
+def _has_bf16(device: str) -> bool:
+    """Return whether a device multiplies bfloat16 itself; emulated, it is slower than float32 and no more precise."""
+    import torch
+
+    if device == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    capabilities = torch.cpu.get_capabilities()
+    return device == "cpu" and any(capabilities.get(name, False) for name in _BF16_INSTRUCTIONS)
+
+
+def _to_array(tensor: Tensor) -> Floats:
+    return tensor.float().cpu().contiguous().numpy()
+
+
+def _to_logits(values: Tensor, outputs: Outputs) -> Tensor:
+    """Return logits as float32 or better; probabilities become their logarithms."""
+    import torch
+
+    values = values.to(torch.promote_types(values.dtype, torch.float32))
+    return values if outputs == "logits" else values.clamp_min(torch.finfo(values.dtype).tiny).log()
+
+
+def _normalise(module: nn.Module, images: Tensor, preprocessing: Preprocessing) -> Tensor:
+    weights = next(module.parameters(), images)
+    pixels = images.to(device=weights.device, dtype=weights.dtype)
+    mean, std = (pixels.new_tensor(values).reshape(1, -1, 1, 1) for values in (preprocessing.mean, preprocessing.std))
+    return (pixels - mean) / std
+
+
+def _to_pixels(module: nn.Module, batch: Floats, preprocessing: Preprocessing, *, channels_last: bool) -> Tensor:
+    """Return a batch as a normalised tensor in the memory layout of the module."""
+    import torch
+
+    images = torch.from_numpy(batch if batch.flags.writeable else batch.copy())
+    if channels_last:
+        images = images.contiguous(memory_format=torch.channels_last)
+    return _normalise(module, images, preprocessing)
+
+
+# --- features
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tap:
+    """Where features are taken: the output or input of the submodule at `path`, or timm's two methods (no path)."""
+
+    side: Literal["output", "input", "timm"]
+    path: str = ""
+    _lock: Any = field(default_factory=Lock, repr=False)  # hooks of two threads must not mix
+
+    def __call__(self, module: nn.Module, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the module's outputs for normalised images, and features (N, dimensions)."""
+        if self.side == "timm":
+            return _timm_forward(module, pixels)
+        with self._lock, _record_calls({self.path: module.get_submodule(self.path)}) as calls:
+            outputs = module(pixels)
+        value = calls[-1].output if self.side == "output" else calls[-1].input
+        return outputs, value.flatten(1)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Side and layer, for run records."""
+        return {"side": self.side, "layer": self.path or None}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Call:
+    """The first input and the output of one call of a submodule."""
+
+    path: str
+    input: Any
+    output: Any
+
+
+@contextmanager
+def _record_calls(parts: Mapping[str, nn.Module]) -> Iterator[list[_Call]]:
+    """Record every call of these submodules, in order."""
+    calls: list[_Call] = []
+
+    def hook_for(path: str) -> Any:
+        return lambda _, inputs, output: calls.append(_Call(path, inputs[0] if inputs else None, output))
+
+    handles = [part.register_forward_hook(hook_for(path)) for path, part in parts.items()]
+    try:
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _timm_forward(module: Any, pixels: Tensor) -> tuple[Tensor, Tensor]:
+    body = module.forward_features(pixels)
+    features = module.forward_head(body, pre_logits=True)
+    return module.forward_head(body), features.flatten(1)
+
+
+def _layer_tap(module: nn.Module, path: str, pixels: Tensor, name: str) -> Tap:
+    """Return the tap of the submodule at `path`, after trying it on `pixels`."""
+    import torch
+
+    parts = {part: submodule for part, submodule in module.named_modules() if part}
+    if path not in parts:
+        last = ", ".join(list(parts)[-_MOST_LAYERS:])
+        hint = did_you_mean(path, parts, otherwise=f"its last layers are {last}")
+        raise UnknownName(f"{name} has no layer {path!r}; {hint}")
+    with _record_calls({path: parts[path]}) as calls:
+        module(pixels)
+    if not calls:
+        raise InvalidInput(f"layer={path} of {name} does not run in its forward pass; name another layer")
+    output = calls[-1].output
+    if not isinstance(output, torch.Tensor) or output.shape[:1] != pixels.shape[:1]:
+        got = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
+        raise InvalidInput(f"a layer must return one tensor with a row per image, layer={path} of {name} returns {got}")
+    return Tap("output", path)
+
+
+def _penultimate_tap(module: nn.Module, pixels: Tensor, name: str) -> Tap:
+    """Return the tap of the layer before the logits, after trying it on `pixels`."""
+    import torch
+
+    if hasattr(module, "forward_features") and "pre_logits" in _parameters(getattr(module, "forward_head", None)):
+        logits, features = _timm_forward(module, pixels)
+        if torch.allclose(logits, module(pixels), rtol=1e-4, atol=1e-4) and len(features) == len(pixels):
+            return Tap("timm")
+    linear: dict[str, nn.Module] = {
+        path: part for path, part in module.named_modules() if isinstance(part, torch.nn.Linear)
+    }
+    with _record_calls(linear) as calls:
+        logits = module(pixels)
+    same_shape = [call for call in calls if call.output.shape == logits.shape]
+    exact = {call.path for call in same_shape if torch.equal(call.output, logits)}
+    paths = exact or {call.path for call in same_shape}
+    if len(paths) == 1:
+        return Tap("input", paths.pop())
+    heads = f"there are {', '.join(sorted(paths))}" if paths else "there is none"
+    last = [path for path, _ in module.named_modules() if path][-_MOST_LAYERS:]
+    raise InvalidInput(
+        f"features are the input of the one nn.Linear that returns the logits, in {name} {heads}; "
+        f"name a layer with layer=PATH{', for example ' + ' or '.join(last) if last else ''}"
+    )
+
+
+def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+    return {} if function is None else inspect.signature(function).parameters
+
+
+# --- weights
+
+
 def weights_digest(module: nn.Module) -> str:
-    """sha256 of all weights by name, in hexadecimal."""
+    """Compute the SHA-256 of all weights of a module, sorted by name.
+
+    Args:
+        module: Module in torch.
+
+    Returns:
+        The digest in hexadecimal; the device and the file that the weights came from do not change it.
+    """
     import torch
 
     digest = hashlib.sha256()
@@ -245,59 +406,83 @@ def weights_digest(module: nn.Module) -> str:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Weights by name from a checkpoint: safetensors by its ending, else what `torch.load(weights_only=True)` reads.
+    """Read a checkpoint.
 
-    A training script's `{"state_dict": ...}` (or "model") is opened, and DataParallel's `module.` taken off the names.
+    A training script's `{"state_dict": ...}` (or "model") is unwrapped, and DataParallel's `module.` is removed from
+    the names.
+
+    Args:
+        path: A safetensors file, by its suffix, or any file that `torch.load(weights_only=True)` reads.
+
+    Returns:
+        Weights by name.
+
+    Raises:
+        InvalidInput: The file does not exist or has no weights.
     """
-    if not path.is_file():
-        raise InvalidInput(f"a checkpoint must be a file, got {path}, which is not there; check the path")
+    check_file(path, "a checkpoint")
     try:
-        content = _read(path)
-    except Exception as error:  # unpickling what may be any file raises anything
-        why = (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
-        raise InvalidInput(f"{path} is no checkpoint that can be read safely: {why}; save it as safetensors") from error
-    content = next((content[key] for key in _WRAPPERS if isinstance(content, dict) and key in content), content)
-    if (
-        not isinstance(content, Mapping)
-        or not content
-        or not all(hasattr(value, "shape") for value in content.values())
-    ):
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            content: Any = load_file(path)
+        else:
+            import torch
+
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # unpickling a file of any kind raises anything
         raise InvalidInput(
-            f"a checkpoint holds weights by name, {path} holds {type(content).__name__}; save state_dict()"
+            f"{path} is not a checkpoint that can be read safely: {first_line(error)}; save it as safetensors"
+        ) from error
+    content = next((content[key] for key in _WRAPPERS if isinstance(content, dict) and key in content), content)
+    is_mapping = isinstance(content, Mapping) and content
+    if not is_mapping or not all(hasattr(value, "shape") for value in content.values()):
+        raise InvalidInput(
+            f"a checkpoint must have weights by name, {path} has {type(content).__name__}; save state_dict()"
         )
-    bare = all(name.startswith(_PARALLEL) for name in content)
-    return {name.removeprefix(_PARALLEL) if bare else name: value for name, value in content.items()}
-
-
-def _read(path: Path) -> Any:
-    if path.suffix == ".safetensors":
-        from safetensors.torch import load_file
-
-        return load_file(path)
-    import torch
-
-    return torch.load(path, map_location="cpu", weights_only=True)
+    parallel = all(name.startswith(_PARALLEL) for name in content)
+    return {name.removeprefix(_PARALLEL) if parallel else name: value for name, value in content.items()}
 
 
 def load_weights(weights: Mapping[str, Tensor], module: nn.Module, *, model: str, path: Path) -> None:
-    """Load the weights into the module; where they do not fit, say which."""
-    own = {name: value for name, value in module.state_dict().items() if not name.endswith(_UNUSED)}
-    given = {name: value for name, value in weights.items() if not name.endswith(_UNUSED)}
-    shapes = [
-        f"{name} {tuple(given[name].shape)} for {tuple(own[name].shape)}"
-        for name in own
-        if name in given and given[name].shape != own[name].shape
-    ]
+    """Load weights into a module.
+
+    Args:
+        weights: Weights by name.
+        module: Module to load them into.
+        model: Name of the model, for messages.
+        path: File of the weights, for messages.
+
+    Raises:
+        InvalidInput: Names or shapes differ; the message lists them.
+    """
+    expected = {name: value for name, value in module.state_dict().items() if not name.endswith(_UNUSED)}
+    loaded = {name: value for name, value in weights.items() if not name.endswith(_UNUSED)}
     problems = {
-        "missing": [name for name in own if name not in given],
-        "unexpected": [name for name in given if name not in own],
-        "of another shape": shapes,
+        "missing": [name for name in expected if name not in loaded],
+        "unexpected": [name for name in loaded if name not in expected],
+        "of another shape": [
+            f"{name} {tuple(loaded[name].shape)} for {tuple(expected[name].shape)}"
+            for name in expected
+            if name in loaded and loaded[name].shape != expected[name].shape
+        ],
     }
     if any(problems.values()):
-        found = "; ".join(f"{len(names)} {what} ({_few(names)})" for what, names in problems.items() if names)
-        raise InvalidInput(f"the weights in {path} do not fit {model}: {found}; name the architecture they come from")
-    module.load_state_dict(given, strict=False)  # strict but for batch norm's counters, as just checked
+        texts = [
+            f"{len(names)} {kind} ({', '.join(names[:_MOST_KEYS])}{', ...' if len(names) > _MOST_KEYS else ''})"
+            for kind, names in problems.items()
+            if names
+        ]
+        raise InvalidInput(
+            f"the weights in {path} do not fit {model}: {'; '.join(texts)}; name the architecture they come from"
+        )
+    module.load_state_dict(loaded, strict=False)  # strict except for batch norm's counters, as checked above
 
 
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+@contextmanager
+def explain_download_errors(what: str, hint: str = "connect, or add checkpoint=FILE") -> Iterator[None]:
+    """Turn whatever a library raises while it downloads `what` into an error of one line."""
+    try:
+        yield
+    except Exception as error:  # hub clients and the layers below them raise anything
+        raise InvalidInput(f"cannot download {what}: {first_line(error)}; {hint}") from error

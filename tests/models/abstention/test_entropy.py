@@ -158,7 +158,7 @@ def test_settings_asp_refuses(settings, message):
 
 
 def test_a_batch_that_is_not_prepared_is_refused(dropping, batch):
-    with pytest.raises(InvalidInput, match="stack what prepare gives"):
+    with pytest.raises(InvalidInput, match="stack the arrays that prepare returns"):
         asp_strangeness(dropping, batch.astype(np.float64))
 
 
