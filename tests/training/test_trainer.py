@@ -248,7 +248,7 @@ def test_targets_reach_the_network(content, settings, digits, tmp_path):
         ({"data": "nowhere"}, InvalidInput, "a stimulus set is a folder"),
         ({"resize": 16}, InvalidInput, "at least the network's input of 32"),
         ({"rate": 1e30, "clip": 1e30, "least_rate": 1.0}, InvalidInput, "must stay finite"),
-        ({"architecture": None, "pretrained": "nothing.safetensors"}, InvalidInput, "nothing.safetensors does not exist"),
+        ({"architecture": None, "pretrained": "nothing.safetensors"}, InvalidInput, "does not exist"),
     ],
 )
 def test_bad_input(changes, error, told, settings, tmp_path):
