@@ -160,7 +160,7 @@ def test_rotation_is_anticlockwise(squares, condition, turns):
 
 
 def test_only_squares_turn_by_a_quarter(photos):
-    with pytest.raises(InvalidInput, match="only a square image turns by 90 degrees, got 640 x 427; crop it"):
+    with pytest.raises(InvalidInput, match="only a square image can be rotated by 90 degrees, got 640 x 427; crop it"):
         manipulate(photos[0], "rotation", condition="90")
     upright = manipulate(photos[0], "rotation", condition="0")
     assert np.array_equal(manipulate(photos[0], "rotation", condition="180"), upright[::-1, ::-1])
@@ -341,10 +341,10 @@ def test_files_that_are_no_spectrum(tmp_path):
         with pytest.raises(InvalidInput, match=r"a spectrum is a .npy file of numbers, .*mean\.npy is not"):
             read_spectrum(path)
     np.save(path, np.array([[{}]], dtype=object))
-    with pytest.raises(InvalidInput, match="is not; make it anew"):
+    with pytest.raises(InvalidInput, match="is not; make it again"):
         read_spectrum(path)
     np.save(path, np.ones((32, 32), int))
-    with pytest.raises(InvalidInput, match="holds int64"):
+    with pytest.raises(InvalidInput, match="has int64"):
         read_spectrum(path)
     np.save(path, np.ones(32))
     with pytest.raises(InvalidInput, match=r"mean\.npy: a spectrum is \(height, width\)"):
@@ -359,7 +359,7 @@ def test_files_that_are_no_spectrum(tmp_path):
         (lambda a: -a, "not negative"),
         (lambda a: a * np.nan, "finite"),
         (lambda a: a[:, :17], "in the centre"),
-        (lambda a: np.where(np.arange(a.size).reshape(a.shape) == 70, 0, a), "alike at f and -f"),
+        (lambda a: np.where(np.arange(a.size).reshape(a.shape) == 70, 0, a), "equal at f and -f"),
         (lambda a: a[None], r"\(height, width\)"),
     ],
 )
