@@ -49,12 +49,12 @@ _PATIENCE = 30.0  # seconds until a request counts as lost
 _SERVER = """
 import sys
 from pathlib import Path
-from cosight.humans.web import serving
-serving.static_files = lambda: {"index.html": b""}
+from cosight.humans.web import server
+server.static_files = lambda: {"index.html": b""}
 if __name__ == "__main__":
     url, processes = sys.argv[2] or None, int(sys.argv[3])
     say = lambda addresses: print(addresses.participants, flush=True)
-    serving.serve(Path(sys.argv[1]), url=url, port=0, processes=processes, announce=say)
+    server.serve(Path(sys.argv[1]), url=url, port=0, processes=processes, announce=say)
 """
 
 

@@ -12,7 +12,7 @@ import pytest
 from sklearn.datasets import load_sample_images
 
 from cosight.benchmarks import benchmarks
-from cosight.humans.study.protocols import protocols
+from cosight.humans.study.new import protocols
 from cosight.humans.study.trial_types import trial_types
 from cosight.measures import measures
 from cosight.models import model_lists, sources

@@ -107,7 +107,7 @@ def test_heavy_libraries_stay_out(code):
 
 def test_a_study_is_served_and_judged_without_the_extras():
     """What `pip install cosight` brings is enough: neither OpenCV nor torch, numba or matplotlib."""
-    code = "import cosight.humans.web.serving, cosight.humans.results.export, cosight.cli.study"
+    code = "import cosight.humans.web.server, cosight.humans.results.export, cosight.cli.study"
     heavy = ["torch", "cv2", "numba", "matplotlib", "timm", "sklearn", "playwright"]
     check = f"{code}; import sys; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)

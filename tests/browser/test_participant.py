@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from cosight.humans.web.sessions import _keys
+from cosight.humans.web.sessions import _assign_keys
 from tests.browser.looking import ZOOMED, all_in_sight, looks_well
 from tests.browser.visits import READY, kept, missing, responses, serving, stored
 from tests.humans.conftest import CLASSES, make_study, write_set
@@ -152,8 +152,8 @@ def test_a_choice_among_columns_can_be_changed_until_it_is_given(people, served)
     assert kept("cluster", first) == [stored("cluster", [0, 2, 1], shown)]
 
 
-def test_digits_are_their_own_keys():
+def test_digits_are_their_own_assign_keys():
     """Whoever sees a 7 presses 7; names take the other keys in their order, as long as there are any."""
-    assert _keys("0123456789") == {key: key for key in "0123456789"}
-    assert _keys(["cat", "1"]) == {"1": "1", "cat": "2"}
-    assert len(_keys([f"class-{number}" for number in range(100)])) == 36
+    assert _assign_keys("0123456789") == {key: key for key in "0123456789"}
+    assert _assign_keys(["cat", "1"]) == {"1": "1", "cat": "2"}
+    assert len(_assign_keys([f"class-{number}" for number in range(100)])) == 36

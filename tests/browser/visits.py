@@ -93,11 +93,11 @@ class Server:
         from cosight.humans.database.store import Store
         from cosight.humans.database.study_trials import study_trials
         from cosight.humans.study.design import read_study
-        from cosight.humans.study.pool import pool_of
+        from cosight.humans.study.pool import load_pool
 
         study = read_study(self.folder)
         store = Store.open(study)
-        trials = study_trials(study, pool_of(study), store)
+        trials = study_trials(study, load_pool(study), store)
         store.close()
         return [{**row, **json.loads(row["extra"])} for row in trials.frame.iter_rows(named=True)]
 

@@ -13,8 +13,7 @@ from cosight.benchmarks.visalign.categories import Counts
 from cosight.demo import me as module
 from cosight.demo.me import AGREEMENT, _best_lines, me
 from cosight.errors import InvalidInput
-from cosight.humans.simulated.respondents import SimulatedObserver, panel_observer
-from cosight.humans.simulated.sight import sight_of
+from cosight.humans.simulated.respondents import SimulatedObserver, panel_observer, read_pictures
 from cosight.humans.simulated.simulate import simulate
 from cosight.humans.study.design import read_study
 from cosight.humans.web.server import static_files
@@ -69,7 +68,7 @@ def played(folder, monkeypatch):
         threads = []
 
         def person(address):
-            sight = sight_of(read_study(folder / "me"))
+            sight = read_pictures(read_study(folder / "me"))
             who = SimulatedObserver(name, panel_observer(sight).person)
             threads.append(
                 Thread(target=simulate, args=(sight, address, who), kwargs={"participants": 1, "seed": seed})

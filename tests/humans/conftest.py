@@ -163,12 +163,12 @@ def open_study(folder, url=None):
 
     from cosight.humans.database.store import Store
     from cosight.humans.study.design import read_study
-    from cosight.humans.study.pool import pool_of
-    from cosight.humans.web.server import application
+    from cosight.humans.study.pool import load_pool
+    from cosight.humans.web.server import make_application
 
     study, clock = read_study(folder), Clock()
-    pool, store = pool_of(study), Store.open(study, url, clock=clock)
-    with TestClient(application(study, pool, store, admin_token=ADMIN, static=STATIC)) as client:
+    pool, store = load_pool(study), Store.open(study, url, clock=clock)
+    with TestClient(make_application(study, pool, store, admin_token=ADMIN, static=STATIC)) as client:
         yield Opened(study, pool, store, client, clock)
 
 

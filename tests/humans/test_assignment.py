@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosight.humans.study.assignment import assign, forms_of, overlap_of
-from cosight.humans.study.design import Study
-from cosight.humans.study.parts import Design, Warmup
+from cosight.humans.study.assignment import assign, choose_overlap, insert_repeats, interleave, make_forms
+from cosight.humans.study.design import Design, Study, Warmup
 from cosight.humans.study.pool import Item, PictureSlot, Pool
-from cosight.humans.study.spreading import spread_among, with_repeats
 from cosight.trials.spaces import label_space
 
 HERE = Path()
@@ -135,7 +133,7 @@ def test_an_image_alone_is_repeated_all_the_same():
 
 @given(st.integers(1, 30), st.integers(0, 30), st.integers(0, 99))
 def test_extras_are_spread(base, extras, seed):
-    both = spread_among(["t"] * base, ["d"] * extras, np.random.default_rng(seed))
+    both = interleave(["t"] * base, ["d"] * extras, np.random.default_rng(seed))
     assert Counter(both) == Counter({"t": base, "d": extras})
     stretch = (base + extras) / extras if extras else 0
     places = [place for place, role in enumerate(both) if role == "d"]
@@ -146,7 +144,7 @@ def test_extras_are_spread(base, extras, seed):
 @given(st.integers(2, 30), st.data())
 def test_with_repeats_keeps_every_position_in_order(length, data):
     count = data.draw(st.integers(0, length))
-    sequence = with_repeats(length, range(length), count, np.random.default_rng(data.draw(st.integers(0, 99))))
+    sequence = insert_repeats(length, range(length), count, np.random.default_rng(data.draw(st.integers(0, 99))))
     firsts = list(dict.fromkeys(sequence))
     assert firsts == list(range(length))
     assert len(sequence) == length + count
@@ -171,7 +169,7 @@ def test_clear_distractors_are_drawn_in_proportion():
 
 def test_forms_are_fixed_and_everybody_answers_one_whole():
     study, pool = study_with(images=4, answers=3, forms=True), small_pool(10)
-    forms = forms_of(study, pool)
+    forms = make_forms(study, pool)
     assert sorted(map(len, forms)) == [3, 3, 4]
     assert sorted(name for form in forms for name in form) == sorted(pool.items)
     loads, counts, number = Counter(), Counter(), 0
@@ -264,7 +262,7 @@ def test_sources_are_met_once_where_there_are_enough():
 @pytest.mark.parametrize("conditions", [0, 2])
 def test_overlapping_images_are_seen_by_everybody(laion_like, conditions):
     study = study_with("timed", images=24, answers=1, blocks=2, overlap=8, conditions=conditions)
-    fixed, loads = overlap_of(study, laion_like), Counter()
+    fixed, loads = choose_overlap(study, laion_like), Counter()
     assert len(fixed) == (8 if conditions == 0 else 4 * len(CONDITIONS))
     for number in range(1, 5):
         assigned = assign(study, laion_like, number=number, loads=loads)

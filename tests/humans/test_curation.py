@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from cosight.errors import InvalidInput
-from cosight.humans.results.curator_votes import curated_list, is_curation
+from cosight.humans.results.export import curated_list, is_curation
 from cosight.humans.results.quality import assess
 from cosight.measures import fleiss_kappa
 from tests.humans.answered import row, sheet, trials_of

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_fleiss
 
-from cosight.humans.web.hosting import hosted
+from cosight.humans.web.server import serve_in_background
 from cosight.measures import intra_annotator_kappa
 from cosight.stimuli.images import decode, digest
 from cosight.stimuli.sets import read_set
@@ -109,7 +109,7 @@ def roles_of(folder):
 def served(folder):
     """What participants sent, what the experimenter's page says, and the file it exports."""
     roles, rng = roles_of(folder), np.random.default_rng(0)
-    with hosted(folder / "study") as address, httpx.Client(base_url=address, timeout=30) as site:
+    with serve_in_background(folder / "study") as address, httpx.Client(base_url=address, timeout=30) as site:
         sent = [sent_by(site, number, roles, rng) for number in range(PEOPLE + 1)]
         token = (folder / "study" / "admin-token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cosight.cli.study.results import export, quality
 from cosight.errors import InvalidInput
-from cosight.humans.results.export import beside, write_curated, write_excluded, write_trials
+from cosight.humans.results.export import path_beside, write_curated, write_excluded, write_trials
 from cosight.humans.results.quality import assess
 from cosight.stimuli.sets import read_set
 from cosight.trials import read
@@ -54,7 +54,7 @@ def test_model_vs_human_files_hold_no_checks(answers, tmp_path):
 
 def test_who_is_left_out_and_why_lies_beside(answers, tmp_path):
     path = write_excluded(assess(answers, resamples=10), tmp_path / "a.parquet", everyone=False)
-    assert path == tmp_path / "a-excluded.json" == beside(tmp_path / "a.parquet", "excluded.json")
+    assert path == tmp_path / "a-excluded.json" == path_beside(tmp_path / "a.parquet", "excluded.json")
     told = json.loads(path.read_text())
     assert told["participants"] == 3
     assert [one["participant"] for one in told["excluded"]] == ["human:p9"]
@@ -76,13 +76,13 @@ def test_only_classes_are_written_as_model_vs_human(tmp_path):
 
 @pytest.mark.parametrize(("to", "out"), [("parquet", "."), ("psych-ds", "."), ("parquet", "..")])
 def test_what_is_there_already_is_no_place_to_write(answers, to, out):
-    with pytest.raises(InvalidInput, match="of their own, got"):
+    with pytest.raises(InvalidInput, match="must be a new file or folder, got"):
         write_trials(answers, Path(out), to=to)
 
 
 def test_nobody_left_is_told(tmp_path):
     quality = assess(trials_of([row("a", "i", "3", rt=0.01)]), resamples=10)
-    with pytest.raises(InvalidInput, match="export --all"):
+    with pytest.raises(InvalidInput, match=r"no answers to export; .* use --all"):
         write_trials(quality.kept, tmp_path / "x.parquet", to="parquet")
 
 
@@ -127,7 +127,7 @@ def test_quality_from_the_command_line(served):
     folder = served.study.root
     shown = run("quality", folder)
     assert shown.exit_code == 0
-    assert "left out: human:p0003: 2 wrong on clear distractors" in shown.output
+    assert "excluded: human:p0003: 2 wrong on clear distractors" in shown.output
     assert "fleiss kappa" in shown.output
     told = json.loads(run("quality", folder, "--json").stdout)
     assert [one["participant"] for one in told["flagged"]] == ["human:p0003"]

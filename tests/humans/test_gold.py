@@ -8,8 +8,7 @@ import pytest
 from statsmodels.stats.proportion import proportion_confint
 
 from cosight.errors import InvalidInput
-from cosight.humans.results.export import attach_gold
-from cosight.humans.results.gold_table import gold_table
+from cosight.humans.results.export import attach_gold, gold_table
 from cosight.stimuli.sets import read_set, write_gold_labels
 from cosight.trials.manifest import manifest_frame, write_manifest
 from cosight.trials.spaces import label_space

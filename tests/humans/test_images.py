@@ -13,7 +13,7 @@ from PIL import Image as Pillow
 from PIL import PngImagePlugin
 
 from cosight.errors import InvalidInput
-from cosight.humans.web.served_images import ServedImages, bare
+from cosight.humans.web.served_images import ServedImages, strip_metadata
 from cosight.stimuli.images import decode
 
 from .conftest import draw_image
@@ -65,7 +65,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_pixels_stay_and_everything_else_goes(name):
-    sent = bare(CASES[name])
+    sent = strip_metadata(CASES[name])
     assert np.array_equal(decode(sent.data), decode(CASES[name]))
     assert SECRET not in sent.data
     with Pillow.open(io.BytesIO(sent.data)) as picture:
@@ -78,15 +78,15 @@ def test_pixels_stay_and_everything_else_goes(name):
 @pytest.mark.parametrize("name", ["png", "jpeg", "progressive jpeg", "jpeg in RGB"])
 def test_compressed_pixels_are_sent_as_they_are(name):
     """No decoding and encoding again: what is sent is a part of what there was, and stays what it is."""
-    sent = bare(CASES[name]).data
+    sent = strip_metadata(CASES[name]).data
     assert len(sent) <= len(CASES[name])
-    assert bare(sent).data == sent
+    assert strip_metadata(sent).data == sent
     assert sent[-150:] in CASES[name]
 
 
 def test_a_camera_held_sideways_is_turned_as_models_see_it():
     turned = jpeg(exif=exif(tag274=6))
-    sent = bare(turned)
+    sent = strip_metadata(turned)
     assert sent.media_type == "image/png"
     assert decode(sent.data).shape == (64, 40, 3)
     assert np.array_equal(decode(sent.data), decode(turned))
@@ -95,15 +95,15 @@ def test_a_camera_held_sideways_is_turned_as_models_see_it():
 
 def test_opaque_alpha_is_dropped_and_transparency_refused():
     opaque = np.dstack([draw_image(1), np.full((32, 40), 255, np.uint8)])
-    assert np.array_equal(decode(bare(saved(opaque, "PNG")).data), draw_image(1))
+    assert np.array_equal(decode(strip_metadata(saved(opaque, "PNG")).data), draw_image(1))
     with pytest.raises(InvalidInput, match=r"there\.png has transparent pixels"):
-        bare(saved(draw_image(1)[:, :, 0], "PNG", transparency=int(draw_image(1)[0, 0, 0])), name="there.png")
+        strip_metadata(saved(draw_image(1)[:, :, 0], "PNG", transparency=int(draw_image(1)[0, 0, 0])), name="there.png")
 
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", CASES["png"][:60], CASES["jpeg"][:200]], ids=len)
 def test_broken_images_are_named(data):
     with pytest.raises(InvalidInput, match=r"there\.png"):
-        bare(data, name="there.png")
+        strip_metadata(data, name="there.png")
 
 
 @given(st.sampled_from(["png", "jpeg", "progressive jpeg"]), st.integers(0, 400), st.binary(min_size=1, max_size=3))
@@ -112,14 +112,14 @@ def test_any_damage_is_refused_or_sent(name, place, noise):
     whole = CASES[name]
     damaged = whole[:place] + noise + whole[place + len(noise) :]
     try:
-        sent = bare(damaged)
+        sent = strip_metadata(damaged)
     except InvalidInput:
         return
     assert sent.media_type in ("image/png", "image/jpeg")
 
 
 def test_chunks_keep_their_checksums():
-    data, at = bare(CASES["png"]).data, 8
+    data, at = strip_metadata(CASES["png"]).data, 8
     kinds = []
     while at < len(data):
         size = int.from_bytes(data[at : at + 4], "big")
@@ -134,13 +134,13 @@ def test_memory_is_bounded_and_the_last_used_stay(tmp_path):
     for name in "abcd":
         files[name] = tmp_path / f"{name}.png"
         files[name].write_bytes(saved(draw_image(ord(name)), "PNG"))
-    size = max(len(bare(file.read_bytes()).data) for file in files.values())
-    pictures = ServedImages(most=2 * size)
+    size = max(len(strip_metadata(file.read_bytes()).data) for file in files.values())
+    pictures = ServedImages(capacity=2 * size)
     for name in "abac":  # b is the one that was longest not asked for
-        pictures.get(name, files[name])
+        pictures.load(name, files[name])
     files["a"].unlink()
     files["b"].unlink()
-    assert pictures.get("a", files["a"]).data
-    with pytest.raises(InvalidInput, match=r"b\.png cannot be read"):
-        pictures.get("b", files["b"])
-    assert ServedImages(most=10).get("d", files["d"]).data  # larger than all there is room for: sent, not kept
+    assert pictures.load("a", files["a"]).data
+    with pytest.raises(InvalidInput, match=r"cannot read .*b\.png"):
+        pictures.load("b", files["b"])
+    assert ServedImages(capacity=10).load("d", files["d"]).data  # larger than all there is room for: sent, not kept

@@ -10,7 +10,7 @@ import pytest
 from cosight.humans.database.store import Store
 from cosight.humans.database.study_trials import study_trials
 from cosight.humans.study.design import read_study
-from cosight.humans.study.pool import pool_of
+from cosight.humans.study.pool import load_pool
 
 
 def check_all_kept(folder, crowd, *, participants, images, url=None):
@@ -23,7 +23,7 @@ def check_all_kept(folder, crowd, *, participants, images, url=None):
     assert len(crowd.acknowledged) == participants * images
     assert len(crowd.codes) == participants
     study = read_study(folder)
-    pool, store = pool_of(study), Store.open(study, url)
+    pool, store = load_pool(study), Store.open(study, url)
     table = study_trials(study, pool, store).frame
     query = sa.select(showings.c.trial, showings.c.response).where(
         showings.c.study == study.name, showings.c.received.is_not(None)

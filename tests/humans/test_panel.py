@@ -84,7 +84,7 @@ def test_a_smaller_panel_is_the_first_part_of_a_larger_one():
 def test_good_eyes_help():
     panel = replace(PANEL, person_sd=3.0, people=400)
     right = np.mean([panel.answers(f"i{n}", "fog", 6, "2") == 2 for n in range(40)], axis=0)
-    assert np.corrcoef(panel.eyes(), right)[0, 1] > 0.8
+    assert np.corrcoef(panel.acuities(), right)[0, 1] > 0.8
 
 
 def test_trials_are_simulated_and_the_panels_own():
@@ -110,7 +110,7 @@ def test_trials_are_simulated_and_the_panels_own():
         (lambda: PANEL.distribution("fog", 0, "0"), "severity must be 1 to 10, got 0"),
         (lambda: PANEL.distribution("fog", 1, "x"), "got 'x'"),
         (lambda: Panel(lapse=1.5), "lapse must lie in"),
-        (lambda: Panel(people=0), "a panel has people"),
+        (lambda: Panel(people=0), "people must be 1 or more, slope above 0"),
         (lambda: simulated_trials(StimulusSet(Path("set"), manifest_frame([])), PANEL, persons=500), "134, got 500"),
     ],
 )

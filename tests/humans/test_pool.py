@@ -10,7 +10,7 @@ from PIL import Image as Pillow
 from cosight.errors import InvalidInput
 from cosight.humans.study.assignment import assign
 from cosight.humans.study.design import read_study
-from cosight.humans.study.pool import pool_of
+from cosight.humans.study.pool import load_pool
 from cosight.humans.study.trial_types import TrialContext
 from cosight.stimuli.images import digest, read_image
 from cosight.stimuli.sets import read_set
@@ -20,7 +20,7 @@ from tests.humans.conftest import CLASSES, draw_image, make_stimuli, make_study,
 
 def pooled(folder, kind, **options):
     study = read_study(make_study(folder, kind, **options))
-    return study, pool_of(study)
+    return study, load_pool(study)
 
 
 def test_images_of_a_manifest(tmp_path):
@@ -49,7 +49,7 @@ def test_distractors_expect_a_refusal_where_they_are_clear(tmp_path):
     assert found == [(True, "abstain"), (False, None), (True, "abstain"), (True, "abstain")]
     rows = [{**row, "parameters": '{"clear": false}'} for row in rows]
     write_manifest(tmp_path / "set" / "distractors", manifest_frame(rows), {"settings": {}})
-    with pytest.raises(InvalidInput, match="some distractors must be clear, or they check nobody"):
+    with pytest.raises(InvalidInput, match="at least one distractor must be clear"):
         pooled(tmp_path, "classify")
 
 

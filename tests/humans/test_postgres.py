@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
+from cosight.humans.database.store import RequestError
 from cosight.humans.database.study_trials import study_trials
-from cosight.humans.refusals import Refused
 
 from .conftest import make_study, open_study
 from .test_killed import go_on, stored
@@ -75,7 +75,7 @@ def test_two_stores_draw_at_the_same_time_and_share_out_the_images(postgres, tmp
     for thread in threads:
         thread.join()
     assert set(rooms[0].loads().values()) == {6}
-    with pytest.raises(Refused, match="all the answers"):
+    with pytest.raises(RequestError, match="all the answers"):
         rooms[1].begin()
     for room in rooms:
         room.store.close()

@@ -8,9 +8,8 @@ import pytest
 
 from cosight.errors import InvalidInput
 from cosight.humans.study.assignment import assign
-from cosight.humans.study.new import new_study
-from cosight.humans.study.pool import pool_of
-from cosight.humans.study.protocols import protocols
+from cosight.humans.study.new import new_study, protocols
+from cosight.humans.study.pool import load_pool
 from cosight.humans.study.trial_types import trial_types
 from cosight.stimuli.tasks import clustering_tasks, read_set, two_alternative_tasks, write_tasks
 from cosight.trials.manifest import manifest_frame, write_manifest
@@ -81,7 +80,7 @@ def test_visaligns_survey_is_35_showings(tmp_path):
     """Lee et al. 2023, 3.3 and F: 35 images a worker, 10 of them distractors, two shown twice; 134 answers."""
     visalign_set(tmp_path / "set")
     study = new_study(tmp_path / "mine", type="classify", stimuli=tmp_path / "set", protocol="visalign")
-    shown = [one.role for one in assign(study, pool_of(study), number=1, loads={})]
+    shown = [one.role for one in assign(study, load_pool(study), number=1, loads={})]
     assert (len(shown), shown.count("distractor"), shown.count("repeat"), study.answers) == (35, 10, 2, 134)
     assert study.show == {"split": ("test",), "group": ("uncertain",)}
     assert "unsure between names" in study.texts["instructions_classify"]
@@ -96,7 +95,7 @@ def test_laion_cs_experiment(tmp_path):
     timing = study.timing
     assert (timing.exposure, timing.response, timing.prompt, timing.background) == (2.5, 2.0, 0.75, 0.454)
     assert (timing.degrees, timing.distance, timing.bonus, timing.bonus_above) == (5, 65, 0.5, 0.9)
-    shown = assign(study, pool_of(study), number=1, loads={})
+    shown = assign(study, load_pool(study), number=1, loads={})
     assert [sum(one.block == block for one in shown) for block in range(10)] == [60] * 10
     assert "# images = 45" in (tmp_path / "mine" / "study.toml").read_text()
 
@@ -117,7 +116,7 @@ def test_every_type_is_written_and_reads_back(tmp_path, stimuli, kind):
     assert study.set.resolve() == stimuli.resolve()
     assert study.design.images == {"2afc": 3, "cluster": 1}.get(kind, 12)
     assert study.design.distractors == (4 if kind == "classify" else 0)
-    assert assign(study, pool_of(study), number=1, loads={})
+    assert assign(study, load_pool(study), number=1, loads={})
     assert (study.reasons != ()) == (kind == "curate")
 
 
@@ -149,15 +148,13 @@ def test_what_does_not_hold_leaves_nothing_behind(tmp_path, stimuli):
         new_study(home, type="timed", stimuli=stimuli, labels=LABELS, protocol="visalign")
     new_study(home, type="curate", stimuli=stimuli)
     before = (home / "study.toml").read_text()
-    with pytest.raises(InvalidInput, match="holds a study already"):
+    with pytest.raises(InvalidInput, match="has a study already"):
         new_study(home, type="curate", stimuli=stimuli)
     assert (home / "study.toml").read_text() == before
 
 
 def test_a_protocol_that_needs_a_larger_set_says_so(tmp_path, stimuli):
-    with pytest.raises(
-        InvalidInput, match=r"visalign shows everybody 23 images to ask about, .* has 12; build a larger"
-    ):
+    with pytest.raises(InvalidInput, match=r"visalign shows everybody 23 images, but .* has 12; build a larger"):
         new_study(tmp_path / "study", type="classify", stimuli=stimuli, labels=LABELS, protocol="visalign")
     assert not (tmp_path / "study").exists()
     with pytest.raises(InvalidInput, match=r"2afc shows everybody 5 attention checks, .* has 3; build a larger"):

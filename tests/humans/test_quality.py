@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cosight.errors import InvalidInput
-from cosight.humans.results.chance import at_least, at_most, longest_run, mean_bound, run_bound
-from cosight.humans.results.exclusion import Rules
+from cosight.humans.results.exclusion import (
+    Rules,
+    longest_run,
+    mean_bound,
+    probability_at_least,
+    probability_at_most,
+    run_bound,
+)
 from cosight.humans.results.quality import assess
 from cosight.trials import read
 from tests.humans.answered import crowd, row, sheet, trials_of
@@ -251,7 +257,7 @@ def test_the_same_seed_gives_the_same_numbers():
 
 @pytest.mark.parametrize("kind", ["model", "judge"])
 def test_without_people_there_is_nothing_to_judge(kind):
-    with pytest.raises(InvalidInput, match="let somebody take part"):
+    with pytest.raises(InvalidInput, match="no answers of people or simulated people; collect some"):
         assess(trials_of([row("a", "i", "3", kind=kind)]))
 
 
@@ -273,12 +279,12 @@ def test_sums_of_unequal_coins(shares, count):
     chances = [np.prod([p if hit else 1 - p for p, hit in zip(shares, hits, strict=True)]) for hits in outcomes]
     least = sum(c for c, hits in zip(chances, outcomes, strict=True) if sum(hits) >= count)
     most = sum(c for c, hits in zip(chances, outcomes, strict=True) if sum(hits) <= count)
-    assert at_least(np.array(shares), count) == pytest.approx(least, abs=1e-12)
-    assert at_most(np.array(shares), count) == pytest.approx(most, abs=1e-12)
+    assert probability_at_least(np.array(shares), count) == pytest.approx(least, abs=1e-12)
+    assert probability_at_most(np.array(shares), count) == pytest.approx(most, abs=1e-12)
 
 
 def test_equal_coins_are_scipys_binomial():
-    assert at_most(np.full(20, 0.3), 4) == pytest.approx(stats.binom.cdf(4, 20, 0.3), rel=1e-12)
+    assert probability_at_most(np.full(20, 0.3), 4) == pytest.approx(stats.binom.cdf(4, 20, 0.3), rel=1e-12)
 
 
 @given(st.integers(1, 40), st.floats(0.05, 0.95), st.integers(0, 40))

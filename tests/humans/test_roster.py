@@ -2,17 +2,17 @@
 
 import polars as pl
 
-from cosight.humans.database.roster import roster
+from cosight.humans.database.progress import read_roster
 
 
 def rows(here):
-    return roster(here.study, here.pool, here.store).to_dicts()
+    return read_roster(here.study, here.pool, here.store).to_dicts()
 
 
 def test_what_people_say_and_how_the_platform_knows_them(opened):
     people = "platform = 'prolific'\ncompletion_code = 'C1A2B3'\ndemographics = ['age', 'gender']"
     here = opened(people=people)
-    assert roster(here.study, here.pool, here.store).is_empty()
+    assert read_roster(here.study, here.pool, here.store).is_empty()
     headers, _ = here.sit(platform={"PROLIFIC_PID": "5f3e"})
     here.client.post("/api/session/demographics", json={"age": "41", "gender": ""}, headers=headers)
     here.begin(platform={"PROLIFIC_PID": "77aa"})
@@ -87,6 +87,6 @@ def test_who_comes_back_has_had_the_warm_up(opened):
 def test_simulated_participants_are_called_so(opened):
     here = opened()
     here.sit(simulated="panel")
-    frame = roster(here.study, here.pool, here.store)
+    frame = read_roster(here.study, here.pool, here.store)
     assert frame["participant"].to_list() == ["simulated:p0001"]
     assert frame.schema["answers"] == pl.Int64

@@ -94,7 +94,7 @@ def test_the_study_as_the_page_is_told_it(opened):
     assert timing.get("/api/session").status_code == 401
 
 
-def test_keys_are_unique_and_run_out_honestly(opened):
+def test_assign_keys_are_unique_and_run_out_honestly(opened):
     from cosight.humans.web.sessions import _KEYS
 
     assert len(set(_KEYS)) == len(_KEYS) == 36
@@ -241,12 +241,12 @@ def test_a_token_that_can_be_guessed_is_refused(opened, token):
     assert opened().client.post("/api/sessions", json=body).status_code == 400
 
 
-def test_classes_that_are_keys_are_their_own():
+def test_classes_that_are_assign_keys_are_their_own():
     """In a study of digits, key 1 answers one."""
-    from cosight.humans.web.sessions import _keys
+    from cosight.humans.web.sessions import _assign_keys
 
-    assert _keys(tuple("0123456789")) == {digit: digit for digit in "0123456789"}
-    assert _keys(("tiger", "zebra")) == {"tiger": "1", "zebra": "2"}
+    assert _assign_keys(tuple("0123456789")) == {digit: digit for digit in "0123456789"}
+    assert _assign_keys(("tiger", "zebra")) == {"tiger": "1", "zebra": "2"}
 
 
 def test_curators_are_told_what_an_image_is_meant_to_show(opened):
@@ -322,14 +322,14 @@ def test_agreement_is_looked_at_now_and_then(opened):
     headers = here.begin()
     for trial in here.trials(headers):
         here.answer(headers, trial, "abstain")
-    live = here.client.app.state.live
+    monitor = here.client.app.state.monitor
     state = here.client.get("/api/admin/state", headers=EXPERIMENTER).json()
     assert [one["participant"] for one in state["flagged"]] == ["human:p0001"]
     assert state["flagged"][0]["reasons"]
     assert {"measure", "value", "low", "high", "n", "note"} <= state["agreement"][0].keys()
     here.sit()
     assert here.client.get("/api/admin/state", headers=EXPERIMENTER).json()["flagged"] == state["flagged"]
-    live._last = None
+    monitor._last = None
     assert len(here.client.get("/api/admin/state", headers=EXPERIMENTER).json()["flagged"]) == 2
 
 
@@ -378,7 +378,7 @@ def test_a_crash_is_a_plain_500_and_the_next_request_is_served(opened, monkeypat
     def broken(name):
         raise RuntimeError("secret-detail")
 
-    monkeypatch.setattr(here.client.app.state.desk, "picture", broken)
+    monkeypatch.setattr(here.client.app.state.context, "load_image", broken)
     failed = here.client.get("/images/any")
     assert failed.status_code == 500
     assert "secret" not in failed.text

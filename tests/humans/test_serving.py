@@ -14,10 +14,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cosight.cli.study.running import new, serve, status
+from cosight.cli.study.lifecycle import new, serve, status
 from cosight.errors import InvalidInput
 from cosight.humans.study.design import read_study
-from cosight.humans.web import server, serving
+from cosight.humans.web import server
 
 from .conftest import LABELS, STATIC, make_stimuli, make_study, open_study
 
@@ -34,12 +34,12 @@ def run(*arguments):
 @pytest.fixture
 def built(monkeypatch):
     """As if the page were built."""
-    monkeypatch.setattr(serving, "static_files", lambda: STATIC)
+    monkeypatch.setattr(server, "static_files", lambda: STATIC)
 
 
 def refused(folder, **options):
     with pytest.raises(InvalidInput) as error:
-        serving.serve(folder, announce=lambda addresses: pytest.fail("it was served"), **options)
+        server.serve(folder, announce=lambda addresses: pytest.fail("it was served"), **options)
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -49,8 +49,8 @@ def test_a_port_in_use(tmp_path):
     folder = make_study(tmp_path, "classify")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"127.0.0.1:{port} cannot be served: Address already in use" in refused(folder, port=port)
-    assert "cannot be served" in refused(folder, host="no.such.host.invalid")
+        assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in refused(folder, port=port)
+    assert "cannot listen on no.such.host.invalid" in refused(folder, host="no.such.host.invalid")
 
 
 @pytest.mark.usefixtures("built")
@@ -62,7 +62,7 @@ def test_several_processes_on_sqlite(tmp_path):
 
 def test_a_page_that_is_not_built(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "__file__", str(tmp_path / "server.py"))
-    assert "the page that participants see is not built; run `npm ci" in refused(make_study(tmp_path, "classify"))
+    assert "the participants' page is not built; run `npm ci" in refused(make_study(tmp_path, "classify"))
 
 
 @pytest.mark.usefixtures("built")
@@ -70,21 +70,21 @@ def test_images_that_are_gone(tmp_path):
     folder = make_study(tmp_path, "classify")
     for file in (tmp_path / "set" / "images").iterdir():
         file.unlink()
-    assert "every image must be there" in refused(folder)
+    assert "12 images do not exist, the first is" in refused(folder)
 
 
 @pytest.mark.usefixtures("built")
 def test_no_study_at_all(tmp_path):
-    assert "study.toml is not there" in refused(tmp_path)
+    assert "study.toml does not exist" in refused(tmp_path)
 
 
 def test_addresses_say_where(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        found = serving._addresses(listening, "127.0.0.1", "abc")
+        found = server._make_addresses(listening, "127.0.0.1", "abc")
         assert found.participants == f"http://127.0.0.1:{port}/"
         assert found.experimenter == f"http://127.0.0.1:{port}/admin#token=abc"
-        assert serving._addresses(listening, "::1", "abc").participants == f"http://[::1]:{port}/"
+        assert server._make_addresses(listening, "::1", "abc").participants == f"http://[::1]:{port}/"
 
 
 def test_status_counts(tmp_path):
@@ -98,7 +98,7 @@ def test_status_counts(tmp_path):
     assert told["participants"] == {"started": 2, "active": 1, "finished": 1, "released": 0}
     assert (told["given"], told["wanted"], told["simulated"]) == (4, 36, False)
     lines = run("status", folder).output.splitlines()
-    assert lines[1] == "2 began, 1 at it, 1 finished, 0 left"
+    assert lines[1] == "2 started, 1 active, 1 finished, 0 left"
     assert lines[2] == "12 images with 0 to 1 answers, 3 wanted"
 
 
@@ -124,8 +124,8 @@ def test_ctrl_c_is_the_end_without_a_trace(tmp_path):
     """The command as a process: it prints both addresses, serves, and ends quietly; the token stays in its file."""
     folder = make_study(tmp_path, "classify")
     code = (
-        "import typer; from cosight.humans.web import serving; from cosight.cli.study.running import serve;"
-        f"serving.static_files = lambda: {STATIC!r};"
+        "import typer; from cosight.humans.web import server; from cosight.cli.study.lifecycle import serve;"
+        f"server.static_files = lambda: {STATIC!r};"
         "app = typer.Typer(); app.command()(serve); app(standalone_mode=False)"
     )
     command = [sys.executable, "-c", code, str(folder), "--port", "0"]

@@ -23,23 +23,27 @@ from typer.testing import CliRunner
 
 from cosight.benchmarks.digits.digits_builder import build_digits
 from cosight.benchmarks.visalign.categories import Counts
-from cosight.cli.study import results, simulating
+from cosight.cli.study import results, simulation
 from cosight.errors import InvalidInput
 from cosight.humans.database.store import Store
 from cosight.humans.database.study_trials import study_trials
-from cosight.humans.results.gold_table import gold_table
+from cosight.humans.results.export import gold_table
 from cosight.humans.results.quality import assess
-from cosight.humans.results.records import asked_once, records_of
+from cosight.humans.results.records import first_test_records, study_records
 from cosight.humans.simulated import browser
-from cosight.humans.simulated.respondents import SimulatedObserver, comparing_model, panel_chances, panel_observer
-from cosight.humans.simulated.sight import sight_of
-from cosight.humans.simulated.simulate import Sat, simulate
+from cosight.humans.simulated.respondents import (
+    SimulatedObserver,
+    panel_observer,
+    panel_probabilities,
+    read_pictures,
+    similarity_observer,
+)
+from cosight.humans.simulated.simulate import SimulationResult, simulate
 from cosight.humans.study.design import read_study
-from cosight.humans.study.pool import pool_of
+from cosight.humans.study.pool import load_pool
 from cosight.humans.study.texts import new_texts
 from cosight.humans.study.trial_types import Respondent
-from cosight.humans.web.hosting import hosted
-from cosight.humans.web.server import application, static_files
+from cosight.humans.web.server import make_application, serve_in_background, static_files
 from cosight.measures import cronbach_alpha, fleiss_kappa, krippendorff_alpha
 from cosight.stimuli.images import read_image
 from cosight.stimuli.sets import read_set
@@ -65,7 +69,7 @@ def served(folder, static=STATIC):
     from uvicorn import Config, Server
 
     study = read_study(folder)
-    app = application(study, pool_of(study), Store.open(study), admin_token=ADMIN, static=static)
+    app = make_application(study, load_pool(study), Store.open(study), admin_token=ADMIN, static=static)
     server = Server(Config(app, port=0, log_level="error", lifespan="on"))
     thread = Thread(target=server.run)
     thread.start()
@@ -82,7 +86,7 @@ def served(folder, static=STATIC):
 def trials_of(folder):
     study = read_study(folder)
     store = Store.open(study)
-    found = study_trials(study, pool_of(study), store)
+    found = study_trials(study, load_pool(study), store)
     store.close()
     return found
 
@@ -137,18 +141,20 @@ def test_134_answers_an_image_give_the_panels_shares_of_30_images(tmp_path, crow
 
 
 def check_shares(folder, crowds, *, images, answers):
-    sight = sight_of(read_study(folder))
+    sight = read_pictures(read_study(folder))
     with crowds.served(folder) as server:
         sat = simulate(
             sight, f"http://127.0.0.1:{server.port}/", panel_observer(sight), participants=answers + 16, seed=1
         )
-    assert sat == Sat(participants=answers, answers=answers * images, full=True)  # the fewest that it takes
+    assert sat == SimulationResult(
+        participants=answers, answers=answers * images, full=True
+    )  # the fewest that it takes
     trials = trials_of(folder)
     assert set(Counter(trials.frame["stimulus"]).values()) == {answers}  # no image has one more than another
     assert set(trials.frame["kind"]) == {"simulated"}
     assert trials.frame["observer"].str.starts_with("simulated:p").all()
 
-    gold, chances = gold_table(trials), panel_chances(sight)
+    gold, chances = gold_table(trials), panel_probabilities(sight)
     p = np.concatenate([chances.expected(name) for name in gold["stimulus"].unique(maintain_order=True)])
     assert gold["answer"].to_list() == [*DIGITS.answers] * images
     inside = np.abs(gold["share"].to_numpy() - p) <= 2 * np.sqrt(p * (1 - p) / (gold["n"].to_numpy() - 1))
@@ -160,7 +166,7 @@ def check_shares(folder, crowds, *, images, answers):
 
 def check_agreement(trials, images, answers):
     """Kappa and the alphas of a study are those of `cosight.measures` on the same table."""
-    table = asked_once(records_of(trials)).sort("participant", "item")
+    table = first_test_records(study_records(trials)).sort("participant", "item")
     said = table["answer"].to_numpy().reshape(answers, images)
     names = sorted(set(table["answer"]))
     found = {row.measure: row for row in assess(trials, resamples=20).agreement}
@@ -186,9 +192,9 @@ def check_gold_is_called_simulated(folder, answers):
 
 def test_expected_shares_are_those_of_the_panel_itself(survey):
     """Averaged over eyes by quadrature, and drawn by `Panel.answers` with 40,000 persons."""
-    chances = panel_chances(sight_of(read_study(survey("images = 1\nanswers = 1"))))
+    chances = panel_probabilities(read_pictures(read_study(survey("images = 1\nanswers = 1"))))
     many = replace(chances.panel, people=40_000)
-    for stimulus, row in list(chances.sight.rows.items())[:4]:
+    for stimulus, row in list(chances.pictures.rows.items())[:4]:
         drawn = np.bincount(many.answers(stimulus, row["kind"], row["level"], row["truth"]), minlength=11) / many.people
         p = chances.expected(stimulus)
         assert p.sum() == pytest.approx(1, abs=1e-12)
@@ -196,8 +202,10 @@ def test_expected_shares_are_those_of_the_panel_itself(survey):
 
 
 def test_clear_images_are_seen_right_but_for_lapses(survey):
-    chances = panel_chances(sight_of(read_study(survey("images = 1\nanswers = 1\ndistractors = 1\ngold = 1"))))
-    row = next(row for row in chances.sight.rows.values() if row["truth"] == "abstain")
+    chances = panel_probabilities(
+        read_pictures(read_study(survey("images = 1\nanswers = 1\ndistractors = 1\ngold = 1")))
+    )
+    row = next(row for row in chances.pictures.rows.values() if row["truth"] == "abstain")
     found = chances.of(row["stimulus"], -9.0)  # whose eyes do not matter here
     assert found[-1] == pytest.approx(0.98 + 0.02 / 11)
     assert found[:-1] == pytest.approx(np.full(10, 0.02 / 11))
@@ -230,8 +238,8 @@ def distracted(panel, clear):
 def test_bad_workers_are_found_and_good_ones_kept(survey, good):
     """Who comes in which order is known, and numbers are given in that order."""
     folder = survey(f"images = 8\nanswers = {6 + good}\ndistractors = 10\ngold = 6")
-    sight = sight_of(read_study(folder))
-    items = pool_of(sight.study).by_role("distractor")
+    sight = read_pictures(read_study(folder))
+    items = load_pool(sight.study).by_role("distractor")
     panel, clear = panel_observer(sight), {item.item for item in items if item.clear}
     bad = [clicker, clicker, pressing("7"), pressing("abstain"), distracted(panel, clear), distracted(panel, clear)]
     people = iter([*bad, *[panel.person] * good])
@@ -242,7 +250,7 @@ def test_bad_workers_are_found_and_good_ones_kept(survey, good):
     found = assess(trials, resamples=20)
     out = {one.participant: one.reasons for one in found.flagged}
     assert set(out) >= {f"simulated:p{number:04d}" for number in range(1, 7)}
-    slipped = records_of(trials).filter(pl.col("clear") & (pl.col("response") != pl.col("expected")))
+    slipped = study_records(trials).filter(pl.col("clear") & (pl.col("response") != pl.col("expected")))
     assert set(out) - {f"simulated:p{number:04d}" for number in range(1, 7)} <= set(slipped["participant"])
     assert found.kept.observers.height >= good - 2
 
@@ -253,16 +261,16 @@ def test_bad_workers_are_found_and_good_ones_kept(survey, good):
 @pytest.mark.parametrize("kind", ["classify", "timed", "2afc", "cluster", "curate"])
 def test_the_panel_sits_every_type(kind, tmp_path):
     folder = make_study(tmp_path, kind)
-    sight = sight_of(read_study(folder))
+    sight = read_pictures(read_study(folder))
     with served(folder) as url:
         sat = simulate(sight, url, panel_observer(sight), participants=99)
     trials = trials_of(folder)
     assert sat.full
     assert sat.participants == trials.frame["observer"].n_unique()
-    records = records_of(trials)
+    records = study_records(trials)
     assert records["finished"].all()
     assert set(records["group"]) == {"simulated people"}
-    tests = Counter(asked_once(records)["item"]).values()
+    tests = Counter(first_test_records(records)["item"]).values()
     assert set(tests) == {sight.study.answers}
     checks = records.filter(role="check")
     assert checks["response"].to_list() == checks["expected"].to_list()  # what is the same is nearest, always
@@ -273,7 +281,7 @@ def test_the_same_seed_gives_the_same_answers(tmp_path):
     tables = []
     for place, seed in enumerate((7, 7, 8)):
         folder = make_study(tmp_path / str(place), "classify", answers=3)
-        sight = sight_of(read_study(folder))
+        sight = read_pictures(read_study(folder))
         with served(folder) as url:
             simulate(sight, url, panel_observer(sight), participants=4, seed=seed)
         tables.append(trials_of(folder).frame.select("observer", "stimulus", "response", "rt", "trial"))
@@ -283,7 +291,7 @@ def test_the_same_seed_gives_the_same_answers(tmp_path):
 
 def test_answers_too_late_for_a_timed_study_are_missed(tmp_path):
     folder = make_study(tmp_path, "timed", answers=4, more="[timing]\nresponse = 1.0\nprompt = 0.5\n")
-    sight = sight_of(read_study(folder))
+    sight = read_pictures(read_study(folder))
     with served(folder) as url:
         simulate(sight, url, panel_observer(sight), participants=99)
     frame = trials_of(folder).frame
@@ -296,13 +304,13 @@ def test_answers_too_late_for_a_timed_study_are_missed(tmp_path):
 
 def test_a_model_sits_a_study_by_the_command(tmp_path):
     folder = make_study(tmp_path, "classify", answers=1)
-    sight = sight_of(read_study(folder))
+    sight = read_pictures(read_study(folder))
     said = {stimulus: CLASSES[place % 4] for place, stimulus in enumerate(sight.files)}
     rows = [{"observer": "vlm:sage", "kind": "vlm", "stimulus": s, "response": a} for s, a in said.items()]
     write(make_trials(pl.DataFrame(rows), space=sight.study.space), tmp_path / "sage.parquet")
     with served(folder) as url:
         line = f"trials:{tmp_path / 'sage.parquet'}"
-        done = run(simulating.simulate, folder, "--participants", 9, "--observer", line, "--url", url)
+        done = run(simulation.simulate, folder, "--participants", 9, "--observer", line, "--url", url)
     assert done.exit_code == 0, done.output
     assert "3 simulated participants (vlm:sage) answered 21 trials; the study takes no more now" in done.output
     frame = trials_of(folder).frame
@@ -314,9 +322,9 @@ def test_a_model_compares_by_its_features(tmp_path, monkeypatch):
     folder = make_study(tmp_path, "2afc", answers=1)
     monkeypatch.setattr(import_module("cosight.models.loading"), "load_model", lambda name, features: Brightness())
     with served(folder) as url:
-        done = run(simulating.simulate, folder, "--participants", 1, "--observer", "own:brightness", "--url", url)
+        done = run(simulation.simulate, folder, "--participants", 1, "--observer", "own:brightness", "--url", url)
     assert done.exit_code == 0, done.output
-    light = {name: read_image(file).mean() for name, file in sight_of(read_study(folder)).files.items()}
+    light = {name: read_image(file).mean() for name, file in read_pictures(read_study(folder)).files.items()}
     frame = trials_of(folder).frame
     assert set(frame["observer"]) == {"simulated:own:brightness-p0001"}
     for response, text in frame.select("response", "extra").iter_rows():
@@ -339,9 +347,9 @@ class Brightness:
 
 
 def test_models_do_not_curate(tmp_path):
-    done = run(simulating.simulate, make_study(tmp_path, "curate"), "--participants", 1, "--observer", "timm:vit")
+    done = run(simulation.simulate, make_study(tmp_path, "curate"), "--participants", 1, "--observer", "timm:vit")
     assert isinstance(done.exception, InvalidInput)
-    assert "which pictures are good" in str(done.exception)
+    assert "models cannot take part in curate studies" in str(done.exception)
 
 
 # --- what can go wrong, in one line
@@ -352,7 +360,7 @@ def test_no_gold_and_no_truth(tmp_path):
     stimuli = read_set(tmp_path / "set")
     write_manifest(tmp_path / "set", stimuli.frame.with_columns(truth=pl.lit(None, pl.String)), stimuli.facts)
     with pytest.raises(InvalidInput, match="needs the gold label or the truth of every image"):
-        panel_observer(sight_of(read_study(folder)))
+        panel_observer(read_pictures(read_study(folder)))
 
 
 def test_answers_are_drawn_from_gold_where_there_is_some(tmp_path):
@@ -361,12 +369,12 @@ def test_answers_are_drawn_from_gold_where_there_is_some(tmp_path):
     shares = [0.5, 0.25, 0.0, 0.0, 0.25]
     gold = pl.Series([shares] * len(stimuli))
     write_manifest(tmp_path / "set", stimuli.frame.with_columns(gold=gold), stimuli.facts)
-    chances = panel_chances(sight_of(read_study(folder)))
-    assert chances.of(next(iter(chances.sight.rows)), 0.0).tolist() == shares
+    chances = panel_probabilities(read_pictures(read_study(folder)))
+    assert chances.of(next(iter(chances.pictures.rows)), 0.0).tolist() == shares
 
 
 def test_nobody_serves(tmp_path):
-    sight = sight_of(read_study(make_study(tmp_path, "classify")))
+    sight = read_pictures(read_study(make_study(tmp_path, "classify")))
     with pytest.raises(InvalidInput, match=r"does not answer .*start it with `cosight study serve`"):
         simulate(sight, "http://127.0.0.1:9/", panel_observer(sight), participants=2)
 
@@ -379,21 +387,21 @@ def test_another_study_is_served(tmp_path, digits):
         f"name = 'o'\ntype = 'classify'\nset = '{digits}'\nlabels = 'digits-11'\n[design]\nimages = 2\nanswers = 1\n"
     )
     (theirs / "texts.toml").write_text(new_texts("classify", abstain=True))
-    sight = sight_of(read_study(ours))
-    with served(theirs) as url, pytest.raises(InvalidInput, match="got one that its sets do not have"):
+    sight = read_pictures(read_study(ours))
+    with served(theirs) as url, pytest.raises(InvalidInput, match="a picture that is not in the sets of small"):
         simulate(sight, url, panel_observer(sight), participants=2)
 
 
 def test_a_name_that_the_server_refuses_is_told_in_its_words(tmp_path):
     folder = make_study(tmp_path, "2afc")
-    sight = sight_of(read_study(folder))
+    sight = read_pictures(read_study(folder))
     with served(folder) as url, pytest.raises(InvalidInput, match="/api/sessions was refused: a simulated participant"):
-        simulate(sight, url, comparing_model("<script>", {}), participants=1)
+        simulate(sight, url, similarity_observer("<script>", {}), participants=1)
 
 
 def test_an_address_and_a_database_do_not_go_together(tmp_path):
-    done = run(simulating.simulate, tmp_path, "--participants", 1, "--url", "http://127.0.0.1:9", "--db", "sqlite://")
-    assert "has a database of its own" in str(done.exception)
+    done = run(simulation.simulate, tmp_path, "--participants", 1, "--url", "http://127.0.0.1:9", "--db", "sqlite://")
+    assert "has its own database" in str(done.exception)
 
 
 # --- a server of its own, and the real page
@@ -409,7 +417,7 @@ def page():
 
 def test_the_command_starts_and_stops_a_server(tmp_path, page):
     folder = make_study(tmp_path, "classify", answers=1)
-    done = run(simulating.simulate, folder, "--participants", 1, "--seed", 4)
+    done = run(simulation.simulate, folder, "--participants", 1, "--seed", 4)
     assert done.exit_code == 0, done.output
     assert "1 simulated participants (panel) answered 7 trials\nnext: cosight study quality" in done.output
     assert len(trials_of(folder)) == 7
@@ -417,7 +425,7 @@ def test_the_command_starts_and_stops_a_server(tmp_path, page):
 
 
 def test_what_is_wrong_with_a_hosted_study_is_told(tmp_path, page):
-    with pytest.raises(InvalidInput, match=r"study\.toml is not there"), hosted(tmp_path):
+    with pytest.raises(InvalidInput, match=r"study\.toml does not exist"), serve_in_background(tmp_path):
         pass
 
 
@@ -425,8 +433,8 @@ def test_a_hosted_study_ends_with_its_parent(tmp_path, page):
     """Even with one that is killed."""
     folder = make_study(tmp_path, "classify")
     code = (
-        "import sys; from pathlib import Path; from cosight.humans.web.hosting import hosted\n"
-        "with hosted(Path(sys.argv[1])) as address: print(address, flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from cosight.humans.web.server import serve_in_background\n"
+        "with serve_in_background(Path(sys.argv[1])) as address: print(address, flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
@@ -459,11 +467,11 @@ def chromium(page):
 @pytest.mark.slow
 def test_a_participant_goes_through_the_real_page(kind, trials, tmp_path, chromium):
     folder = make_study(tmp_path, kind, answers=1, people="demographics = ['age']")
-    sight = sight_of(read_study(folder))
+    sight = read_pictures(read_study(folder))
     with served(folder, chromium) as url:
         sat = browser.simulate_in_browser(sight, url, panel_observer(sight), participants=1, seed=1)
-    assert sat == Sat(participants=1, answers=trials, full=False)
-    frame, records = trials_of(folder).frame, records_of(trials_of(folder))
+    assert sat == SimulationResult(participants=1, answers=trials, full=False)
+    frame, records = trials_of(folder).frame, study_records(trials_of(folder))
     assert records["finished"].all()
     assert set(frame["observer"]) == {"simulated:p0001"}
     assert {json.loads(text)["input"] for text in frame["extra"]} == {"mouse"}
@@ -474,14 +482,16 @@ def test_a_participant_goes_through_the_real_page(kind, trials, tmp_path, chromi
 @pytest.mark.slow
 def test_a_browser_is_told_when_the_study_is_full(tmp_path, chromium):
     folder = make_study(tmp_path, "curate", images=12, answers=1)
-    sight = sight_of(read_study(folder))
+    sight = read_pictures(read_study(folder))
     with served(folder, chromium) as url:
-        assert simulate(sight, url, panel_observer(sight), participants=1) == Sat(1, 12, full=False)
-        assert browser.simulate_in_browser(sight, url, panel_observer(sight), participants=1) == Sat(0, 0, full=True)
+        assert simulate(sight, url, panel_observer(sight), participants=1) == SimulationResult(1, 12, full=False)
+        assert browser.simulate_in_browser(sight, url, panel_observer(sight), participants=1) == SimulationResult(
+            0, 0, full=True
+        )
 
 
 def test_what_a_browser_needs_is_told(tmp_path, monkeypatch):
-    sight = sight_of(read_study(make_study(tmp_path, "classify")))
+    sight = read_pictures(read_study(make_study(tmp_path, "classify")))
     sit = partial(browser.simulate_in_browser, sight, "http://127.0.0.1:9/", panel_observer(sight), participants=1)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     pytest.importorskip("playwright")

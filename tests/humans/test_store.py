@@ -10,17 +10,22 @@ import pytest
 import sqlalchemy as sa
 
 from cosight.errors import InvalidInput
-from cosight.humans.database.assign_trials import draw, loads_of, release_idle
-from cosight.humans.database.participants import begin, by_token, finish, participant, set_paused
-from cosight.humans.database.progress import progress
-from cosight.humans.database.save_answers import Answer, answer_of, keep
+from cosight.humans.database.assign_trials import assign_trials, count_loads, release_idle
+from cosight.humans.database.participants import (
+    complete_participant,
+    create_participant,
+    find_by_token,
+    read_participant,
+    set_paused,
+)
+from cosight.humans.database.progress import read_progress
+from cosight.humans.database.save_answers import Answer, parse_answer, save_answers
 from cosight.humans.database.schema import participants, showings
-from cosight.humans.database.store import Store
+from cosight.humans.database.store import RequestError, Store
 from cosight.humans.database.study_trials import study_trials
-from cosight.humans.refusals import Refused
-from cosight.humans.study.assignment import overlap_of
+from cosight.humans.study.assignment import choose_overlap
 from cosight.humans.study.design import read_study
-from cosight.humans.study.pool import pool_of
+from cosight.humans.study.pool import load_pool
 
 from .conftest import Clock, make_study
 
@@ -31,29 +36,31 @@ class Room:
     def __init__(self, folder, kind="classify", url=None, **design):
         self.folder = make_study(folder, kind, **design)
         self.study = read_study(self.folder)
-        self.pool, self.clock = pool_of(self.study), Clock()
+        self.pool, self.clock = load_pool(self.study), Clock()
         self.store = Store.open(self.study, url, clock=self.clock)
 
     def change(self, work, **more):
         now = {} if work is set_paused else {"now": self.clock()}
-        return self.store.change(partial(work, study=self.study, **now, **more)).result(10)
+        return self.store.write_alone(partial(work, study=self.study, **now, **more)).result(10)
 
     def begin(self, **more):
-        token = self.change(begin, pool=self.pool, platform={}, **more)
-        return self.store.read(lambda connection: by_token(connection, self.study, token))
+        token = self.change(create_participant, pool=self.pool, platform={}, **more)
+        return self.store.read(lambda connection: find_by_token(connection, self.study, token))
 
     def draw(self, number):
-        return self.change(draw, pool=self.pool, number=number)
+        return self.change(assign_trials, pool=self.pool, number=number)
 
     def send(self, number, trial, response="tiger"):
         entry = Answer(number, trial, response, 0.5, None, "key")
-        return self.store.join(entry, partial(keep, study=self.study, pool=self.pool, now=self.clock()))
+        return self.store.write_batched(
+            entry, partial(save_answers, study=self.study, pool=self.pool, now=self.clock())
+        )
 
     def answer(self, number, trial, response="tiger"):
         return self.send(number, trial, response).result(10)
 
     def loads(self, *, simulated=False):
-        return self.store.read(partial(loads_of, study=self.study, simulated=simulated))
+        return self.store.read(partial(count_loads, study=self.study, simulated=simulated))
 
     def trials(self):
         return study_trials(self.study, self.pool, self.store)
@@ -94,7 +101,7 @@ def test_the_same_answer_twice_in_one_group_is_kept_once(room):
     number = here.begin()
     trial = here.draw(number)[0].trial
     gate = threading.Event()
-    blocked = here.store.change(lambda connection: gate.wait(10))  # what follows waits and becomes one group
+    blocked = here.store.write_alone(lambda connection: gate.wait(10))  # what follows waits and becomes one group
     futures = [here.send(number, trial, response) for response in ("zebra", "tiger", "bear")]
     gate.set()
     assert blocked.result(10)
@@ -108,7 +115,7 @@ def test_one_bad_answer_in_a_group_spoils_no_other(room):
     mine = here.draw(number)
     here.draw(other)
     gate = threading.Event()
-    here.store.change(lambda connection: gate.wait(10))
+    here.store.write_alone(lambda connection: gate.wait(10))
     sent = [
         here.send(number, mine[0].trial),
         here.send(number, mine[1].trial, "unicorn"),
@@ -119,7 +126,14 @@ def test_one_bad_answer_in_a_group_spoils_no_other(room):
     ]
     gate.set()
     errors = [future.exception(10) for future in sent]
-    assert [type(error) for error in errors] == [type(None), InvalidInput, InvalidInput, Refused, Refused, type(None)]
+    assert [type(error) for error in errors] == [
+        type(None),
+        InvalidInput,
+        InvalidInput,
+        RequestError,
+        RequestError,
+        type(None),
+    ]
     assert errors[3].status == errors[4].status == 404
     assert str(errors[3]) == str(errors[4])  # another's trial is no more known than one that never was
     assert len(here.trials()) == 2
@@ -133,9 +147,11 @@ def test_a_failed_change_takes_back_only_itself(room):
         raise InvalidInput("no")
 
     gate = threading.Event()
-    here.store.change(lambda connection: gate.wait(10))
-    made = here.store.change(partial(begin, study=here.study, pool=here.pool, now=here.clock(), platform={}))
-    failed = here.store.change(half_done)
+    here.store.write_alone(lambda connection: gate.wait(10))
+    made = here.store.write_alone(
+        partial(create_participant, study=here.study, pool=here.pool, now=here.clock(), platform={})
+    )
+    failed = here.store.write_alone(half_done)
     gate.set()
     assert made.result(10)
     assert isinstance(failed.exception(10), InvalidInput)
@@ -163,7 +179,7 @@ def test_every_image_gets_exactly_its_answers_however_people_come_and_go(room):
     for turn in range(60):
         try:
             number = here.begin()
-        except Refused:
+        except RequestError:
             break
         shown = here.draw(number)
         leaves = turn % 3 == 1
@@ -218,7 +234,7 @@ def test_who_was_away_too_long_loses_what_was_open(room):
     refused = here.send(away, shown[1].trial).exception(10)
     assert (refused.status, len(here.trials())) == (410, 1)
     assert not here.answer(away, shown[0].trial).stored  # sent again after all: still the first
-    people = here.store.read(partial(progress, study=here.study, pool=here.pool)).participants
+    people = here.store.read(partial(read_progress, study=here.study, pool=here.pool)).participants
     assert (people.started, people.active, people.released) == (1, 0, 1)
 
 
@@ -249,7 +265,7 @@ def test_who_comes_back_gets_other_images_while_some_are_needed(room):
     assert not {one.item for one in first[:2]} & {one.item for one in fresh}
     for one in fresh:
         assert here.answer(away, one.trial).stored
-    assert here.change(finish, number=away)
+    assert here.change(complete_participant, number=away)
 
 
 def test_who_comes_back_to_a_full_study_is_done(room):
@@ -260,14 +276,14 @@ def test_who_comes_back_to_a_full_study_is_done(room):
     for _ in range(3):
         here.draw(here.begin())
     assert [one.received is not None for one in here.draw(away)] == [True]
-    assert here.change(finish, number=away)
+    assert here.change(complete_participant, number=away)
 
 
 def test_simulated_people_use_up_nobodys_images(room):
     here = room(images=4, answers=1, distractors=0, repeats=0)
     for _ in range(3):
         here.draw(here.begin(simulated="panel"))
-    with pytest.raises(Refused, match="all the answers"):
+    with pytest.raises(RequestError, match="all the answers"):
         here.begin(simulated="panel")
     assert here.loads() == {}
     person = here.begin()
@@ -293,7 +309,7 @@ def test_no_more_participants_than_wanted(room):
     here = room(images=4, answers=3, distractors=0, repeats=0, people="participants = 3")
     for _ in range(3):
         here.draw(here.begin())
-    with pytest.raises(Refused, match="all the participants"):
+    with pytest.raises(RequestError, match="all the participants"):
         here.begin()
 
 
@@ -305,7 +321,7 @@ def test_paused_hands_out_nothing_and_takes_answers(room):
     assert here.answer(number, shown[0].trial).stored
     assert here.draw(number)
     for attempt in (here.begin, lambda: here.draw(late)):
-        with pytest.raises(Refused, match="paused") as refused:
+        with pytest.raises(RequestError, match="paused") as refused:
             attempt()
         assert refused.value.status == 423
     here.change(set_paused, paused=False)
@@ -315,17 +331,17 @@ def test_paused_hands_out_nothing_and_takes_answers(room):
 def test_the_end_comes_after_the_last_answer(room):
     here = room()
     number = here.begin()
-    with pytest.raises(Refused, match="all trials are left") as early:
-        here.change(finish, number=number)
+    with pytest.raises(RequestError, match="all trials are left") as early:
+        here.change(complete_participant, number=number)
     shown = here.draw(number)
     for left, one in zip(range(len(shown), 0, -1), shown, strict=True):
-        with pytest.raises(Refused, match=f"{left} trials are left"):
-            here.change(finish, number=number)
+        with pytest.raises(RequestError, match=f"{left} trials are left"):
+            here.change(complete_participant, number=number)
         here.answer(number, one.trial)
-    code = here.change(finish, number=number)
+    code = here.change(complete_participant, number=number)
     assert early.value.status == 409
-    assert code == here.change(finish, number=number)
-    assert here.store.read(partial(participant, study=here.study, number=number)).finished
+    assert code == here.change(complete_participant, number=number)
+    assert here.store.read(partial(read_participant, study=here.study, number=number)).finished
 
 
 def test_a_design_that_shows_something_else_is_refused_once_there_are_answers(tmp_path):
@@ -340,7 +356,7 @@ def test_a_design_that_shows_something_else_is_refused_once_there_are_answers(tm
     fresh = [one for one in here.draw(number) if one.received is None]
     here.answer(number, fresh[0].trial)
     here.store.close()
-    with pytest.raises(InvalidInput, match=r"what small shows must stay the same .* another name") as refused:
+    with pytest.raises(InvalidInput, match=r"of small has changed since people answered.* another name") as refused:
         Store.open(other)
     assert "\n" not in str(refused.value)
     Store.open(read_study(make_study(tmp_path, "classify", answers=5, idle=5))).close()  # the stop rule may change
@@ -351,9 +367,9 @@ def test_a_design_that_shows_something_else_is_refused_once_there_are_answers(tm
     [
         ("mysql://somebody:secret@host/name", "SQLite or PostgreSQL, got mysql"),
         ("nonsense", "a database is named by a URL"),
-        ("sqlite://", "kept in a file"),
-        ("postgresql+psycopg://somebody:secret@127.0.0.1:1/name", "cannot be opened: .*refused"),
-        ("sqlite:////nowhere/at/all.sqlite", "cannot be opened: unable to open"),
+        ("sqlite://", "must be a file"),
+        ("postgresql+psycopg://somebody:secret@127.0.0.1:1/name", "cannot open the database .*refused"),
+        ("sqlite:////nowhere/at/all.sqlite", "cannot open the database of .*: unable to open"),
         ("postgresql+asyncpg://somebody:secret@host/name", "SQLite or PostgreSQL, got postgresql.asyncpg"),
         ("postgresql://somebody:secret@host:port/name", "a database is named by a URL"),
     ],
@@ -370,14 +386,14 @@ def test_tables_of_something_else_are_told_in_one_line(tmp_path):
     study = read_study(make_study(tmp_path, "classify"))
     with sa.create_engine(f"sqlite:///{study.root / 'answers.sqlite'}").begin() as connection:
         connection.exec_driver_sql("create table cosight_studies (something integer)")
-    with pytest.raises(InvalidInput, match=r"cannot be opened: no such column: [^\n]* mend it or name another$"):
+    with pytest.raises(InvalidInput, match=r"database of .*: no such column: [^\n]* repair it or choose another$"):
         Store.open(study)
 
 
 def test_images_that_everybody_sees_get_their_answers_though_people_leave(room):
     """Those who answer all but the images that everybody sees leave these behind; others must make up for it."""
     here = room("timed", images=4, answers=2, blocks=1, overlap=2)
-    fixed = overlap_of(here.study, here.pool)
+    fixed = choose_overlap(here.study, here.pool)
     for _ in range(10):  # all that ten images want, two a person
         number = here.begin()
         for one in here.draw(number):
@@ -391,17 +407,17 @@ def test_images_that_everybody_sees_get_their_answers_though_people_leave(room):
         for one in shown:
             here.answer(number, one.trial)
     assert set(here.loads().values()) == {2}
-    with pytest.raises(Refused, match="all the answers it needs"):
+    with pytest.raises(RequestError, match="all the answers it needs"):
         here.begin()
 
 
 def test_tokens_are_not_in_the_database(room):
     here = room()
-    token = here.change(begin, pool=here.pool, platform={})
+    token = here.change(create_participant, pool=here.pool, platform={})
     stored = here.store.read(lambda c: c.execute(sa.select(participants)).mappings().all())
     assert token not in repr(stored)
-    assert here.store.read(lambda c: by_token(c, here.study, token)) == 1
-    assert here.store.read(lambda c: by_token(c, here.study, token[:-1])) is None
+    assert here.store.read(lambda c: find_by_token(c, here.study, token)) == 1
+    assert here.store.read(lambda c: find_by_token(c, here.study, token[:-1])) is None
 
 
 def test_rows_say_what_the_contract_of_the_trial_table_asks(room):
@@ -466,7 +482,7 @@ NAME = "A" * 22  # of a trial
 )
 def test_answers_of_the_wrong_shape(body):
     with pytest.raises(InvalidInput):
-        answer_of(1, body)
+        parse_answer(1, body)
 
 
 def test_times_are_kept_as_sent(room):
@@ -476,8 +492,10 @@ def test_times_are_kept_as_sent(room):
     number = here.begin()
     first = here.draw(number)[0]
     shown = {"asked": 2.5, "onset": 10.1, "offset": 12.6, "exposure": 2.5, "frame": 1 / 60, "late": False}
-    entry = answer_of(number, {"trial": first.trial, "response": None, "rt": None, "shown": shown, "input": None})
-    here.store.join(entry, partial(keep, study=here.study, pool=here.pool, now=here.clock())).result(10)
+    entry = parse_answer(number, {"trial": first.trial, "response": None, "rt": None, "shown": shown, "input": None})
+    here.store.write_batched(entry, partial(save_answers, study=here.study, pool=here.pool, now=here.clock())).result(
+        10
+    )
     [row] = here.trials().frame.iter_rows(named=True)
     extra = json.loads(row["extra"])
     assert (row["response"], row["rt"]) == (None, None)

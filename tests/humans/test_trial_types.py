@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosight.errors import InvalidInput
-from cosight.humans.study.parts import Design
-from cosight.humans.study.pool import Item, PictureSlot, shown_slots
-from cosight.humans.study.trial_types import ParsedAnswer, Respondent, TrialContext, as_images, trial_types
+from cosight.humans.study.design import Design
+from cosight.humans.study.pool import Item, PictureSlot, arrange_slots
+from cosight.humans.study.trial_types import ParsedAnswer, Respondent, TrialContext, group_addresses, trial_types
 from cosight.trials.spaces import label_space
 
 SPACE, REASONS = label_space("cat,dog,abstain"), ("blurred", "two objects")
@@ -161,15 +161,18 @@ def test_chances_are_those_of_the_respondent():
 @pytest.mark.parametrize("chances", [[0.5, 0.5], [1.0, 1.0, 1.0], [-1.0, 1.0, 1.0]])
 def test_chances_that_are_none_are_refused(chances):
     who = Respondent(probabilities=lambda item: chances)
-    with pytest.raises(InvalidInput, match="chances"):
+    with pytest.raises(InvalidInput, match="probabilities"):
         trial_types["classify"].simulate(ASKED["classify"], who, np.random.default_rng(0))
 
 
 def test_images_as_the_page_gets_them():
-    seen = shown_slots(PANEL, (2, 0, 1, 5, 3, 4))
-    assert as_images(seen, [slot.stimulus for slot in seen]) == {"columns": ["C", "A", "B"], "rows": ["c", "a", "b"]}
-    pair = shown_slots(PAIR, (0, 2, 1))
-    assert as_images(pair, "123") == {"query": "1", "left": "2", "right": "3"}
+    seen = arrange_slots(PANEL, (2, 0, 1, 5, 3, 4))
+    assert group_addresses(seen, [slot.stimulus for slot in seen]) == {
+        "columns": ["C", "A", "B"],
+        "rows": ["c", "a", "b"],
+    }
+    pair = arrange_slots(PAIR, (0, 2, 1))
+    assert group_addresses(pair, "123") == {"query": "1", "left": "2", "right": "3"}
     assert [slot.stimulus for slot in pair] == ["q", "seed", "target"]
 
 

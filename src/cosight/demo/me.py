@@ -19,11 +19,11 @@ from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.humans.database.store import Store
 from cosight.humans.database.study_trials import study_trials
-from cosight.humans.results.records import records_of
+from cosight.humans.results.records import study_records
 from cosight.humans.study.design import STUDY, Study, read_study
-from cosight.humans.study.pool import pool_of
+from cosight.humans.study.pool import load_pool
 from cosight.humans.study.texts import TEXTS, new_texts
-from cosight.humans.web.hosting import hosted
+from cosight.humans.web.server import serve_in_background
 from cosight.reports.grids import made_how, score_grid
 from cosight.reports.page import Page, PageTable, Section, write_page
 from cosight.scoring.score import score
@@ -84,7 +84,7 @@ def me(
     if not (folder / "benchmark.json").is_file():
         demo(folder, seed=seed, progress=progress)
     study = _study(folder, seed=seed)
-    with hosted(study.root, port=port) as address:
+    with serve_in_background(study.root, port=port) as address:
         announce(address)
         if open_browser:
             webbrowser.open(address)
@@ -135,7 +135,7 @@ def _chosen(tested: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
 
 def _waited_for(study: Study, progress: Progress | None) -> Trials:
     """The trials of the first who finishes from now on."""
-    pool = pool_of(study)
+    pool = load_pool(study)
     with closing(Store.open(study)) as store:
         before = _finished(study_trials(study, pool, store))
         while True:
@@ -148,7 +148,7 @@ def _waited_for(study: Study, progress: Progress | None) -> Trials:
 
 
 def _finished(trials: Trials) -> set[str]:
-    return set(records_of(trials).filter("finished")["participant"])
+    return set(study_records(trials).filter("finished")["participant"])
 
 
 def _furthest(trials: Trials, before: set[str]) -> int:

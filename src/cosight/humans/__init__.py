@@ -1,8 +1,8 @@
-"""Studies: what people are shown, and what they answered. Import the modules you need: nothing heavy comes along.
+"""Studies with people: what they are shown and what they answered. Import the modules you need: nothing heavy loads.
 
-* `study`      the design, its texts, what can be shown and who is shown what
-* `database`   participants and answers, kept
+* `study`      the design, its texts, what can be shown and who sees what
+* `database`   participants and their answers
 * `web`        the server, the participants' page and the experimenter's
 * `results`    quality, agreement, gold labels, curated lists, export
-* `simulated`  participants who are not people, and say so
+* `simulated`  simulated participants, which every result calls simulated
 """

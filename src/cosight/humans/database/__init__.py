@@ -1,7 +1,7 @@
-"""Where participants and their answers are kept: SQLite or PostgreSQL.
+"""Participants and their answers in SQLite or PostgreSQL.
 
-* tables        the three tables, and how a database is opened
-* store         reads at any time, writes in groups that are on the disk before anybody is told
-* participants  who takes part; `drawing` gives them trials, `keeping` keeps their answers
-* answers       the answers as trials; `progress` counts them, `roster` lists who gave them
+* schema         the three tables, and opening a database
+* store          reads at any time, batched writes that are on the disk before they are acknowledged
+* participants   who takes part; `assign_trials` gives them trials, `save_answers` writes their answers
+* study_trials   the answers as trials; `progress` counts them and lists who gave them
 """

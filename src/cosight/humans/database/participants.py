@@ -1,4 +1,4 @@
-"""Participants: how they begin, what they tell of themselves, and how they end. All in a transaction of others."""
+"""Create, look up and complete participants. Every function runs inside the caller's transaction."""
 
 from __future__ import annotations
 
@@ -12,58 +12,58 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from cosight.errors import InvalidInput
-from cosight.humans.database.assign_trials import has_room, open_showings, update_participant
+from cosight.humans.database.assign_trials import is_paused, needs_answers, read_showings, update_participant
 from cosight.humans.database.schema import participants, studies
-from cosight.humans.refusals import Refused
+from cosight.humans.database.store import RequestError
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Pool
 from cosight.humans.study.trial_types import PANEL
 
 __all__ = [
     "Participant",
-    "begin",
-    "by_token",
-    "finish",
-    "name_of",
-    "participant",
+    "complete_participant",
+    "create_participant",
+    "find_by_token",
+    "hash_token",
+    "participant_name",
+    "read_participant",
     "set_paused",
-    "token_hash",
 ]
 
 _IDENTITY = {"prolific": "PROLIFIC_PID", "mturk": "workerId"}  # the parameter of the platform's link
-_PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"  # MTurk's assignmentId while a worker only looks
+_PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"  # MTurk's assignmentId while a worker previews the task
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")  # 192 bits
 _WORD = re.compile(r"[A-Za-z0-9_.:@#,=/+-]{1,120}")
 
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """What is known of a participant."""
+    """The state of a participant."""
 
     number: int
     simulated: str | None
     consented: bool
-    demographics: bool  # whether they were asked
+    demographics: bool  # whether they have seen the questions
     pixels_per_cm: float | None
     code: str
     finished: bool
 
 
-def name_of(number: int) -> str:
-    """What a participant is called in the trial table.
+def participant_name(number: int) -> str:
+    """Return the name of a participant in the trial table.
 
-    >>> name_of(7)
+    >>> participant_name(7)
     'p0007'
     """
     return f"p{number:04d}"
 
 
-def token_hash(token: str) -> str:
-    """What is stored of a token."""
+def hash_token(token: str) -> str:
+    """Return the hash of a token, which is what the database stores."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def begin(
+def create_participant(
     connection: sa.Connection,
     study: Study,
     pool: Pool,
@@ -73,93 +73,94 @@ def begin(
     simulated: str | None = None,
     token: str | None = None,
 ) -> str:
-    """Enter a participant, and give the token that they show from now on.
+    """Insert a participant and return the token of their requests.
 
-    A page that chooses the `token` itself may ask again when it heard no answer, and is entered once.
+    Args:
+        connection: A connection inside a transaction.
+        study: The study.
+        pool: Its items.
+        now: Seconds since 1970.
+        platform: The parameters of the platform's link.
+        simulated: `panel` or a model's name for a simulated participant.
+        token: A token that the page has chosen. Repeating the request with it creates no second participant.
+
+    Raises:
+        RequestError: The study takes no participants, or not this one.
+        InvalidInput: A parameter is malformed.
     """
-    _check_words(simulated, token)
-    if token is not None and by_token(connection, study, token) is not None:
+    if simulated is not None and not _WORD.fullmatch(simulated):
+        raise InvalidInput(f"a simulated participant is {PANEL!r} or a model's name, got {simulated!r}")
+    if token is not None and not _TOKEN.fullmatch(token):
+        raise InvalidInput("a token is 32 letters, digits, - and _, drawn at random")
+    if token is not None and find_by_token(connection, study, token) is not None:
         return token
-    identity = None if simulated else _identity(study, platform)
+    identity = None if simulated else _platform_identity(study, platform)
     _check_open(connection, study, pool, now, simulated=simulated is not None)
-    _check_new(connection, study, identity)
+    own_rows = participants.c.study == study.name
+    if identity is not None:
+        same = sa.select(participants.c.number).where(own_rows, participants.c.platform_id == identity)
+        if connection.execute(same).first():
+            raise RequestError(409, "you have taken part in this study already, or began it in another browser")
     token = token or secrets.token_urlsafe(24)
-    number = connection.execute(sa.select(sa.func.max(participants.c.number)).where(_of(study))).scalar() or 0
+    number = connection.execute(sa.select(sa.func.max(participants.c.number)).where(own_rows)).scalar() or 0
+    # simulated participants get a code of their own: the platform pays for its code
+    code = study.participants.completion_code if simulated is None else ""
     row = {
         "study": study.name,
         "number": number + 1,
-        "token": token_hash(token),
+        "token": hash_token(token),
         "simulated": simulated,
         "platform_id": identity,
         "platform": json.dumps(dict(platform)) if platform else None,
-        "code": _code(study, simulated),
+        "code": code or secrets.token_hex(4).upper(),
         "seen": now,
     }
     connection.execute(sa.insert(participants), row)
     return token
 
 
-def _code(study: Study, simulated: str | None) -> str:
-    """The platform's completion code; who says to be simulated gets one of their own, which nobody pays for."""
-    own = secrets.token_hex(4).upper()
-    return own if simulated is not None else study.participants.completion_code or own
-
-
-def _check_words(simulated: str | None, token: str | None) -> None:
-    if simulated is not None and not _WORD.fullmatch(simulated):
-        raise InvalidInput(f"a simulated participant is {PANEL!r} or a model's name, got {simulated!r}")
-    if token is not None and not _TOKEN.fullmatch(token):
-        raise InvalidInput("a token is 32 letters, digits, - and _, drawn at random")
-
-
-def _identity(study: Study, platform: Mapping[str, str]) -> str | None:
-    """Who the platform says this is; None where the study is open to whoever has the link."""
+def _platform_identity(study: Study, platform: Mapping[str, str]) -> str | None:
+    """Return the platform's id of this person; None where the study is open to everybody who has the link."""
     for key, value in platform.items():
         if not (_WORD.fullmatch(key) and _WORD.fullmatch(value)):
             raise InvalidInput(f"a platform's parameters are plain words, got {key!r}: {value!r}")
     if study.participants.platform not in _IDENTITY:
         return None
     if platform.get("assignmentId") == _PREVIEW:
-        raise Refused(403, "this is a preview; accept the task on MTurk first")
+        raise RequestError(403, "this is a preview; accept the task on MTurk first")
     key = _IDENTITY[study.participants.platform]
     if key not in platform:
-        raise Refused(403, f"this study is entered from {study.participants.platform}: {key} is missing in the address")
+        raise RequestError(
+            403, f"this study is entered from {study.participants.platform}: {key} is missing in the address"
+        )
     return platform[key]
 
 
 def _check_open(connection: sa.Connection, study: Study, pool: Pool, now: float, *, simulated: bool) -> None:
-    if connection.execute(sa.select(studies.c.paused).where(studies.c.study == study.name)).scalar():
-        raise Refused(423, "the study is paused")
-    most = study.participants.participants
-    here = sa.and_(
-        _of(study), participants.c.simulated.is_not(None) if simulated else participants.c.simulated.is_(None)
-    )
-    started = sa.select(sa.func.count()).where(here, participants.c.released.is_(None))
-    if most and connection.execute(started).scalar_one() >= most:
-        raise Refused(423, "the study has all the participants it needs")
-    if not has_room(connection, study, pool, now, simulated=simulated):
-        raise Refused(423, "the study has all the answers it needs")
+    if is_paused(connection, study):
+        raise RequestError(423, "the study is paused")
+    c = participants.c
+    same_kind = c.simulated.is_not(None) if simulated else c.simulated.is_(None)
+    count = sa.select(sa.func.count()).where(c.study == study.name, same_kind, c.released.is_(None))
+    limit = study.participants.participants
+    if limit and connection.execute(count).scalar_one() >= limit:
+        raise RequestError(423, "the study has all the participants it needs")
+    if not needs_answers(connection, study, pool, now, simulated=simulated):
+        raise RequestError(423, "the study has all the answers it needs")
 
 
-def _check_new(connection: sa.Connection, study: Study, identity: str | None) -> None:
-    if identity is None:
-        return
-    same = sa.select(participants.c.number).where(_of(study), participants.c.platform_id == identity)
-    if connection.execute(same).first():
-        raise Refused(409, "you have taken part in this study already, or began it in another browser")
-
-
-def by_token(connection: sa.Connection, study: Study, token: str) -> int | None:
-    """The number of the participant whose token this is."""
-    query = sa.select(participants.c.number).where(_of(study), participants.c.token == token_hash(token))
+def find_by_token(connection: sa.Connection, study: Study, token: str) -> int | None:
+    """Return the number of the participant with this token; None if there is none."""
+    c = participants.c
+    query = sa.select(c.number).where(c.study == study.name, c.token == hash_token(token))
     return connection.execute(query).scalar()
 
 
-def participant(connection: sa.Connection, study: Study, number: int) -> Participant:
-    """What is known of participant `number`."""
+def read_participant(connection: sa.Connection, study: Study, number: int) -> Participant:
+    """Return the state of participant `number`."""
     c = participants.c
     columns = (c.number, c.simulated, c.consented, c.demographics, c.pixels_per_cm, c.code, c.finished)
-    row = connection.execute(sa.select(*columns).where(_of(study), c.number == number)).one()
+    row = connection.execute(sa.select(*columns).where(c.study == study.name, c.number == number)).one()
     return Participant(
         number=row.number,
         simulated=row.simulated,
@@ -171,23 +172,19 @@ def participant(connection: sa.Connection, study: Study, number: int) -> Partici
     )
 
 
-def finish(connection: sa.Connection, study: Study, number: int, *, now: float) -> Participant:
-    """End, once everything is answered; asked again, nothing changes."""
-    who = participant(connection, study, number)
-    if who.finished:
-        return who
-    shown = open_showings(connection, study, number)
-    left = sum(one.received is None for one in shown)
-    if left or not shown:
-        raise Refused(409, f"the study ends when everything is answered, {left or 'all'} trials are left")
+def complete_participant(connection: sa.Connection, study: Study, number: int, *, now: float) -> Participant:
+    """Mark a participant as finished. Raises RequestError while trials are unanswered; repeating it changes nothing."""
+    participant = read_participant(connection, study, number)
+    if participant.finished:
+        return participant
+    showings = read_showings(connection, study, number)
+    unanswered = sum(showing.received is None for showing in showings)
+    if unanswered or not showings:
+        raise RequestError(409, f"the study ends when everything is answered, {unanswered or 'all'} trials are left")
     update_participant(connection, study, number, finished=now, seen=now)
-    return replace(who, finished=True)
+    return replace(participant, finished=True)
 
 
 def set_paused(connection: sa.Connection, study: Study, paused: bool) -> None:
-    """Stop or go on handing out images; who has some may answer them."""
+    """Pause or resume assigning images; participants may answer those that they have."""
     connection.execute(sa.update(studies).where(studies.c.study == study.name).values(paused=paused))
-
-
-def _of(study: Study) -> sa.ColumnElement[bool]:
-    return participants.c.study == study.name

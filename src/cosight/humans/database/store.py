@@ -1,7 +1,7 @@
-"""Where a study's answers are kept: reads at any time, writes one group after the other.
+"""The database of a study: reads at any time, writes in batches.
 
-One thread writes. It takes what has come in since the last commit, writes it in one transaction, and only then tells
-everyone that it is kept: 300 answers a second then cost as many flushes of the disk as it can do, not 300.
+One thread writes. It takes everything that arrived since the last commit, writes it in one transaction, and only then
+acknowledges it: 300 answers per second then cost as many disk flushes as the disk can do, not 300.
 """
 
 from __future__ import annotations
@@ -17,21 +17,29 @@ from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
-from cosight.errors import InvalidInput
-from cosight.humans.database.schema import engine_at, opening, showings, studies, writing
+from cosight.errors import CosightError, InvalidInput
+from cosight.humans.database.schema import open_engine, report_database_errors, showings, studies, write_engine
 from cosight.humans.study.design import Study
 
-__all__ = ["Clock", "Store"]
+__all__ = ["Clock", "RequestError", "Store"]
 
 T = TypeVar("T")
 Clock = Callable[[], float]  # seconds since 1970
-_MOST_JOBS = 16  # in one transaction: who only answers need not wait for a crowd that signs up
-_MOST_ENTRIES = 500
+_MAX_JOBS = 16  # per transaction: answers need not wait for a crowd that signs up
+_MAX_ENTRIES = 500
+
+
+class RequestError(CosightError):
+    """A participant's request that cannot be granted, with the HTTP status to send."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
 class _Job(Generic[T]):
-    """Something to write, and where to tell what came of it."""
+    """A write of its own, and the future of its result."""
 
     work: Callable[[sa.Connection], T]
     future: Future[T]
@@ -39,7 +47,7 @@ class _Job(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _Entry(Generic[T]):
-    """One of many like things, say answers, that are written by one call; `write` is the same for all."""
+    """One of many entries, such as answers, that one call writes; `write` is the same for all."""
 
     entry: Any
     write: Callable[[sa.Connection, list[Any]], list[T | Exception]]
@@ -47,22 +55,22 @@ class _Entry(Generic[T]):
 
 
 class Store:
-    """A study's database. `change` and `join` write and return futures, done when what they wrote is on the disk."""
+    """A study's database. `write_alone` and `write_batched` return futures, done when the data is on the disk."""
 
     def __init__(self, study: Study, engine: sa.Engine, clock: Clock) -> None:
         self.study = study
         self.clock = clock
-        self._reading, self._writing = engine, writing(engine)
+        self._read_engine, self._write_engine = engine, write_engine(engine)
         self._queue: SimpleQueue[_Job[Any] | _Entry[Any] | None] = SimpleQueue()
-        self._thread = Thread(target=self._write, name="cosight-writer", daemon=True)
+        self._thread = Thread(target=self._write_loop, name="cosight-writer", daemon=True)
         self._thread.start()
 
     @classmethod
     def open(cls, study: Study, url: str | None = None, *, clock: Clock = time.time) -> Store:
-        """The database of a study, made where there is none; refused where it holds answers to another design."""
-        engine = engine_at(study.root, url)
+        """Open or create the database of a study. Raises InvalidInput where it has answers to another design."""
+        engine = open_engine(study.root, url)
         try:
-            with opening(study.root), writing(engine).begin() as connection:
+            with report_database_errors(study.root), write_engine(engine).begin() as connection:
                 _register(connection, study, clock())
         except BaseException:
             engine.dispose()
@@ -72,89 +80,91 @@ class Store:
     @property
     def shared(self) -> bool:
         """Whether several server processes may write at the same time."""
-        return self._reading.dialect.name == "postgresql"
+        return self._read_engine.dialect.name == "postgresql"
 
     def read(self, query: Callable[[sa.Connection], T]) -> T:
-        """What `query` finds."""
-        with self._reading.begin() as connection:
+        """Return the result of `query`."""
+        with self._read_engine.begin() as connection:
             return query(connection)
 
-    def change(self, work: Callable[[sa.Connection], T]) -> Future[T]:
-        """Write alone, while nobody else draws or signs up; if `work` raises, nothing of it is kept."""
+    def write_alone(self, work: Callable[[sa.Connection], T]) -> Future[T]:
+        """Write under the study's lock, as assignments and registrations need; if `work` raises, it is rolled back."""
         job = _Job(work, Future())
         self._queue.put(job)
         return job.future
 
-    def join(self, entry: Any, write: Callable[[sa.Connection, list[Any]], list[T | Exception]]) -> Future[T]:
-        """Write `entry` with all others that wait: `write` gets them and gives each a result or what is wrong."""
-        one = _Entry(entry, write, Future())
-        self._queue.put(one)
-        return one.future
+    def write_batched(self, entry: Any, write: Callable[[sa.Connection, list[Any]], list[T | Exception]]) -> Future[T]:
+        """Write `entry` in one batch with all others that wait; `write` returns a result or an error per entry."""
+        item = _Entry(entry, write, Future())
+        self._queue.put(item)
+        return item.future
 
     def close(self) -> None:
-        """Write what has come in, then let go of the database."""
+        """Write everything that has arrived, then close the database."""
         self._queue.put(None)
         self._thread.join()
-        self._reading.dispose()
+        self._read_engine.dispose()
 
-    def _write(self) -> None:
+    def _write_loop(self) -> None:
         entries: list[_Entry[Any]] = []
         jobs: list[_Job[Any]] = []
-        going = True
-        while going or entries or jobs:
-            going = going and self._collect(entries, jobs)
-            self._commit_entries(entries[:_MOST_ENTRIES])
-            self._commit_jobs(jobs[:_MOST_JOBS])
-            del entries[:_MOST_ENTRIES], jobs[:_MOST_JOBS]
+        is_open = True
+        while is_open or entries or jobs:
+            is_open = is_open and self._collect(entries, jobs)
+            self._commit_entries(entries[:_MAX_ENTRIES])
+            self._commit_jobs(jobs[:_MAX_JOBS])
+            del entries[:_MAX_ENTRIES], jobs[:_MAX_JOBS]
 
     def _collect(self, entries: list[_Entry[Any]], jobs: list[_Job[Any]]) -> bool:
-        """Take all that has come in, wait for it where there is nothing to do; False when no more will come."""
-        idle = not (entries or jobs)
-        while idle or not self._queue.empty():
-            one, idle = self._queue.get(), False
-            if one is None:
+        """Take everything from the queue, waiting if there is nothing to do; return False when it was closed."""
+        wait = not (entries or jobs)
+        while wait or not self._queue.empty():
+            item, wait = self._queue.get(), False
+            if item is None:
                 return False
-            if isinstance(one, _Entry):
-                entries.append(one)
+            if isinstance(item, _Entry):
+                entries.append(item)
             else:
-                jobs.append(one)
+                jobs.append(item)
         return True
 
     def _commit_entries(self, entries: list[_Entry[Any]]) -> None:
         if not entries:
             return
         try:
-            with self._writing.begin() as connection:
-                results = entries[0].write(connection, [one.entry for one in entries])
-        except Exception as error:  # of the database: nobody's entry is kept, everybody is told
+            with self._write_engine.begin() as connection:
+                results = entries[0].write(connection, [item.entry for item in entries])
+        except Exception as error:  # of the database: no entry was written
             results = [error] * len(entries)
-        for one, result in zip(entries, results, strict=True):
-            _tell(one.future, result)
+        for item, result in zip(entries, results, strict=True):
+            _set_result(item.future, result)
 
     def _commit_jobs(self, jobs: list[_Job[Any]]) -> None:
         if not jobs:
             return
+        # until the transaction ends, no other process assigns images or registers people (on SQLite: writes)
+        lock = sa.select(studies.c.study).where(studies.c.study == self.study.name).with_for_update()
         try:
-            with self._writing.begin() as connection:
-                _lock(connection, self.study.name)
-                results = [_attempt(connection, job) for job in jobs]
+            with self._write_engine.begin() as connection:
+                connection.execute(lock)
+                results = [_run_nested(connection, job) for job in jobs]
         except Exception as error:
             results = [error] * len(jobs)
         for job, result in zip(jobs, results, strict=True):
-            _tell(job.future, result)
+            _set_result(job.future, result)
 
 
-def _tell(future: Future[Any], result: Any) -> None:
+def _set_result(future: Future[Any], result: Any) -> None:
     if not future.set_running_or_notify_cancel():
-        return  # who asked has gone; what they sent is kept all the same
+        return  # the sender has gone; the data is stored nevertheless
     if isinstance(result, Exception):
         future.set_exception(result)
     else:
         future.set_result(result)
 
 
-def _attempt(connection: sa.Connection, job: _Job[Any]) -> Any:
-    """A job's result or error; what a failed one wrote is taken back, what others wrote stays."""
+def _run_nested(connection: sa.Connection, job: _Job[Any]) -> Any:
+    """Return a job's result or error; a job that fails is rolled back, the others stay."""
     try:
         with connection.begin_nested():
             return job.work(connection)
@@ -166,36 +176,25 @@ def _attempt(connection: sa.Connection, job: _Job[Any]) -> Any:
         return error
 
 
-def _lock(connection: sa.Connection, study: str) -> None:
-    """Until this transaction ends, no other process draws images or signs people up (on SQLite: writes)."""
-    connection.execute(sa.select(studies.c.study).where(studies.c.study == study).with_for_update())
-
-
 def _register(connection: sa.Connection, study: Study, now: float) -> None:
-    """Enter the study; a design that shows other things is refused once there are answers, else it takes the place."""
-    mine = studies.c.study == study.name
-    known = connection.execute(sa.select(studies.c.digest).where(mine).with_for_update()).scalar()
-    if known is None:
-        new = {"study": study.name, "digest": study.digest, "paused": False, "secret": secrets.token_hex(32)}
-        connection.execute(_insert_new(connection)(studies).on_conflict_do_nothing(), new)
-    elif known != study.digest:
-        _refuse_answers(connection, study)
-        connection.execute(sa.update(studies).where(mine).values(digest=study.digest))
-        open_ones = sa.and_(showings.c.study == study.name, showings.c.released.is_(None))
-        connection.execute(sa.update(showings).where(open_ones).values(released=now))
-
-
-def _insert_new(connection: sa.Connection) -> Any:
-    """`INSERT` that two processes may do at once; the two databases spell it alike, SQLAlchemy does not."""
+    """Insert the study, or update its digest. Raises InvalidInput for another design once there are answers."""
     from sqlalchemy.dialects import postgresql, sqlite
 
-    return postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-
-
-def _refuse_answers(connection: sa.Connection, study: Study) -> None:
-    given = sa.select(showings.c.trial).where(showings.c.study == study.name, showings.c.received.is_not(None))
-    if connection.execute(given.limit(1)).first():
-        raise InvalidInput(
-            f"what {study.name} shows must stay the same once there are answers, but study.toml or its set has changed "
-            "since; undo that, or give the new design another name"
-        )
+    own_row = studies.c.study == study.name
+    digest = connection.execute(sa.select(studies.c.digest).where(own_row).with_for_update()).scalar()
+    if digest is None:
+        # two processes may insert at the same time
+        insert: Any = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+        row = {"study": study.name, "digest": study.digest, "paused": False, "secret": secrets.token_hex(32)}
+        connection.execute(insert(studies).on_conflict_do_nothing(), row)
+    elif digest != study.digest:
+        own_showings = showings.c.study == study.name
+        answered = sa.select(showings.c.trial).where(own_showings, showings.c.received.is_not(None)).limit(1)
+        if connection.execute(answered).first():
+            raise InvalidInput(
+                f"study.toml or the set of {study.name} has changed since people answered, and the study would show "
+                "something else; undo the change, or give the new design another name"
+            )
+        connection.execute(sa.update(studies).where(own_row).values(digest=study.digest))
+        still_open = sa.and_(own_showings, showings.c.released.is_(None))
+        connection.execute(sa.update(showings).where(still_open).values(released=now))

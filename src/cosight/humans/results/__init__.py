@@ -1,2 +1,1 @@
-"""What the answers are worth: who did the task (`quality`, `exclusion`, `chance`), gold labels (`gold`), curators'
-lists (`curation`), and all of it as files (`export`). How far people agree is computed by `cosight.statistics`."""
+"""Results of a study, all from its trials: `exclusion` rules, `quality`, and `export` (gold labels, curated lists)."""

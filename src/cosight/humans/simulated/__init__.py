@@ -1,2 +1,2 @@
-"""Simulated participants: what they see (`sight`), how they answer (`respondents`), over HTTP (`simulate`) or in a
-browser (`browser`). Simulated is said of them everywhere."""
+"""Simulated participants: how they answer (`respondents`, `panel`), and take part over HTTP (`simulate`) or in a
+browser (`browser`). Every result calls them simulated."""

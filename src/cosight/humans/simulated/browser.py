@@ -1,4 +1,4 @@
-"""Simulated participants go through the real page, in a browser, by its buttons, until the completion code."""
+"""Simulated participants use the real page in a browser, by its buttons, until the completion code."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from urllib.parse import urlencode
 import numpy as np
 
 from cosight.errors import InvalidInput
-from cosight.humans.simulated.respondents import SimulatedObserver
-from cosight.humans.simulated.sight import Sight
-from cosight.humans.simulated.simulate import Progress, Sat, person_rng
+from cosight.humans.simulated.respondents import SimulatedObserver, StudyPictures
+from cosight.humans.simulated.simulate import STUDY_FULL, Progress, SimulationResult, participant_rng
 from cosight.humans.study.trial_types import Respondent
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BROWSERS", "simulate_in_browser"]
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # as they are called on the path
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # commands
 _FLAGS = (
     "--disable-gpu",
     "--disable-quic",
@@ -33,12 +32,11 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-_PATIENCE = 60_000.0  # ms until a page that does not go on counts as stuck
-_HAND = 250  # ms from seeing to pressing: who is quicker than people can be is left out as not having looked
-_NO_MORE = 423  # the study is paused, or has all that it needs
+_TIMEOUT = 60_000.0  # ms until a page counts as stuck
+_REACTION = 250  # ms before pressing: participants who are faster than people can be are excluded
 _TRIAL, _CODE = "main.trial", "#code"
-_ONWARD = "main.page button.primary:not([disabled]), #jspsych-fullscreen-btn"  # consent, questions left empty, rests
-# Where the pictures of a trial are on its page, by their place
+_NEXT = "main.page button.primary:not([disabled]), #jspsych-fullscreen-btn"  # consent, skipped questions, breaks
+# CSS selectors of a trial's pictures, by slot
 _PICTURES: Mapping[str, Mapping[str, str]] = {
     "2afc": {"query": ":scope > .figure img", "left": "[data-response=left] img", "right": "[data-response=right] img"},
     "cluster": {"columns": ".column img", "rows": ".row img"},
@@ -47,30 +45,30 @@ _ONE_PICTURE = {"image": ".figure img"}
 
 
 def simulate_in_browser(
-    sight: Sight,
+    pictures: StudyPictures,
     url: str,
     observer: SimulatedObserver,
     *,
     participants: int,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Sat:
-    """Have up to `participants`, one after the other, sit the study that is served at `url` in a browser."""
+) -> SimulationResult:
+    """Have up to `participants`, one after the other, take part in the study at `url` in a browser; see `simulate`."""
     finished = answers = 0
-    with _browser() as browser:
-        for place in range(participants):
-            given = _sit(browser, sight, url, observer, person_rng(seed, place))
-            if given is None:
-                return Sat(finished, answers, full=True)
-            finished, answers = finished + 1, answers + given
+    with _launch_browser() as browser:
+        for index in range(participants):
+            answered = _take_part(browser, pictures, url, observer, participant_rng(seed, index))
+            if answered is None:
+                return SimulationResult(finished, answers, full=True)
+            finished, answers = finished + 1, answers + answered
             if progress:
                 progress(finished, participants, "simulated participants")
-    return Sat(finished, answers, full=False)
+    return SimulationResult(finished, answers, full=False)
 
 
 @contextmanager
-def _browser() -> Iterator[Browser]:
-    """A browser of this machine, without a window and with nobody's data."""
+def _launch_browser() -> Iterator[Browser]:
+    """Yield a browser of this machine, without a window and with a fresh profile."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError as error:
@@ -88,91 +86,80 @@ def _browser() -> Iterator[Browser]:
             browser.close()
 
 
-def _sit(browser: Browser, sight: Sight, url: str, observer: SimulatedObserver, rng: np.random.Generator) -> int | None:
-    """One participant from the link to the code: how many trials were answered, None where the study is full."""
+def _take_part(
+    browser: Browser, pictures: StudyPictures, url: str, observer: SimulatedObserver, rng: np.random.Generator
+) -> int | None:
+    """Run one participant; return the number of answered trials, None where the study is full."""
     from playwright.sync_api import Error
 
-    context = browser.new_context()  # nothing is remembered of the one before
+    context = browser.new_context()  # nothing is remembered of the previous participant
     page = context.new_page()
-    page.set_default_timeout(_PATIENCE)
+    page.set_default_timeout(_TIMEOUT)
     try:
-        with page.expect_response("**/api/sessions") as begun:
+        with page.expect_response("**/api/sessions") as response:
             page.goto(f"{url}?{urlencode({'simulated': observer.name})}")
-        if begun.value.status == _NO_MORE:
+        if response.value.status == STUDY_FULL:
             return None
-        return _Visitor(page, sight, observer.person(rng), rng).sit()
+        return _PageSession(page, pictures, observer.person(rng), rng).run()
     except Error as error:
         reason = error.message.splitlines()[0]
-        raise InvalidInput(f"the page at {url} does not go on ({reason}); see what it shows in a browser") from error
+        raise InvalidInput(f"the page at {url} is stuck ({reason}); open it in a browser to see why") from error
     finally:
         context.close()
 
 
 @dataclass(slots=True)
-class _Visitor:
+class _PageSession:
     """One participant in front of the page."""
 
     page: Page
-    sight: Sight
-    who: Respondent
+    pictures: StudyPictures
+    respondent: Respondent
     rng: np.random.Generator
 
-    def sit(self) -> int:
-        """Go on, page by page, until there is a code."""
+    def run(self) -> int:
+        """Work through the pages until the completion code; return the number of answered trials."""
         answered = 0
         while True:
-            shown = self.page.wait_for_selector(f"{_TRIAL}, {_CODE}, {_ONWARD}", state="attached")
-            if shown is None or self.page.query_selector(_CODE):
+            element = self.page.wait_for_selector(f"{_TRIAL}, {_CODE}, {_NEXT}", state="attached")
+            if element is None or self.page.query_selector(_CODE):
                 return answered
             if self.page.query_selector(_TRIAL):
-                answered += self._answer(shown)
+                self._answer(element)
+                answered += 1
             else:
-                self._leave(shown)
+                element.click()
+                element.wait_for_element_state("hidden")
 
-    def _leave(self, button: ElementHandle) -> None:
-        button.click()
-        button.wait_for_element_state("hidden")
-
-    def _answer(self, trial: ElementHandle) -> int:
-        """Look at the trial's pictures, and press what is seen in them once the page takes answers."""
-        study = self.sight.study
-        places = _PICTURES.get(study.type, _ONE_PICTURE)
-        asked = self.sight.asked({place: self._seen(trial, place, at) for place, at in places.items()})
-        response = study.kind.simulate(asked, self.who, self.rng)
+    def _answer(self, trial: ElementHandle) -> None:
+        """Look at the trial's pictures, and press the simulated answer once the page accepts answers."""
+        study = self.pictures.study
+        images: dict[str, bytes | list[bytes]] = {}
+        for name, selector in _PICTURES.get(study.type, _ONE_PICTURE).items():
+            elements = trial.query_selector_all(selector)
+            addresses = [element.evaluate("image => image.src") for element in elements]
+            contents = [self.page.context.request.get(address).body() for address in addresses]
+            images[name] = contents if name.endswith("s") else contents[0]
+        response = study.kind.simulate(self.pictures.recognise(images), self.respondent, self.rng)
         self.page.wait_for_selector(f"{_TRIAL}[data-state=ready]")
-        self.page.wait_for_timeout(_HAND)
+        self.page.wait_for_timeout(_REACTION)
         if isinstance(response, list):
-            self._match(trial, response)
+            for row, column in zip(trial.query_selector_all(".row"), response, strict=True):
+                row.query_selector_all("button")[column].click()
+            selector = "button.primary"
         else:
-            _press(trial, f"button[data-response={_as_data(response)}]")
+            selector = f"button[data-response={_css_string(response)}]"
+        button = trial.query_selector(selector)
+        if button is None:
+            raise InvalidInput(f"the page has no button for the answer: {selector}")
+        button.click()
         trial.wait_for_element_state("hidden")
-        return 1
-
-    def _seen(self, trial: ElementHandle, place: str, at: str) -> bytes | list[bytes]:
-        found = [self._picture(image) for image in trial.query_selector_all(at)]
-        return found if place.endswith("s") else found[0]
-
-    def _picture(self, image: ElementHandle) -> bytes:
-        """The bytes behind a picture on the page."""
-        return self.page.context.request.get(image.evaluate("image => image.src")).body()
-
-    def _match(self, trial: ElementHandle, columns: list[int]) -> None:
-        for row, column in zip(trial.query_selector_all(".row"), columns, strict=True):
-            row.query_selector_all("button")[column].click()
-        _press(trial, "button.primary")
 
 
-def _press(trial: ElementHandle, button: str) -> None:
-    found = trial.query_selector(button)
-    if found is None:
-        raise InvalidInput(f"the page has no button for the answer: {button}")
-    found.click()
+def _css_string(response: Any) -> str:
+    """Return an answer as the page writes it on its button, as a CSS string.
 
-
-def _as_data(response: Any) -> str:
-    """How the page writes an answer on its button, as a string of CSS.
-
-    >>> _as_data("tiger"), _as_data({"keep": True})
+    >>> _css_string("tiger"), _css_string({"keep": True})
     ('"tiger"', '"{\\\\"keep\\\\":true}"')
     """
     text = response if isinstance(response, str) else json.dumps(response, separators=(",", ":"), ensure_ascii=False)

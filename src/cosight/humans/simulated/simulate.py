@@ -1,7 +1,7 @@
-"""Simulated participants sit a study over HTTP, from the link to the completion code, and say that they are simulated.
+"""Simulated participants take part in a study over HTTP, from the link to the completion code.
 
-They arrive one after the other, in order, and then answer side by side: on a new study the same seed gives the same
-answers, however fast the machine is.
+They start one after the other, in order, and then answer concurrently: on a new study the same seed gives the same
+answers, however fast the machine is. They report that they are simulated.
 """
 
 from __future__ import annotations
@@ -15,175 +15,180 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cosight.errors import InvalidInput
-from cosight.humans.simulated.respondents import SimulatedObserver
-from cosight.humans.simulated.sight import Sight
+from cosight.humans.simulated.respondents import SimulatedObserver, StudyPictures
 from cosight.humans.study.trial_types import Respondent
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Progress", "Sat", "person_rng", "simulate"]
+__all__ = ["STUDY_FULL", "Progress", "SimulationResult", "participant_rng", "simulate"]
 
 Progress = Callable[[int, int, str], None]
-_AT_ONCE = 32  # participants who sit the study at the same time; each has one request under way
-_PATIENCE = 30.0  # seconds until a request counts as lost
-_MEDIAN, _SPREAD = 1.0, 0.35  # seconds an answer takes, log-normal, by eye: one in forty takes more than two
-_NO_MORE = 423  # the study is paused, or has all that it needs
+STUDY_FULL = 423  # the HTTP status of a study that is paused or complete
+_CONCURRENT = 32  # participants at the same time; each has one request under way
+_TIMEOUT = 30.0  # seconds until a request counts as lost
+_RT_MEDIAN, _RT_SD = 1.0, 0.35  # response time in seconds, log-normal, by eye: one in forty takes more than two
 
 
 @dataclass(frozen=True, slots=True)
-class Sat:
-    """How many sat the study to the end, what they answered, and whether it was full before all had come."""
+class SimulationResult:
+    """The number of participants who finished and of their answers, and whether the study was full before all had."""
 
     participants: int
     answers: int
     full: bool
 
 
-def person_rng(seed: int, place: int) -> np.random.Generator:
-    """What decides all that is left to chance in the participant at `place` (from 0) of a crowd."""
-    return np.random.default_rng([seed, place])
+def participant_rng(seed: int, index: int) -> np.random.Generator:
+    """Return the random generator of the participant with this index (from 0)."""
+    return np.random.default_rng([seed, index])
 
 
 def simulate(
-    sight: Sight,
+    pictures: StudyPictures,
     url: str,
     observer: SimulatedObserver,
     *,
     participants: int,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Sat:
-    """Have up to `participants` sit the study that is served at `url`. Another crowd needs another seed."""
+) -> SimulationResult:
+    """Have up to `participants` take part in the study that is served at `url`.
+
+    Args:
+        pictures: The pictures of the study.
+        url: The participants' address.
+        observer: The kind of simulated participants.
+        participants: Their number; fewer where the study is full before.
+        seed: Seed of all their random choices. Use another one for further participants.
+        progress: Called with the number of finished participants, their total and what is counted.
+
+    Raises:
+        InvalidInput: The server does not answer, or refuses a request.
+    """
     import httpx
 
-    crowd = _Crowd(sight, observer, participants, seed, progress, iter(range(participants)))
+    simulation = _Simulation(pictures, observer, participants, seed, progress, iter(range(participants)))
     try:
-        asyncio.run(_sit(crowd, url))
+        asyncio.run(simulation.run(url))
     except ExceptionGroup as errors:
         error = errors.exceptions[0]
         if isinstance(error, (httpx.HTTPError, httpx.InvalidURL)):
             reason = str(error) or type(error).__name__
             raise InvalidInput(f"{url} does not answer ({reason}); start it with `cosight study serve`") from error
         raise error from None
-    return Sat(crowd.finished, crowd.answers, crowd.full)
+    return SimulationResult(simulation.finished, simulation.answers, simulation.full)
 
 
 @dataclass(slots=True)
-class _Crowd:
-    """Those who sit the study, and how far they are."""
-
-    sight: Sight
+class _Simulation:
+    pictures: StudyPictures
     observer: SimulatedObserver
     participants: int
     seed: int
     progress: Progress | None
-    places: Iterator[int]  # of those who are still to come
+    indices: Iterator[int]  # of the participants who have not started
     finished: int = 0
     answers: int = 0
     full: bool = False
 
+    async def run(self, url: str) -> None:
+        lock, tls = asyncio.Lock(), ssl.create_default_context()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(_CONCURRENT, self.participants)):
+                group.create_task(self._run_sequence(url, lock, tls))
 
-async def _sit(crowd: _Crowd, url: str) -> None:
-    """Everybody, `_AT_ONCE` at a time."""
-    door, trust = asyncio.Lock(), ssl.create_default_context()
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(_AT_ONCE, crowd.participants)):
-            group.create_task(_one_after_the_other(crowd, url, door, trust))
+    async def _run_sequence(self, url: str, lock: asyncio.Lock, tls: ssl.SSLContext) -> None:
+        """Run one participant after the other until none is left or the study is full.
 
+        They share a connection. A client for all sequences would search all connections at every request.
+        """
+        import httpx
 
-async def _one_after_the_other(crowd: _Crowd, url: str, door: asyncio.Lock, trust: ssl.SSLContext) -> None:
-    """Let the next one in when the last one is done, until nobody is left or the study is full.
+        # the study is on this machine or in the local network: use no proxy
+        async with httpx.AsyncClient(base_url=url, timeout=_TIMEOUT, verify=tls, trust_env=False) as client:
+            while True:
+                async with lock:  # numbers and images are assigned in the order of arrival
+                    index = next(self.indices, None)
+                    session = None if index is None or self.full else await self._start(client, index)
+                if session is None:
+                    return
+                await self._answer_all(session)
+                self.finished += 1
+                if self.progress:
+                    self.progress(self.finished, self.participants, "simulated participants")
 
-    They share a connection. A client for all of them would look through all connections at every request.
-    """
-    import httpx
+    async def _start(self, client: httpx.AsyncClient, index: int) -> _Session | None:
+        """Return a participant with their first trials; None where the study is full."""
+        response = await client.post("/api/sessions", json={"platform": {}, "simulated": self.observer.name})
+        self.full = response.status_code == STUDY_FULL
+        if self.full:
+            return None
+        rng = participant_rng(self.seed, index)
+        session = _Session(client, _read_json(response)["token"], self.observer.person(rng), rng)
+        if self.pictures.study.participants.consent:
+            await session.post("/api/session/consent", {"agreed": True})
+        session.trials = await session.get_trials()
+        return session
 
-    # the study is on this machine or in the same room: no proxy stands between
-    async with httpx.AsyncClient(base_url=url, timeout=_PATIENCE, verify=trust, trust_env=False) as client:
-        while visitor := await _next(crowd, client, door):
-            await visitor.sit(crowd)
-            crowd.finished += 1
-            if crowd.progress:
-                crowd.progress(crowd.finished, crowd.participants, "simulated participants")
-
-
-async def _next(crowd: _Crowd, client: httpx.AsyncClient, door: asyncio.Lock) -> _Visitor | None:
-    """Who comes next; one at a time, because numbers and images are given in the order of arrival."""
-    async with door:
-        place = next(crowd.places, None)
-        return None if place is None or crowd.full else await _arrived(crowd, client, place)
-
-
-async def _arrived(crowd: _Crowd, client: httpx.AsyncClient, place: int) -> _Visitor | None:
-    """A participant with their first trials; None where the study is full."""
-    begun = await client.post("/api/sessions", json={"platform": {}, "simulated": crowd.observer.name})
-    crowd.full = begun.status_code == _NO_MORE
-    if crowd.full:
-        return None
-    rng = person_rng(crowd.seed, place)
-    visitor = _Visitor(client, _content(begun)["token"], crowd.observer.person(rng), rng)
-    if crowd.sight.study.participants.consent:
-        await visitor.post("/api/session/consent", {"agreed": True})
-    visitor.trials = await visitor.open_trials()
-    return visitor
+    async def _answer_all(self, session: _Session) -> None:
+        while session.trials:
+            for trial in session.trials:
+                await session.answer(self.pictures, trial)
+                self.answers += 1
+            session.trials = await session.get_trials()
+        await session.post("/api/finish", {})
 
 
 @dataclass(slots=True)
-class _Visitor:
-    """One participant and what they have to answer."""
+class _Session:
+    """One participant and their unanswered trials."""
 
     client: httpx.AsyncClient
     token: str
-    who: Respondent
+    respondent: Respondent
     rng: np.random.Generator
     trials: list[dict[str, Any]] | None = None
 
-    async def sit(self, crowd: _Crowd) -> None:
-        """Answer until nothing is left, then ask for the completion code."""
-        while self.trials:
-            for trial in self.trials:
-                await self.answer(crowd.sight, trial)
-                crowd.answers += 1
-            self.trials = await self.open_trials()
-        await self.post("/api/finish", {})
-
-    async def open_trials(self) -> list[dict[str, Any]]:
-        """What is left to answer."""
-        found = _content(await self.client.get("/api/trials", headers=self._headers()))
-        return list(found["trials"])
-
-    async def answer(self, sight: Sight, trial: Mapping[str, Any]) -> None:
-        """Look, and say what is seen; in a timed study nothing, where that takes too long."""
-        asked = sight.asked({place: await self._seen(at) for place, at in trial["images"].items()})
-        response = sight.study.kind.simulate(asked, self.who, self.rng)
-        rt = float(_MEDIAN * np.exp(_SPREAD * self.rng.standard_normal()))
-        late = sight.study.timing is not None and rt > sight.study.timing.response
-        told = {"response": None if late else response, "rt": None if late else rt}
-        told |= {"shown": None, "input": None}  # nothing was painted, nothing pressed
-        await self.post("/api/answers", {"trial": trial["trial"], **told})
-
-    async def _seen(self, at: str | list[str]) -> bytes | list[bytes]:
-        if isinstance(at, list):
-            return [await self._picture(one) for one in at]
-        return await self._picture(at)
-
-    async def _picture(self, address: str) -> bytes:
-        found = await self.client.get(address)
-        return found.raise_for_status().content
-
-    async def post(self, path: str, body: Mapping[str, Any]) -> None:
-        """Tell the server something that it must take."""
-        _content(await self.client.post(path, json=body, headers=self._headers()))
-
-    def _headers(self) -> dict[str, str]:
+    @property
+    def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"}
 
+    async def get_trials(self) -> list[dict[str, Any]]:
+        content = _read_json(await self.client.get("/api/trials", headers=self.headers))
+        return list(content["trials"])
 
-def _content(response: httpx.Response) -> dict[str, Any]:
-    """What the server says; a refusal is passed on in its own words."""
-    found: dict[str, Any] = response.json() if "json" in response.headers.get("content-type", "") else {}
+    async def post(self, path: str, body: Mapping[str, Any]) -> None:
+        _read_json(await self.client.post(path, json=body, headers=self.headers))
+
+    async def answer(self, pictures: StudyPictures, trial: Mapping[str, Any]) -> None:
+        """Answer a trial; in a timed study not at all, where that takes too long."""
+        images: dict[str, bytes | list[bytes]] = {}
+        for name, address in trial["images"].items():
+            is_list = isinstance(address, list)
+            images[name] = [await self.get_image(one) for one in address] if is_list else await self.get_image(address)
+        study = pictures.study
+        response = study.kind.simulate(pictures.recognise(images), self.respondent, self.rng)
+        rt = float(_RT_MEDIAN * np.exp(_RT_SD * self.rng.standard_normal()))
+        late = study.timing is not None and rt > study.timing.response
+        body = {
+            "trial": trial["trial"],
+            "response": None if late else response,
+            "rt": None if late else rt,
+            "shown": None,  # nothing was painted
+            "input": None,  # nothing was pressed
+        }
+        await self.post("/api/answers", body)
+
+    async def get_image(self, address: str) -> bytes:
+        response = await self.client.get(address)
+        return response.raise_for_status().content
+
+
+def _read_json(response: httpx.Response) -> dict[str, Any]:
+    """Return the content of a response. Raises InvalidInput with the server's message for a refusal."""
+    content: dict[str, Any] = response.json() if "json" in response.headers.get("content-type", "") else {}
     if response.is_success:
-        return found
-    reason = found.get("error", f"status {response.status_code}")
+        return content
+    reason = content.get("error", f"status {response.status_code}")
     raise InvalidInput(f"{response.request.method} {response.request.url.path} was refused: {reason}")

@@ -1,8 +1,8 @@
-"""What people are shown: a study's files, what they mean, and who gets what.
+"""What people are shown: a study's files and who sees what.
 
-* design       study.toml and what it says (`parts`, `settings`); `new` writes one, `protocols` are published ones
+* design       study.toml and its tables; `new` writes one, from defaults or from a published protocol
 * texts        every sentence a participant sees
-* trial_types  the five kinds of trials: what they show, record and how they are simulated
-* pool         all that a study can show (`sources`: what lies in its folders)
-* assignment   who sees what, in which order (`spreading`: evenly)
+* trial_types  the five kinds of trials: what they show and record, and how they are simulated
+* pool         everything that a study can show
+* assignment   who sees what, in which order
 """

@@ -1,57 +1,139 @@
-"""A new study: `study.toml` and `texts.toml`, commented, with numbers to begin with or those of a protocol."""
+"""New studies: `study.toml` and `texts.toml` with comments, from defaults or a published protocol."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from cosight.errors import CosightError, InvalidInput
 from cosight.files import atomic_write
-from cosight.humans.study.design import STUDY, Study, read_study
-from cosight.humans.study.image_sources import sources_of
-from cosight.humans.study.parts import Design, Timing
-from cosight.humans.study.protocols import Protocol, protocols
+from cosight.humans.study.design import STUDY, Design, Study, Timing, read_study
+from cosight.humans.study.pool import read_sources
 from cosight.humans.study.texts import TEXTS, new_texts
 from cosight.humans.study.trial_types import TrialType, trial_types
+from cosight.registry import Registry
 from cosight.stimuli.sets import read_set
 from cosight.trials.manifest import DISTRACTORS
 from cosight.trials.spaces import LabelSpace, guess_label_space, label_space
 
-__all__ = ["new_study"]
+__all__ = ["Protocol", "new_study", "protocols"]
 
-_TESTED = {"split": "test"}  # what models learn from is not what people are compared on
-# What a new study begins with: a start to be changed, not a recommendation. Forced choices and curation: three people,
-# as Nanda et al. 2021 had; an odd number has a majority.
-_STARTS: Mapping[str, Protocol] = {
-    "classify": Protocol("", "classify", "", "", 25, {"answers": 20, "repeats": 2}, _TESTED),
-    "timed": Protocol("", "timed", "", "", 60, {"answers": 5}, _TESTED),
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """The numbers of a published study. Without `images` everybody sees all. `notes` are comments of study.toml."""
+
+    name: str
+    type: str
+    summary: str
+    citation: str
+    images: int | None
+    design: Mapping[str, int | float | bool]
+    show: Mapping[str, str] = field(default_factory=dict)  # for sets that have such columns
+    warmup: tuple[int, ...] = ()  # images of each block; the user names their sets
+    participants: int = 0
+    notes: tuple[str, ...] = ()
+
+
+protocols: Registry[Protocol] = Registry("protocol", listed=False)
+
+protocols.add(
+    "visalign",
+    Protocol(
+        name="visalign",
+        type="classify",
+        summary="the crowd survey behind VisAlign's Uncertain images",
+        citation="Lee et al. 2023, 3.3 and F",
+        images=23,
+        design={"answers": 134, "distractors": 10, "repeats": 2},
+        show={"split": "test", "group": "uncertain"},
+        notes=(
+            "35 showings per person, 10 of them distractors. The paper repeats two images and does not say whether",
+            "the second showings are among the 35: here they are, 23 images + 2 second showings + 10 distractors.",
+            "134 are valid answers: participants who fail a clear distractor are excluded, so collect some more.",
+        ),
+    ),
+)
+protocols.add(
+    "laion-c",
+    Protocol(
+        name="laion-c",
+        type="timed",
+        summary="the laboratory experiment behind LAION-C's human curves",
+        citation="Li et al. 2025, 2.3 and A.2",
+        images=600,
+        design={"answers": 1, "blocks": 10, "conditions": 2},
+        warmup=(45, 45),
+        participants=19,
+        notes=(
+            "Two conditions per person, five blocks of 60 each. No two people see the same image, so no ceiling can be",
+            "computed; overlap = 60, for example, shows some images to everybody.",
+            "Warm-up: one block of clean images, one with distortions that are not among those of the study.",
+        ),
+    ),
+)
+protocols.add(
+    "2afc",
+    Protocol(
+        name="2afc",
+        type="2afc",
+        summary="is an inverted representation closer to its target than to its seed",
+        citation="Nanda et al. 2021, 2.2, 2.4 and A.1",
+        images=None,
+        design={"answers": 3, "checks": 5},
+        notes=(
+            "Three people answer every query. The paper does not give the number of attention checks; we use five.",
+        ),
+    ),
+)
+protocols.add(
+    "clustering",
+    Protocol(
+        name="clustering",
+        type="cluster",
+        summary="match inverted representations with their targets, three at a time",
+        citation="Nanda et al. 2021, 2.2, 2.4 and A.1",
+        images=None,
+        design={"answers": 3, "checks": 3},
+        notes=(
+            "Three people answer every panel. The paper does not give the number of attention checks; we use three.",
+        ),
+    ),
+)
+
+_TEST_SPLIT = {"split": "test"}  # training images are not for comparisons with people
+# The defaults of a new study: a start to be changed, not a recommendation. Forced choices and curation: three people,
+# as in Nanda et al. 2021; an odd number has a majority.
+_DEFAULTS: Mapping[str, Protocol] = {
+    "classify": Protocol("", "classify", "", "", 25, {"answers": 20, "repeats": 2}, _TEST_SPLIT),
+    "timed": Protocol("", "timed", "", "", 60, {"answers": 5}, _TEST_SPLIT),
     "2afc": Protocol("", "2afc", "", "", 100, {"answers": 3, "checks": 2}),
     "cluster": Protocol("", "cluster", "", "", 30, {"answers": 3, "checks": 1}),
     "curate": Protocol("", "curate", "", "", 100, {"answers": 3}),
 }
 _REASONS = ("wrong class", "several objects", "text or logo", "bad quality", "offensive")
 _COMMENTS = {
-    "images": "different images a participant; all that follows comes on top",
-    "answers": "an image; the study is complete when every image has them. Or instead the two next lines:",
-    "distractors": "images that are none of the classes; whoever names a class for a clear one is dropped",
+    "images": "different images per participant; the following are added to them",
+    "answers": "per image; the study is complete when every image has them. Instead, these two lines:",
+    "distractors": "images of none of the classes; participants who name a class for a clear one are excluded",
     "gold": "unaltered images, which everybody should see right",
-    "repeats": "of the images, this many are shown a second time",
+    "repeats": "number of the images that are shown a second time",
     "checks": "attention checks, whose query equals an option",
-    "blocks": "with a rest between them",
-    "forms": "true: fixed forms, everybody on a form answers all of it (Cronbach's alpha)",
-    "overlap": "of the images, this many are the same for everybody (a ceiling)",
-    "conditions": "conditions a participant sees, 0: all, mixed",
-    "idle": "minutes after which what somebody left unanswered goes to others",
-    "fixation": "seconds, as the next three",
+    "blocks": "with a break between them",
+    "forms": "true: fixed forms, everybody with a form answers all of it (Cronbach's alpha)",
+    "overlap": "number of the images that everybody sees (for a ceiling)",
+    "conditions": "conditions per participant, 0: all, mixed",
+    "idle": "minutes after which the unanswered images of somebody who left go to others",
+    "fixation": "seconds, like the next three",
     "prompt": "before the end of `response`",
     "background": "grey, 0 black to 1 white",
     "degrees": "of visual angle, the image's side",
     "distance": "cm from the screen",
-    "bonus": "for a block with a share right above `bonus_above`",
+    "bonus": "for a block whose accuracy is above `bonus_above`",
 }
 
 
@@ -63,180 +145,164 @@ def new_study(
     labels: str | None = None,
     protocol: str | None = None,
 ) -> Study:
-    """Write the files of a new study in `folder` and read them back; nothing is left behind where they do not hold."""
-    kind, begin = trial_types[type], protocols[protocol] if protocol else _STARTS[type]
-    if begin.type != type:
-        raise InvalidInput(f"protocol {begin.name} is for type {begin.type}, got {type}; give --type {begin.type}")
+    """Write the files of a new study and read them back.
+
+    Args:
+        folder: The study's folder.
+        type: The trial type.
+        stimuli: The stimulus set.
+        labels: A label space or comma-separated classes; None: those of the set.
+        protocol: A published study whose numbers to use; None: defaults that fit the set.
+
+    Returns:
+        The study. If it is not valid, the files are removed again.
+
+    Raises:
+        InvalidInput: The folder has a study, the protocol is for another type, or the set does not fit.
+    """
+    kind, numbers = trial_types[type], protocols[protocol] if protocol else _DEFAULTS[type]
+    if numbers.type != type:
+        raise InvalidInput(f"protocol {numbers.name} is for type {numbers.type}, got {type}; use --type {numbers.type}")
     if any((folder / name).exists() for name in (STUDY, TEXTS)):
-        raise InvalidInput(f"{folder} holds a study already; change its {STUDY}, or name another folder")
-    given = _labels(kind, stimuli, labels)
-    space = None if given is None else label_space(given)
-    written = _study_text(folder, kind, stimuli, given, begin, space)
-    return _written(folder, written, new_texts(type, abstain=space is not None and space.abstain))
-
-
-def _written(folder: Path, study: str, texts: str) -> Study:
-    made = not folder.exists()
-    for name, text in ((STUDY, study), (TEXTS, texts)):
+        raise InvalidInput(f"{folder} has a study already; edit its {STUDY}, or choose another folder")
+    labels = _choose_labels(kind, stimuli, labels)
+    space = None if labels is None else label_space(labels)
+    contents = {
+        STUDY: _study_toml(folder, kind, stimuli, labels, numbers, space),
+        TEXTS: new_texts(type, abstain=space is not None and space.abstain),
+    }
+    is_new_folder = not folder.exists()
+    for name, text in contents.items():
         with atomic_write(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")
     try:
         return read_study(folder)
     except CosightError:
-        for name in (STUDY, TEXTS):
+        for name in contents:
             (folder / name).unlink()
-        if made:
+        if is_new_folder:
             folder.rmdir()
         raise
 
 
-def _labels(kind: TrialType, stimuli: Path, labels: str | None) -> str | None:
-    """The given labels, else those that the set's manifest or its true classes tell."""
+def _choose_labels(kind: TrialType, stimuli: Path, labels: str | None) -> str | None:
+    """Return the user's labels, else those in the set's manifest or the label space of its true classes."""
     if "labels" not in kind.options or labels is not None:
         return labels
-    found = read_set(stimuli)
-    told = found.facts.get("settings", {}).get("labels")
-    space = guess_label_space(frozenset(found.frame["truth"].drop_nulls()))
-    if told is None and space is None:
-        raise InvalidInput(
-            f"{kind.name} asks for classes, {stimuli} tells none that are known; name them with --labels"
-        )
-    return str(told) if told is not None else space.name  # type: ignore[union-attr]
+    stimulus_set = read_set(stimuli)
+    recorded = stimulus_set.facts.get("settings", {}).get("labels")
+    space = guess_label_space(frozenset(stimulus_set.frame["truth"].drop_nulls()))
+    if recorded is None and space is None:
+        raise InvalidInput(f"{kind.name} needs classes, but {stimuli} has none that are known; name them with --labels")
+    return str(recorded) if recorded is not None else space.name  # type: ignore[union-attr]
 
 
-def _study_text(
-    folder: Path, kind: TrialType, stimuli: Path, labels: str | None, begin: Protocol, space: LabelSpace | None
+def _study_toml(
+    folder: Path, kind: TrialType, stimuli: Path, labels: str | None, numbers: Protocol, space: LabelSpace | None
 ) -> str:
-    show = _show(stimuli, begin)
-    design = _design(folder, kind, stimuli, begin, space, show)
+    frame = read_set(stimuli).frame
+    show = {column: value for column, value in numbers.show.items() if (frame[column] == value).any()}
+    design = _choose_design(folder, kind, stimuli, numbers, space, show)
+    heading = ["A study. Everything may change until it is served; after that only the stop rule and the texts."]
+    if numbers.name:
+        heading = [f"A study after {numbers.citation}: {numbers.summary}.", *numbers.notes]
+    set_path = Path(os.path.relpath(stimuli.resolve(), folder.resolve())).as_posix()
+    head: dict[str, Any] = {"name": folder.resolve().name, "type": kind.name, "set": set_path}
+    head |= {"seed": 0} if labels is None else {"labels": labels, "seed": 0}
     parts = [
-        [f"# {line}" for line in _heading(begin)],
-        [_line(name, value) for name, value in _head(folder, kind, stimuli, labels).items()],
+        [f"# {line}" for line in heading],
+        [_line(name, value) for name, value in head.items()],
         _show_lines(show),
         ["[design]", *_design_lines(kind, design)],
-        *_timed_lines(kind, begin),
-        _example_lines(space),
-        _participant_lines(kind, begin),
-        ["[curate]", _line("reasons", list(_REASONS))] if "curate" in kind.options else [],
     ]
-    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+    if "timing" in kind.options:
+        warmup = ["# Blocks before the others, with images of sets of their own:"]
+        for images in numbers.warmup or (20,):
+            warmup += ["# [[warmup]]", '# set = "../clean"', f"# images = {images}"]
+        times = [_line(part.name, part.default, _COMMENTS.get(part.name, "")) for part in fields(Timing)]
+        parts += [warmup, ["[timing]", *times]]
+    parts += [_example_lines(space), _participant_lines(kind, numbers)]
+    if "curate" in kind.options:
+        parts.append(["[curate]", _line("reasons", list(_REASONS))])
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
-def _heading(begin: Protocol) -> list[str]:
-    if not begin.name:
-        return ["A study. Change what you like before it is served; after that only the stop rule and the texts."]
-    return [f"A study after {begin.citation}: {begin.summary}.", *begin.notes]
-
-
-def _head(folder: Path, kind: TrialType, stimuli: Path, labels: str | None) -> dict[str, Any]:
-    place = Path(os.path.relpath(stimuli.resolve(), folder.resolve())).as_posix()
-    head: dict[str, Any] = {"name": folder.resolve().name, "type": kind.name, "set": place}
-    return {**head, **({} if labels is None else {"labels": labels}), "seed": 0}
-
-
-def _show(stimuli: Path, begin: Protocol) -> dict[str, str]:
-    """What the protocol shows, as far as the set tells it apart."""
-    frame = read_set(stimuli).frame
-    return {column: value for column, value in begin.show.items() if (frame[column] == value).any()}
-
-
-def _design(
-    folder: Path, kind: TrialType, stimuli: Path, begin: Protocol, space: LabelSpace | None, show: Mapping[str, str]
+def _choose_design(
+    folder: Path, kind: TrialType, stimuli: Path, numbers: Protocol, space: LabelSpace | None, show: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The design's numbers; without a protocol there are never more than the set has."""
-    there, distractors = _available(folder, kind, stimuli, space, show)
-    for what, has, needs in (
-        ("images to ask about", there, begin.images or 0),
-        ("distractors", distractors, begin.design.get("distractors", 0)),
-        ("attention checks, each made of another task", there, begin.design.get("checks", 0)),
-    ):
-        if begin.name and needs > has:
-            raise InvalidInput(
-                f"protocol {begin.name} shows everybody {needs} {what}, {stimuli} has {has}; build a larger set, or "
-                "leave --protocol out and change the design"
-            )
-    images = there if begin.images is None else begin.images if begin.name else min(begin.images, there)
-    own: dict[str, Any] = {"images": images, **begin.design}
-    if not begin.name and kind.name == "classify" and space is not None and space.abstain:
-        own["distractors"] = min(10, distractors)  # as many as Lee et al. 2023 had, where there are some
-    if not begin.name:
-        own |= {name: min(own[name], images) for name in ("repeats", "checks") if name in own}
-    return own
-
-
-def _available(
-    folder: Path, kind: TrialType, stimuli: Path, space: LabelSpace | None, show: Mapping[str, str]
-) -> tuple[int, int]:
-    """How many images or tasks there are to ask about, and how many distractors."""
-
-    wanted = {column: (value,) for column, value in show.items()}
-    asked = int("distractors" in kind.options and (stimuli / DISTRACTORS).is_dir())
-    design = Design(images=1, answers=1, distractors=asked)
-    found = sources_of(Study(folder, "new", kind.name, stimuli, design, space, show=wanted))
-    return len(found.tasks or found.test), len(found.distractor)
+    """Return the numbers of [design]; the defaults are lowered to what the set has, a protocol's are not."""
+    has_distractors = "distractors" in kind.options and (stimuli / DISTRACTORS).is_dir()
+    smallest = Design(images=1, answers=1, distractors=int(has_distractors))
+    values = {column: (value,) for column, value in show.items()}
+    sources = read_sources(Study(folder, "new", kind.name, stimuli, smallest, space, show=values))
+    available, distractors = len(sources.tasks or sources.test), len(sources.distractor)
+    if numbers.name:
+        for what, has, needs in (
+            ("images", available, numbers.images or 0),
+            ("distractors", distractors, numbers.design.get("distractors", 0)),
+            ("attention checks, each made of another task", available, numbers.design.get("checks", 0)),
+        ):
+            if needs > has:
+                raise InvalidInput(
+                    f"protocol {numbers.name} shows everybody {needs} {what}, but {stimuli} has {has}; build a larger "
+                    "set, or leave --protocol out and change the design"
+                )
+        return {"images": available if numbers.images is None else numbers.images, **numbers.design}
+    images = available if numbers.images is None else min(numbers.images, available)
+    design: dict[str, Any] = {"images": images, **numbers.design}
+    if kind.name == "classify" and space is not None and space.abstain:
+        design["distractors"] = min(10, distractors)  # as many as in Lee et al. 2023, if the set has them
+    return design | {name: min(design[name], images) for name in ("repeats", "checks") if name in design}
 
 
 def _show_lines(show: Mapping[str, str]) -> list[str]:
-    comment = "# which stimuli of the set are asked about: values of the manifest's columns; without this table all"
-    lines = [_line(column, value) for column, value in show.items()] or ['split = "test"']
-    return ["[show]" if show else "# [show]", comment, *(lines if show else [f"# {line}" for line in lines])]
+    comment = "# which stimuli of the set are test images: values of manifest columns; without this table all"
+    if not show:
+        return ["# [show]", comment, '# split = "test"']
+    return ["[show]", comment, *(_line(column, value) for column, value in show.items())]
 
 
-def _design_lines(kind: TrialType, given: Mapping[str, Any]) -> list[str]:
+def _design_lines(kind: TrialType, design: Mapping[str, Any]) -> list[str]:
     lines = []
     special = {option for other in trial_types.values() for option in other.options}
     for part in fields(Design):
         if part.name in ("width", "share"):
             continue
         if part.name not in special or part.name in kind.options:
-            lines.append(_line(part.name, given.get(part.name, part.default), _COMMENTS.get(part.name, "")))
+            lines.append(_line(part.name, design.get(part.name, part.default), _COMMENTS.get(part.name, "")))
         if part.name == "answers":
-            lines += ["# width = 0.05   # half the width of the interval of a share", "# share = 0.09  # near this one"]
+            lines += [
+                "# width = 0.05   # half the width of a proportion's interval",
+                "# share = 0.09  # the proportion",
+            ]
     return lines
 
 
-def _timed_lines(kind: TrialType, begin: Protocol) -> list[list[str]]:
-    if "timing" not in kind.options:
-        return []
-    blocks = begin.warmup or (20,)
-    warmup = ["# Blocks before the others, with images of sets of their own:"]
-    for images in blocks:
-        warmup += ["# [[warmup]]", '# set = "../clean"', f"# images = {images}"]
-    numbers = [_line(part.name, part.default, _COMMENTS.get(part.name, "")) for part in fields(Timing)]
-    return [warmup, ["[timing]", *numbers]]
-
-
-def _participant_lines(kind: TrialType, begin: Protocol) -> list[str]:
-    timed = "calibration" in kind.options
+def _participant_lines(kind: TrialType, numbers: Protocol) -> list[str]:
+    calibration = _line("calibration", True, "match a card on the screen, for the size of the image")
     return [
         "[participants]",
         _line("consent", True),
-        _line("demographics", [], 'such as ["age", "gender"]; each may be left out'),
-        *([_line("calibration", True, "match a card on the screen, for the size of the image")] if timed else []),
+        _line("demographics", [], 'for example ["age", "gender"]; participants may skip each'),
+        *([calibration] if "calibration" in kind.options else []),
         _line("platform", "none", "none, prolific, mturk"),
         _line("completion_code", "", "of the platform; without one each participant gets their own"),
-        _line("completion_url", "", "where the platform takes them back"),
-        _line("participants", begin.participants, "at most; 0: until the study is complete"),
+        _line("completion_url", "", "address that leads back to the platform"),
+        _line("participants", numbers.participants, "at most; 0: until the study is complete"),
     ]
 
 
 def _example_lines(space: LabelSpace | None) -> list[str]:
-    """Lines to fill in: images of examples are one's own."""
     answer = "..." if space is None else space.classes[0]
-    lines = [
-        "Shown with the instructions:",
-        "[[examples]]",
-        _line("image", "examples/one.png"),
-        _line("answer", answer),
-    ]
-    return [f"# {line}" for line in lines]
+    lines = ["Examples in the instructions:", "[[examples]]", _line("image", "examples/one.png")]
+    return [f"# {line}" for line in [*lines, _line("answer", answer)]]
 
 
 def _line(name: str, value: Any, comment: str = "") -> str:
-    """A line of TOML; JSON writes texts, numbers, truths and lists of texts as TOML does.
+    """Return a line of TOML; JSON writes texts, numbers, booleans and lists of texts as TOML does.
 
-    >>> _line("images", 25, "a participant")
-    'images = 25             # a participant'
+    >>> _line("images", 25, "per participant")
+    'images = 25             # per participant'
     """
     written = f"{name} = {json.dumps(value, ensure_ascii=False)}"
     return f"{written:<24}# {comment}" if comment else written

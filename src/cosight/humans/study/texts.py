@@ -1,10 +1,9 @@
-"""Every sentence that a participant sees: `texts.toml` of a study, English at first, to be translated."""
+"""Every sentence that a participant sees: `texts.toml` of a study, in English at first, for translation."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -18,70 +17,66 @@ from cosight.trials.spaces import ABSTAIN
 if TYPE_CHECKING:
     from cosight.humans.study.design import Study
 
-__all__ = ["TEXTS", "english", "label_titles", "new_texts", "read_texts"]
+__all__ = ["TEXTS", "english_texts", "label_titles", "new_texts", "read_texts"]
 
 TEXTS = "texts.toml"
 _ENTRY = re.compile(r'^(\w+) = ("""\n.*?"""|"[^\n]*")\n', re.MULTILINE | re.DOTALL)
-_FILLED_IN = re.compile(r"\{(\w+)\}")
-_VARIANT = "_abstain"  # instructions where refusing is an answer
-_FREE = ("demographics_", "label_")  # keys with such beginnings are added as a study needs them
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_ABSTAIN = "_abstain"  # the variant of the instructions for studies in which participants may abstain
+_OPTIONAL = ("demographics_", "label_")  # a study adds keys with these prefixes as it needs them
 
 
 @cache
-def _source() -> str:
+def _english_source() -> str:
     return files("cosight.humans.study").joinpath("texts", "en.toml").read_text(encoding="utf-8")
 
 
-def english(kind: str) -> dict[str, str]:
-    """The sentences that a study of this type needs, in English."""
-    return {key: text for key, text in tomllib.loads(_source()).items() if _is_needed(key, kind)}
+def english_texts(kind: str) -> dict[str, str]:
+    """Return the sentences that a study of this trial type needs, in English."""
+    return {key: text for key, text in tomllib.loads(_english_source()).items() if _is_needed(key, kind)}
 
 
 def _is_needed(key: str, kind: str) -> bool:
-    """A sentence that ends in the name of a trial type is only for that type."""
+    """Whether a study of this type needs a sentence; one that ends in a type's name is for that type only."""
     others = [f"_{name}" for name in trial_types if name != kind]
-    return not key.endswith((*others, _VARIANT))
+    return not key.endswith((*others, _ABSTAIN))
 
 
 def new_texts(kind: str, *, abstain: bool) -> str:
-    """The text of a new `texts.toml`, with its comments."""
-    special = f"instructions_{kind}{_VARIANT}"
-    swapped = abstain and special in tomllib.loads(_source())
+    """Return the content of a new `texts.toml`, with its comments."""
+    variant = f"instructions_{kind}{_ABSTAIN}"
+    has_variant = abstain and variant in tomllib.loads(_english_source())
 
-    def kept(entry: re.Match[str]) -> str:
-        if swapped and entry[1] == special:
-            return entry[0].replace(_VARIANT, "", 1)
-        wanted = _is_needed(entry[1], kind) and not (swapped and special == entry[1] + _VARIANT)
-        return entry[0] if wanted else ""
+    def keep_or_drop(entry: re.Match[str]) -> str:
+        if has_variant and entry[1] == variant:
+            return entry[0].replace(_ABSTAIN, "", 1)
+        replaced = has_variant and variant == entry[1] + _ABSTAIN
+        return entry[0] if _is_needed(entry[1], kind) and not replaced else ""
 
-    return _ENTRY.sub(kept, _source())
+    return _ENTRY.sub(keep_or_drop, _english_source())
 
 
 def read_texts(file: Path, study: Study) -> dict[str, str]:
-    """The study's sentences; one that lacks, means nothing or has other words in braces than English is refused."""
-    texts, needed = read_toml(file, hint="`cosight study new` writes one"), english(study.type)
-    demanded = [*needed, *(f"demographics_{name}" for name in study.participants.demographics)]
-    check_keys([key for key in texts if not key.startswith(_FREE)], needed, context=str(file))
-    for key in demanded:
+    """Read a study's sentences. Raises for missing or unknown ones and for placeholders that English does not have."""
+    texts, english = read_toml(file, hint="`cosight study new` writes one"), english_texts(study.type)
+    check_keys([key for key in texts if not key.startswith(_OPTIONAL)], english, context=str(file))
+    for key in [*english, *(f"demographics_{name}" for name in study.participants.demographics)]:
         if not isinstance(texts.get(key), str) or not texts[key].strip():
-            raise InvalidInput(f"{file} must have a sentence {key}, got {texts.get(key)!r}; write it as TEXT in quotes")
+            raise InvalidInput(f'{file}: {key} must be a sentence, got {texts.get(key)!r}; write {key} = "..."')
     for key, text in texts.items():
-        _check_words(file, key, text, needed)
+        if not isinstance(text, str):
+            raise InvalidInput(f"{file}: {key} must be text, got {text!r}")
+        known = _PLACEHOLDER.findall(english.get(key, ""))
+        unknown = set(_PLACEHOLDER.findall(text)) - set(known)
+        if unknown:
+            listed = "the placeholders " + ", ".join(f"{{{word}}}" for word in known) if known else "no placeholders"
+            raise InvalidInput(f"{file}: {key} has {listed}, got {{{min(unknown)}}}; remove it")
     return {key: text.strip() for key, text in texts.items()}
 
 
-def _check_words(file: Path, key: str, text: str, needed: Mapping[str, str]) -> None:
-    if not isinstance(text, str):
-        raise InvalidInput(f"{file}: {key} must be text, got {text!r}")
-    strange = set(_FILLED_IN.findall(text)) - set(_FILLED_IN.findall(needed.get(key, "")))
-    if strange:
-        known = ", ".join(f"{{{word}}}" for word in _FILLED_IN.findall(needed.get(key, ""))) or "none"
-        raise InvalidInput(f"{file}: {key} is filled in with {known}, got {{{min(strange)}}}; take it out")
-
-
 def label_titles(study: Study) -> dict[str, str]:
-    """What the buttons say, by answer: the texts' `label_NAME` where there is one, else the class' own title."""
+    """Return the text of each button by answer: `label_NAME` of the texts, else the title of the class."""
     if study.space is None:
         return {}
-    own = {name: study.texts.get(f"label_{name}", study.space.title(name)) for name in study.space.classes}
-    return {**own, ABSTAIN: study.texts["abstain"]} if study.space.abstain else own
+    titles = {name: study.texts.get(f"label_{name}", study.space.title(name)) for name in study.space.classes}
+    return {**titles, ABSTAIN: study.texts["abstain"]} if study.space.abstain else titles

@@ -1,11 +1,11 @@
-"""Trial types: what one trial shows, what its answer may be, what is recorded, and how a simulated participant answers.
+"""Trial types: what a trial shows, which answers it accepts, what is recorded and how participants are simulated.
 
-An answer comes from the page as JSON:
+The page sends answers as JSON:
 
 * classify     a class name, or `abstain` where the label space has it
-* timed        the same, or null when the time was up
+* timed        the same, or null when the time ran out
 * 2afc         "left" or "right"
-* cluster      for each row the number of its column, from 0
+* cluster      the number of the column of each row, from 0
 * curate       {"keep": true}, or {"keep": false, "reason": one of the study's}
 """
 
@@ -19,39 +19,55 @@ import numpy as np
 
 from cosight.arrays import distributions
 from cosight.errors import InvalidInput
-from cosight.humans.study.pool import Item, PictureSlot, shown_slots
+from cosight.humans.study.pool import Item, PictureSlot, arrange_slots
 from cosight.registry import Registry
 from cosight.trials.choices import KEEP, REJECT
 from cosight.trials.spaces import LabelSpace
 
-__all__ = ["PANEL", "TIMES", "ParsedAnswer", "Respondent", "TrialContext", "TrialType", "as_images", "trial_types"]
+__all__ = [
+    "PANEL",
+    "TIMES",
+    "ParsedAnswer",
+    "Respondent",
+    "TrialContext",
+    "TrialType",
+    "group_addresses",
+    "trial_types",
+]
 
 _ALWAYS = ("response", "rt", "input")
-PANEL = "panel"  # what simulated people call themselves; others are models that sit a study
-TIMES = ("asked", "onset", "offset", "exposure", "frame")  # seconds, of what was on the screen
+PANEL = "panel"  # the name of simulated people; other simulated participants have a model's name
+TIMES = ("asked", "onset", "offset", "exposure", "frame")  # seconds, measured by the page
 
 
 @dataclass(frozen=True, slots=True)
 class TrialContext:
-    """One question as it was put: the item, the order of its slots, and what may be answered."""
+    """One question as it was shown: the item, the order of its slots, and the answers that are allowed."""
 
     item: Item
     order: tuple[int, ...]
     space: LabelSpace | None = None  # classify, timed
     reasons: tuple[str, ...] = ()  # curate
 
+    def slots(self, name: str) -> list[PictureSlot]:
+        """Return the slots called NAME or NAME-1, NAME-2 ..., as shown."""
+        return [slot for slot in arrange_slots(self.item, self.order) if slot.name.split("-")[0] == name]
+
     def stimuli(self, name: str) -> list[str]:
-        """Stimuli of the places called NAME or NAME-1, NAME-2 ..., as shown."""
+        """Return the stimuli of the slots called NAME or NAME-1, NAME-2 ..., as shown."""
         return [slot.stimulus for slot in self.slots(name)]
 
-    def slots(self, name: str) -> list[PictureSlot]:
-        """The places called NAME or NAME-1, NAME-2 ..., as shown."""
-        return [slot for slot in shown_slots(self.item, self.order) if slot.name.split("-")[0] == name]
+    @property
+    def classes(self) -> LabelSpace:
+        """Return the label space. Raises InvalidInput where there is none."""
+        if self.space is None:
+            raise InvalidInput("answers that are classes need a label space, got none; add labels to the study")
+        return self.space
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """One row of the trial table that an answer makes; `extra` is what the type adds to the row's extra."""
+    """One row of the trial table; `extra` is what the trial type adds to the row's `extra` column."""
 
     stimulus: str
     response: str | None
@@ -62,7 +78,7 @@ class ParsedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Respondent:
-    """Who answers in people's place: chances of each answer to an item, or distances between two pictures."""
+    """A simulated participant: probabilities of each answer to an item, or distances between two pictures."""
 
     probabilities: Callable[[Item], Sequence[float]] | None = None
     distance: Callable[[PictureSlot, PictureSlot], float] | None = None
@@ -76,9 +92,9 @@ Simulate = Callable[[TrialContext, Respondent, np.random.Generator], Any]
 class TrialType:
     """One kind of trial.
 
-    `records` names what is stored with an answer; `slots` the places a trial has ("row" stands for row-1, row-2 ...);
+    `records` names what is stored with an answer; `slots` the slots of a trial ("row" stands for row-1, row-2 ...);
     `options` the settings and tables of a design that only some types have. `parse` turns an answer's JSON into rows
-    and raises InvalidInput for anything that is no answer; `simulate` gives the JSON of a simulated answer.
+    and raises InvalidInput for anything that is not an answer; `simulate` returns the JSON of a simulated answer.
     """
 
     name: str
@@ -93,11 +109,12 @@ class TrialType:
 trial_types: Registry[TrialType] = Registry("trial type", listed=False)
 
 
-def as_images(slots: Sequence[PictureSlot], addresses: Sequence[str]) -> dict[str, str | list[str]]:
-    """Addresses by the place of their slots, as the page gets them; places with numbers make lists.
+def group_addresses(slots: Sequence[PictureSlot], addresses: Sequence[str]) -> dict[str, str | list[str]]:
+    """Return addresses by the names of their slots, as the page expects them; numbered slots make lists.
 
     >>> from pathlib import Path
-    >>> as_images([PictureSlot("column-1", "a", Path("a")), PictureSlot("column-2", "b", Path("b"))], ["/1", "/2"])
+    >>> slots = [PictureSlot("column-1", "a", Path("a")), PictureSlot("column-2", "b", Path("b"))]
+    >>> group_addresses(slots, ["/1", "/2"])
     {'columns': ['/1', '/2']}
     """
     images: dict[str, str | list[str]] = {}
@@ -110,113 +127,109 @@ def as_images(slots: Sequence[PictureSlot], addresses: Sequence[str]) -> dict[st
     return images
 
 
-def _space(asked: TrialContext) -> LabelSpace:
-    if asked.space is None:
-        raise InvalidInput("classes can be answered only where there is a label space, got none; name its labels")
-    return asked.space
+def _item_answer(context: TrialContext, response: str | None, **extra: Any) -> tuple[ParsedAnswer, ...]:
+    item = context.item
+    return (ParsedAnswer(item.item, response, item.facts.get("truth"), item.expected, extra),)
 
 
-def _parse_class(asked: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
-    space = _space(asked)
+def _parse_class(context: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
+    space = context.classes
     if not isinstance(response, str) or response not in space.answers:
-        raise InvalidInput(f"an answer must be one of {space.in_words}, got {_brief(response)}")
-    return (_of_item(asked, response),)
+        raise InvalidInput(f"an answer must be one of {space.in_words}, got {_shorten(response)}")
+    return _item_answer(context, response)
 
 
-def _parse_timed(asked: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
-    return (_of_item(asked, None),) if response is None else _parse_class(asked, response)
+def _parse_timed(context: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
+    return _item_answer(context, None) if response is None else _parse_class(context, response)
 
 
-def _of_item(asked: TrialContext, response: str | None, **extra: Any) -> ParsedAnswer:
-    return ParsedAnswer(asked.item.item, response, asked.item.facts.get("truth"), asked.item.expected, extra)
-
-
-def _parse_side(asked: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
+def _parse_side(context: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
     if not isinstance(response, str) or response not in ("left", "right"):
-        raise InvalidInput(f"an answer must be left or right, got {_brief(response)}")
-    options = [*asked.stimuli("left"), *asked.stimuli("right")]
-    (query,) = asked.stimuli("query")
-    return (_of_item(asked, options[response == "right"], options=options, query=query),)
+        raise InvalidInput(f"an answer must be left or right, got {_shorten(response)}")
+    options = [*context.stimuli("left"), *context.stimuli("right")]
+    (query,) = context.stimuli("query")
+    return _item_answer(context, options[response == "right"], options=options, query=query)
 
 
-def _parse_columns(asked: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
-    columns, rows = asked.stimuli("column"), asked.stimuli("row")
+def _parse_columns(context: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
+    item, columns, rows = context.item, context.stimuli("column"), context.stimuli("row")
     numbers = response if isinstance(response, list) else []
     if len(numbers) != len(rows) or not all(type(n) is int and 0 <= n < len(columns) for n in numbers):
         raise InvalidInput(
-            f"an answer must be {len(rows)} numbers from 0 to {len(columns) - 1}, one a row, got {_brief(response)}"
+            f"an answer must be {len(rows)} numbers from 0 to {len(columns) - 1}, one per row, got {_shorten(response)}"
         )
-    targets = _targets_as_shown(asked)
+    # slots are columns, then rows: `order` gives the original index of each row as shown
+    targets = [item.facts["targets"][index - len(columns)] for index in context.order[len(columns) :]]
     return tuple(
-        _of_row(asked.item, row, columns[number], target, columns)
-        for row, number, target in zip(rows, numbers, targets, strict=True)
+        ParsedAnswer(
+            stimulus=f"{item.item}/{query}",
+            response=columns[number],
+            truth=target,
+            expected=target if item.role == "check" else None,
+            extra={"options": columns, "panel": item.item, "query": query},
+        )
+        for query, number, target in zip(rows, numbers, targets, strict=True)
     )
 
 
-def _targets_as_shown(asked: TrialContext) -> list[str]:
-    """The target of each row, in the order the rows were shown."""
-    first = len(asked.stimuli("column"))
-    return [asked.item.facts["targets"][place - first] for place in asked.order[first:]]
-
-
-def _of_row(item: Item, query: str, chosen: str, target: str, columns: list[str]) -> ParsedAnswer:
-    expected = target if item.role == "check" else None
-    extra = {"options": columns, "panel": item.item, "query": query}
-    return ParsedAnswer(f"{item.item}/{query}", chosen, target, expected, extra)
-
-
-def _parse_verdict(asked: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
+def _parse_verdict(context: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
     verdict = response if isinstance(response, dict) else {}
     if verdict.keys() == {"keep"} and verdict["keep"] is True:
-        return (_of_item(asked, KEEP),)
-    if verdict.keys() != {"keep", "reason"} or verdict["keep"] is not False or verdict["reason"] not in asked.reasons:
+        return _item_answer(context, KEEP)
+    if verdict.keys() != {"keep", "reason"} or verdict["keep"] is not False or verdict["reason"] not in context.reasons:
         raise InvalidInput(
-            f"an answer must be keep, or not keep with a reason ({', '.join(asked.reasons)}), got {_brief(response)}"
+            f"an answer must be keep, or not keep with a reason ({', '.join(context.reasons)}), "
+            f"got {_shorten(response)}"
         )
-    return (_of_item(asked, REJECT, reason=verdict["reason"]),)
+    return _item_answer(context, REJECT, reason=verdict["reason"])
 
 
-def _brief(response: Any) -> str:
-    """What was sent, short enough for a line: it may be anything."""
+def _shorten(response: Any) -> str:
+    """Return what was sent, cut to 60 characters: it may be anything."""
     text = repr(response)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _drawn(asked: TrialContext, who: Respondent, rng: np.random.Generator, answers: Sequence[str]) -> str:
-    """An answer drawn with the respondent's chances."""
-    if who.probabilities is None:
-        raise InvalidInput("a simulated participant of this study needs chances of each answer, got distances only")
-    chances = distributions(who.probabilities(asked.item), name="chances of the answers")
-    if chances.shape != (len(answers),):
-        raise InvalidInput(f"there must be {len(answers)} chances, one an answer, got shape {chances.shape}")
-    return answers[int(rng.choice(len(answers), p=chances / chances.sum()))]
+def _draw_answer(
+    context: TrialContext, respondent: Respondent, rng: np.random.Generator, answers: Sequence[str]
+) -> str:
+    """Draw an answer with the respondent's probabilities."""
+    if respondent.probabilities is None:
+        raise InvalidInput("a simulated participant of this study needs probabilities of each answer, got distances")
+    probabilities = distributions(respondent.probabilities(context.item), name="probabilities of the answers")
+    if probabilities.shape != (len(answers),):
+        raise InvalidInput(f"there must be {len(answers)} probabilities, one per answer, got {probabilities.shape}")
+    return answers[int(rng.choice(len(answers), p=probabilities / probabilities.sum()))]
 
 
-def _simulate_class(asked: TrialContext, who: Respondent, rng: np.random.Generator) -> str:
-    return _drawn(asked, who, rng, _space(asked).answers)
+def _simulate_class(context: TrialContext, respondent: Respondent, rng: np.random.Generator) -> str:
+    return _draw_answer(context, respondent, rng, context.classes.answers)
 
 
-def _simulate_verdict(asked: TrialContext, who: Respondent, rng: np.random.Generator) -> dict[str, Any]:
-    answer = _drawn(asked, who, rng, (KEEP, *asked.reasons))
+def _simulate_verdict(context: TrialContext, respondent: Respondent, rng: np.random.Generator) -> dict[str, Any]:
+    answer = _draw_answer(context, respondent, rng, (KEEP, *context.reasons))
     return {"keep": True} if answer == KEEP else {"keep": False, "reason": answer}
 
 
-def _nearest(query: PictureSlot, options: Sequence[PictureSlot], who: Respondent, rng: np.random.Generator) -> int:
-    """The place of the option closest to the query; equals are drawn."""
-    if who.distance is None:
+def _nearest(
+    query: PictureSlot, options: Sequence[PictureSlot], respondent: Respondent, rng: np.random.Generator
+) -> int:
+    """Return the index of the option closest to the query; ties are broken at random."""
+    if respondent.distance is None:
         raise InvalidInput("a simulated participant of this study needs distances between pictures, got none")
-    distances = np.array([who.distance(query, option) for option in options], np.float64)
+    distances = np.array([respondent.distance(query, option) for option in options], np.float64)
     return int(rng.choice(np.flatnonzero(distances == distances.min())))
 
 
-def _simulate_side(asked: TrialContext, who: Respondent, rng: np.random.Generator) -> str:
-    (query,) = asked.slots("query")
-    return ("left", "right")[_nearest(query, [*asked.slots("left"), *asked.slots("right")], who, rng)]
+def _simulate_side(context: TrialContext, respondent: Respondent, rng: np.random.Generator) -> str:
+    (query,) = context.slots("query")
+    options = [*context.slots("left"), *context.slots("right")]
+    return ("left", "right")[_nearest(query, options, respondent, rng)]
 
 
-def _simulate_columns(asked: TrialContext, who: Respondent, rng: np.random.Generator) -> list[int]:
-    columns = asked.slots("column")
-    return [_nearest(row, columns, who, rng) for row in asked.slots("row")]
+def _simulate_columns(context: TrialContext, respondent: Respondent, rng: np.random.Generator) -> list[int]:
+    columns = context.slots("column")
+    return [_nearest(row, columns, respondent, rng) for row in context.slots("row")]
 
 
 _CLASSES = frozenset({"labels", "distractors", "gold"})

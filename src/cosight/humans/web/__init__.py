@@ -1,6 +1,7 @@
-"""The server: pages, requests, images. `static/` is the page itself, built from web/ at the project's root.
+"""The study's web server. `static/` is the built page of web/ at the project's root.
 
-* serving   a study on a port; `hosting` does it in a process of its own
-* server    the application: `sessions` for participants, `admin` for the experimenter, `requests` what all share
-* desk      what a server process works with; `images` as they are sent
+* server          the application, and serving it on a port
+* sessions        the requests of participants; `admin` those of the experimenter
+* server_context  what all requests share: study, database, authentication, bodies, error responses
+* served_images   images as they are sent
 """

@@ -1,4 +1,4 @@
-"""The experimenter's requests: how the study goes, pause, export. All of them need the token in `admin-token`."""
+"""The experimenter's requests: progress, pause, export. All of them need the token in the file `admin-token`."""
 
 from __future__ import annotations
 
@@ -19,43 +19,39 @@ from starlette.routing import Route
 
 from cosight.errors import InvalidInput
 from cosight.humans.database.participants import set_paused
-from cosight.humans.database.progress import progress
+from cosight.humans.database.progress import read_progress
+from cosight.humans.database.store import RequestError
 from cosight.humans.database.study_trials import study_trials
-from cosight.humans.refusals import Refused
-from cosight.humans.web.requests import bearer, written
-from cosight.humans.web.server_context import ServerContext
+from cosight.humans.web.server_context import NO_STORE, ServerContext, bearer_token, get_context, wait_for
 
-__all__ = ["ADMIN_TOKEN", "Live", "admin_token", "routes"]
+__all__ = ["ADMIN_TOKEN", "QualityMonitor", "admin_token", "routes"]
 
 ADMIN_TOKEN = "admin-token"
-_EVERY = 5.0  # seconds at least between two looks at the answers
-_SHARE = 20  # and at least this many times as long as a look takes: a twentieth of one core
-_NO_STORE = {"Cache-Control": "no-store"}
+_MIN_SECONDS = 5.0  # between two assessments
+_MAX_LOAD = 20  # and at least this many times as long as an assessment takes: a twentieth of one core
 
 
 def admin_token(folder: Path) -> str:
-    """The experimenter's token of a study, made the first time; only the owner of the folder can read it."""
+    """Return the experimenter's token of a study, created the first time; only the folder's owner can read it."""
     file = folder / ADMIN_TOKEN
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        return _kept_token(file)
+        stored = file.read_bytes().strip()
+        if not stored.isascii() or not stored:  # no header could hold it
+            raise InvalidInput(
+                f"{file} must hold the experimenter's token, got none; remove it to create one"
+            ) from None
+        return stored.decode("ascii")
     with os.fdopen(handle, "w", encoding="ascii") as new:
         token = secrets.token_urlsafe(24)
         new.write(token + "\n")
     return token
 
 
-def _kept_token(file: Path) -> str:
-    token = file.read_bytes().strip()
-    if not token.isascii() or not token:  # nobody could show it
-        raise InvalidInput(f"{file} must hold the experimenter's token, got none; remove it, and a new one is made")
-    return token.decode("ascii")
-
-
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What the answers were worth when they were last looked at."""
+class _Assessment:
+    """Agreement and excluded participants at a time."""
 
     at: float
     seconds: float
@@ -63,95 +59,89 @@ class _Look:
     flagged: list[dict[str, Any]]
 
 
-class Live:
-    """Agreement and flagged participants, computed now and then and beside the requests."""
+class QualityMonitor:
+    """Agreement and excluded participants, recomputed from time to time in a thread beside the requests."""
 
-    def __init__(self, desk: ServerContext) -> None:
-        self._desk = desk
-        self._last: _Look | None = None
-        self._busy = asyncio.Lock()
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self._last: _Assessment | None = None
+        self._lock = asyncio.Lock()
 
-    async def look(self) -> _Look:
-        """The last look, or a new one where that is long ago."""
-        async with self._busy:
+    async def latest(self) -> _Assessment:
+        """Return the last assessment, or a new one if that is too old."""
+        async with self._lock:
             last = self._last
-            if last is None or time.monotonic() - last.at > max(_EVERY, _SHARE * last.seconds):
-                last = self._last = await self._desk.in_thread(self._now)
+            if last is None or time.monotonic() - last.at > max(_MIN_SECONDS, _MAX_LOAD * last.seconds):
+                last = self._last = await self._context.run_in_thread(self._assess)
             return last
 
-    def _now(self) -> _Look:
+    def _assess(self) -> _Assessment:
         from cosight.humans.results.quality import assess
 
-        begun = time.monotonic()
-        trials = study_trials(self._desk.study, self._desk.pool, self._desk.store)
+        start = time.monotonic()
+        trials = study_trials(self._context.study, self._context.pool, self._context.store)
         if not len(trials):
-            return _Look(begun, 0.0, [], [])
+            return _Assessment(start, 0.0, [], [])
         quality = assess(trials)
         agreement = [asdict(row) for row in quality.agreement]
         flagged = [{"participant": one.participant, "reasons": list(one.reasons)} for one in quality.flagged]
-        return _Look(time.monotonic(), time.monotonic() - begun, agreement, flagged)
+        return _Assessment(time.monotonic(), time.monotonic() - start, agreement, flagged)
 
 
-def _experimenter(request: Request) -> ServerContext:
-    """The desk, if the request shows the experimenter's token."""
-    desk: ServerContext = request.app.state.desk
-    if not hmac.compare_digest(bearer(request).encode(), desk.admin_token.encode()):
-        raise Refused(401, "this is not the experimenter's token")
-    return desk
+def _authenticate(request: Request) -> ServerContext:
+    """Return the context if the request has the experimenter's token."""
+    context = get_context(request)
+    if not hmac.compare_digest(bearer_token(request).encode(), context.admin_token.encode()):
+        raise RequestError(401, "this is not the experimenter's token")
+    return context
 
 
-async def _state(request: Request) -> Response:
-    desk = _experimenter(request)
-    begun = time.monotonic()
-    now = await desk.read(partial(progress, study=desk.study, pool=desk.pool))
-    look = await request.app.state.live.look()
+async def get_state(request: Request) -> Response:
+    """Return progress, agreement and excluded participants."""
+    context = _authenticate(request)
+    start = time.monotonic()
+    progress = await context.read(partial(read_progress, study=context.study, pool=context.pool))
+    assessment = await request.app.state.monitor.latest()
     state = {
-        "study": {"name": desk.study.name, "type": desk.study.type},
-        "simulated": now.simulated,
-        "paused": now.paused,
-        "participants": asdict(now.participants),
-        "answers": {"given": now.given, "wanted": now.wanted},
-        "images": [asdict(image) for image in now.images],
-        "agreement": look.agreement,
-        "flagged": look.flagged,
-        "seconds": round(time.monotonic() - begun, 3),
+        "study": {"name": context.study.name, "type": context.study.type},
+        "simulated": progress.simulated,
+        "paused": progress.paused,
+        "participants": asdict(progress.participants),
+        "answers": {"given": progress.given, "wanted": progress.wanted},
+        "images": [asdict(image) for image in progress.images],
+        "agreement": assessment.agreement,
+        "flagged": assessment.flagged,
+        "seconds": round(time.monotonic() - start, 3),
     }
-    return JSONResponse(state, headers=_NO_STORE)
+    return JSONResponse(state, headers=NO_STORE)
 
 
-async def _pause(request: Request) -> Response:
-    return await _set_paused(request, True)
+async def _post_paused(request: Request, *, paused: bool) -> Response:
+    context = _authenticate(request)
+    await wait_for(context.store.write_alone(partial(set_paused, study=context.study, paused=paused)))
+    return JSONResponse({}, headers=NO_STORE)
 
 
-async def _resume(request: Request) -> Response:
-    return await _set_paused(request, False)
-
-
-async def _set_paused(request: Request, paused: bool) -> Response:
-    desk = _experimenter(request)
-    await written(desk.store.change(partial(set_paused, study=desk.study, paused=paused)))
-    return JSONResponse({}, headers=_NO_STORE)
-
-
-async def _export(request: Request) -> Response:
-    desk = _experimenter(request)
-    data = await desk.in_thread(partial(_parquet, desk))
-    name = f'attachment; filename="{desk.study.name}.parquet"'  # a study's name has no quotes
-    headers = {**_NO_STORE, "Content-Disposition": name}
+async def get_export(request: Request) -> Response:
+    """Return the trial table as a Parquet file."""
+    context = _authenticate(request)
+    data = await context.run_in_thread(partial(_export_parquet, context))
+    disposition = f'attachment; filename="{context.study.name}.parquet"'  # a study's name has no quotes
+    headers = {**NO_STORE, "Content-Disposition": disposition}
     return Response(data, media_type="application/vnd.apache.parquet", headers=headers)
 
 
-def _parquet(desk: ServerContext) -> bytes:
-    """The trial table as a file, without excluded participants, as `cosight study export` writes it."""
+def _export_parquet(context: ServerContext) -> bytes:
+    """Return the trial table without excluded participants, as `cosight study export` writes it."""
     from cosight.humans.results.quality import assess
     from cosight.trials.parquet import write_table
 
-    trials = study_trials(desk.study, desk.pool, desk.store)
+    trials = study_trials(context.study, context.pool, context.store)
     if not len(trials):
-        raise Refused(409, "nobody has answered yet")
+        raise RequestError(409, "nobody has answered yet")
     kept = assess(trials, resamples=None).kept
     if not len(kept):
-        raise Refused(409, "every participant is excluded; `cosight study export --all` writes their answers")
+        raise RequestError(409, "every participant is excluded; `cosight study export --all` writes their answers")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "trials.parquet"
         write_table(kept, file)
@@ -159,10 +149,10 @@ def _parquet(desk: ServerContext) -> bytes:
 
 
 def routes() -> list[Route]:
-    """What the experimenter can ask for."""
+    """Return the routes of the experimenter's requests."""
     return [
-        Route("/api/admin/state", _state),
-        Route("/api/admin/pause", _pause, methods=["POST"]),
-        Route("/api/admin/resume", _resume, methods=["POST"]),
-        Route("/api/admin/export", _export),
+        Route("/api/admin/state", get_state),
+        Route("/api/admin/pause", partial(_post_paused, paused=True), methods=["POST"]),
+        Route("/api/admin/resume", partial(_post_paused, paused=False), methods=["POST"]),
+        Route("/api/admin/export", get_export),
     ]

@@ -1,11 +1,25 @@
-"""The study's web application: the page, what it asks for, and the experimenter's page."""
+"""The study's server: the web application, and serving it on a port by one process or several.
+
+`serve_in_background` runs it in a process of its own: `python -m cosight.humans.web.server STUDY PORT` reads the
+database's URL from its standard input (JSON, or null: it may hold a password, which a command line must not), prints
+one line of JSON, the address or an error, and serves until its standard input is closed, so it ends with its parent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Thread
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -13,86 +27,239 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cosight.errors import InvalidInput
-from cosight.humans.database.store import Store
-from cosight.humans.refusals import Refused
-from cosight.humans.study.design import Study
-from cosight.humans.study.pool import Pool
+from cosight.errors import CosightError, InvalidInput
+from cosight.humans.database.store import RequestError, Store
+from cosight.humans.study.design import Study, read_study
+from cosight.humans.study.pool import Pool, load_pool
 from cosight.humans.web import admin, sessions
-from cosight.humans.web.requests import HANDLERS, Shell
-from cosight.humans.web.server_context import ServerContext
+from cosight.humans.web.server_context import HANDLERS, ResponseMiddleware, ServerContext, get_context
 
-__all__ = ["application", "static_files"]
+__all__ = ["Addresses", "make_application", "serve", "serve_in_background", "static_files"]
 
-_TYPES = {
+_MEDIA_TYPES = {
     ".html": "text/html",
     ".js": "text/javascript",
     ".css": "text/css",
     ".svg": "image/svg+xml",
     ".txt": "text/plain",
 }
-_FRAMES = {"mturk": "https://*.mturk.com"}  # MTurk shows a study inside its own page; nobody else may
+_FRAME_ANCESTORS = {"mturk": "https://*.mturk.com"}  # MTurk shows a study inside its own page; nobody else may
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors "
 )
+_KEEP_ALIVE = 60  # seconds that a connection stays open between two answers
+_SHUTDOWN = 10  # seconds that requests have to end after Ctrl-C
+_BACKLOG = 2048  # connections that may wait to be accepted: a crowd arrives at once
+_STOP_TIMEOUT = 30  # seconds that a background server has to end
 
 
-def application(study: Study, pool: Pool, store: Store, *, admin_token: str, static: Mapping[str, bytes]) -> Starlette:
-    """The application that serves `study`, and closes `store` when it stops.
+def make_application(
+    study: Study, pool: Pool, store: Store, *, admin_token: str, static: Mapping[str, bytes]
+) -> Starlette:
+    """Return the application that serves `study`; it closes `store` when it stops.
 
     `static` are the files of the built page by their paths (`static_files`).
     """
-    desk = ServerContext(study, pool, store, admin_token=admin_token, static=static)
+    context = ServerContext(study, pool, store, admin_token=admin_token, static=static)
 
     @asynccontextmanager
-    async def life(app: Starlette) -> AsyncIterator[None]:
-        app.state.live = admin.Live(desk)
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        app.state.monitor = admin.QualityMonitor(context)
         yield
-        desk.close()
+        context.close()
 
-    app = Starlette(
-        routes=[
-            Route("/", partial(_file, "index.html")),
-            Route("/admin", partial(_file, "admin.html")),
-            Route("/static/{name:path}", _static),
-            *sessions.routes(),
-            *admin.routes(),
-        ],
-        middleware=[Middleware(Shell, headers=_headers(study))],
-        exception_handlers=dict(HANDLERS),
-        lifespan=life,
-    )
-    app.state.desk = desk
-    return app
-
-
-def _headers(study: Study) -> dict[str, str]:
-    return {
-        "Content-Security-Policy": _POLICY + _FRAMES.get(study.participants.platform, "'none'"),
+    headers = {
+        "Content-Security-Policy": _POLICY + _FRAME_ANCESTORS.get(study.participants.platform, "'none'"),
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-cache",
     }
+    app = Starlette(
+        routes=[
+            Route("/", partial(_get_file, name="index.html")),
+            Route("/admin", partial(_get_file, name="admin.html")),
+            Route("/static/{name:path}", _get_file),
+            *sessions.routes(),
+            *admin.routes(),
+        ],
+        middleware=[Middleware(ResponseMiddleware, headers=headers)],
+        exception_handlers=dict(HANDLERS),
+        lifespan=lifespan,
+    )
+    app.state.context = context
+    return app
 
 
 def static_files() -> dict[str, bytes]:
-    """The built page, all of it in memory: no path of a request ever reaches the disk."""
+    """Read the built page into memory: no path of a request ever reaches the disk."""
     folder = Path(__file__).with_name("static")
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     if "index.html" not in files:
-        raise InvalidInput(
-            "the page that participants see is not built; run `npm ci && npm run build` in web/, or `make`"
-        )
+        raise InvalidInput("the participants' page is not built; run `npm ci && npm run build` in web/, or `make`")
     return files
 
 
-async def _static(request: Request) -> Response:
-    return await _file(request.path_params["name"], request)
-
-
-async def _file(name: str, request: Request) -> Response:
-    data = request.app.state.desk.static.get(name)
+async def _get_file(request: Request, name: str | None = None) -> Response:
+    name = name or request.path_params["name"]
+    data = get_context(request).static.get(name)
     if data is None:
-        raise Refused(404, "there is nothing here")
-    return Response(data, media_type=_TYPES.get(Path(name).suffix, "application/octet-stream"))
+        raise RequestError(404, "there is nothing here")
+    return Response(data, media_type=_MEDIA_TYPES.get(Path(name).suffix, "application/octet-stream"))
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The addresses of a study's pages."""
+
+    participants: str
+    experimenter: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ApplicationFactory:
+    """Opens a study and its database; each server process does so for itself."""
+
+    folder: Path
+    url: str | None
+
+    def __call__(self) -> Starlette:
+        study = read_study(self.folder)
+        static = static_files()
+        pool, store = load_pool(study), Store.open(study, self.url)
+        log = logging.getLogger("cosight.study")  # refused requests go to standard error, with the time
+        if not log.handlers:
+            handler = logging.StreamHandler()
+            handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+            log.addHandler(handler)
+            log.propagate = False
+        return make_application(study, pool, store, admin_token=admin.admin_token(self.folder), static=static)
+
+
+def serve(
+    folder: Path,
+    *,
+    url: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    processes: int = 1,
+    announce: Callable[[Addresses], None],
+) -> None:
+    """Serve the study in `folder` until Ctrl-C.
+
+    Args:
+        folder: The study's folder.
+        url: The database; None: `answers.sqlite` in the folder.
+        host: The address to listen on.
+        port: The port; 0: a free one.
+        processes: Number of server processes; several need PostgreSQL.
+        announce: Called with the addresses once the port is bound.
+
+    Raises:
+        InvalidInput: The study, its database or the port cannot be used.
+    """
+    from uvicorn import Config, Server
+    from uvicorn.supervisors import Multiprocess
+
+    factory = _ApplicationFactory(folder, url)
+    app = factory()  # mistakes in the study are reported before the port is bound
+    context: ServerContext = app.state.context
+    with closing(context):
+        if processes > 1 and not context.store.shared:
+            raise InvalidInput(
+                f"several processes need PostgreSQL, got processes = {processes} on SQLite; name a database with --db"
+            )
+        with _bind(host, port) as listener:
+            announce(_make_addresses(listener, host, context.admin_token))
+            config = Config(
+                app if processes == 1 else factory,
+                factory=processes > 1,
+                workers=processes,
+                access_log=False,  # it would have addresses
+                server_header=False,
+                proxy_headers=False,  # they too
+                log_level="warning",
+                lifespan="on",
+                timeout_keep_alive=_KEEP_ALIVE,
+                timeout_graceful_shutdown=_SHUTDOWN,
+            )
+            if processes == 1:
+                Server(config).run([listener])
+            else:
+                Multiprocess(config, [listener]).run()
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), backlog=_BACKLOG, family=family, reuse_port=False)
+        # inherited by connections: head and body of a response would wait 40 ms for each other's acknowledgement
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(f"cannot listen on {host}:{port}: {reason}; choose another --port or --host") from error
+
+
+def _make_addresses(listener: socket.socket, host: str, token: str) -> Addresses:
+    url_host = f"[{host}]" if ":" in host else host
+    root = f"http://{url_host}:{listener.getsockname()[1]}/"
+    return Addresses(root, f"{root}admin#token={token}")  # browsers never send the fragment
+
+
+@contextmanager
+def serve_in_background(folder: Path, *, url: str | None = None, port: int = 0) -> Iterator[str]:
+    """Serve the study in `folder` on a loopback port (0: a free one) in another process while the block runs.
+
+    Yields the participants' address. Raises InvalidInput where `serve` does.
+    """
+    command = [sys.executable, "-m", "cosight.humans.web.server", str(folder), str(port)]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C goes to this process alone, which stops the server at the end
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        with suppress(BrokenPipeError):  # it has ended: its error comes next
+            process.stdin.write(json.dumps(url) + "\n")
+            process.stdin.flush()
+        line = process.stdout.readline()
+        message = json.loads(line or '{"error": "the server ended before it started; its own messages are above"}')
+        if "error" in message:
+            raise InvalidInput(message["error"])
+        yield str(message["address"])
+    finally:
+        process.stdin.close()
+        process.stdout.close()
+        try:
+            process.wait(_STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()  # every answer that was acknowledged is on the disk
+            process.wait()
+
+
+def _main(folder: str, port: str) -> None:
+    """Serve a study for `serve_in_background`."""
+
+    def report(**message: str) -> None:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+    def end_with_parent() -> None:
+        sys.stdin.read()  # returns when the parent closes the pipe or ends
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    url = json.loads(sys.stdin.readline())
+    Thread(target=end_with_parent, daemon=True).start()
+    try:
+        serve(Path(folder), url=url, port=int(port), announce=lambda found: report(address=found.participants))
+    except CosightError as error:
+        report(error=str(error))
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -1,4 +1,4 @@
-"""What the server works with: the study, what it can show, where answers go, and who is who."""
+"""What every request uses: the study and its database, authentication, reading bodies, and error responses."""
 
 from __future__ import annotations
 
@@ -6,39 +6,57 @@ import asyncio
 import hashlib
 import hmac
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import sqlalchemy as sa
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cosight.errors import CosightError, InvalidInput
 from cosight.humans.database.assign_trials import TRIAL
-from cosight.humans.database.participants import by_token
+from cosight.humans.database.participants import find_by_token
 from cosight.humans.database.schema import showings, studies
-from cosight.humans.database.store import Store
-from cosight.humans.refusals import Refused
+from cosight.humans.database.store import RequestError, Store
 from cosight.humans.study.design import Study
-from cosight.humans.study.pool import PictureSlot, Pool, shown_slots
-from cosight.humans.web.requests import bearer
+from cosight.humans.study.pool import Pool, arrange_slots
 from cosight.humans.web.served_images import ServedImage, ServedImages
 
-__all__ = ["ServerContext", "address"]
+__all__ = [
+    "HANDLERS",
+    "MAX_BODY",
+    "NO_STORE",
+    "ResponseMiddleware",
+    "ServerContext",
+    "bearer_token",
+    "get_context",
+    "image_address",
+    "read_body",
+    "wait_for",
+]
 
 T = TypeVar("T")
-_READERS = 8  # threads that read the database and the disk at the same time
-_REMEMBERED = 10_000  # tokens whose owner is known without asking the database
+MAX_BODY = 64 * 1024  # bytes of a request's body
+NO_STORE = {"Cache-Control": "no-store"}
+_MAX_DEPTH = 6  # levels of JSON; an answer has two
+_READERS = 8  # threads that read the database and the disk
+_CACHED_TOKENS = 10_000  # tokens whose participant is known without a query
+_log = logging.getLogger("cosight.study")
 
 
-def address(trial: str, place: int) -> str:
-    """Where the picture at a place of a trial is found. Trials have random names, a fresh one for each showing."""
-    return f"/images/{trial}{place:02d}"
+def image_address(trial: str, position: int) -> str:
+    """Return the address of a picture of a trial. Trials have random names, another one for each showing."""
+    return f"/images/{trial}{position:02d}"
 
 
 class ServerContext:
-    """One for each server process."""
+    """The study, its items, database and caches; one per server process."""
 
     def __init__(
         self, study: Study, pool: Pool, store: Store, *, admin_token: str, static: Mapping[str, bytes]
@@ -46,61 +64,160 @@ class ServerContext:
         self.study, self.pool, self.store = study, pool, store
         self.admin_token = admin_token
         self.static = static
-        self.examples = self._addresses_of_examples()
-        self._pictures = ServedImages()
+        self.examples = self._example_addresses()
+        self._images = ServedImages()
         self._threads = ThreadPoolExecutor(_READERS, thread_name_prefix="cosight-reader")
         self._numbers: OrderedDict[str, int] = OrderedDict()
 
-    def _addresses_of_examples(self) -> dict[str, Path]:
-        """Addresses of the instructions' images, the same in every process of a study; names would tell."""
+    def _example_addresses(self) -> dict[str, Path]:
+        """Return the images of the instructions by their addresses, the same in every process; names would tell."""
         query = sa.select(studies.c.secret).where(studies.c.study == self.study.name)
         secret = bytes.fromhex(self.store.read(lambda connection: connection.execute(query).scalar_one()))
-        names = [hmac.new(secret, str(i).encode(), hashlib.sha256).hexdigest() for i in range(len(self.study.examples))]
-        files = [self.study.root / example.image for example in self.study.examples]
-        return dict(zip(names, files, strict=True))
+        return {
+            hmac.new(secret, str(index).encode(), hashlib.sha256).hexdigest(): self.study.root / example.image
+            for index, example in enumerate(self.study.examples)
+        }
 
     def close(self) -> None:
-        """Let go of the threads and the database."""
+        """Stop the threads and close the database."""
         self._threads.shutdown()
         self.store.close()
 
-    async def in_thread(self, function: Callable[[], T]) -> T:
-        """What `function` returns, without keeping others waiting."""
+    async def run_in_thread(self, function: Callable[[], T]) -> T:
+        """Return the result of `function` without blocking other requests."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, function)
 
     async def read(self, query: Callable[[sa.Connection], T]) -> T:
-        """What `query` finds in the database."""
-        return await self.in_thread(lambda: self.store.read(query))
+        """Return the result of a query of the database."""
+        return await self.run_in_thread(lambda: self.store.read(query))
 
-    async def who(self, request: Request) -> int:
-        """The number of the participant whose token a request shows."""
-        token = bearer(request)
+    async def authenticate(self, request: Request) -> int:
+        """Return the number of the participant whose token a request has. Raises RequestError for unknown tokens."""
+        token = bearer_token(request)
         number = self._numbers.get(token)
         if number is None:
-            number = await self.read(lambda connection: by_token(connection, self.study, token))
+            number = await self.read(lambda connection: find_by_token(connection, self.study, token))
         if number is None:
-            raise Refused(401, "this token is nobody's; begin anew")
+            raise RequestError(401, "unknown token; start a new session")
         self._numbers[token] = number
         self._numbers.move_to_end(token)
-        if len(self._numbers) > _REMEMBERED:
+        if len(self._numbers) > _CACHED_TOKENS:
             self._numbers.popitem(last=False)
         return number
 
-    def picture(self, name: str) -> ServedImage | None:
-        """The image at an address, None where nobody was ever given it."""
+    def load_image(self, name: str) -> ServedImage | None:
+        """Return the image at an address, None for addresses that no participant was given."""
         if name in self.examples:
-            return self._pictures.get(name, self.examples[name])
-        trial, place = name[:-2], name[-2:]
-        if not TRIAL.fullmatch(trial) or not (place.isascii() and place.isdigit()):
+            return self._images.load(name, self.examples[name])
+        trial, position = name[:-2], name[-2:]
+        if not TRIAL.fullmatch(trial) or not (position.isascii() and position.isdigit()):
             return None
-        slots = self._slots(trial)
-        return (
-            self._pictures.get(slots[int(place)].stimulus, slots[int(place)].file) if int(place) < len(slots) else None
-        )
-
-    def _slots(self, trial: str) -> tuple[PictureSlot, ...]:
-        """What a trial shows, in the order it is shown; nothing where there is no such trial."""
         c = showings.c
         query = sa.select(c.item, c.arrangement).where(c.trial == trial, c.study == self.study.name)
         row = self.store.read(lambda connection: connection.execute(query).first())
-        return shown_slots(self.pool.items[row.item], tuple(json.loads(row.arrangement))) if row else ()
+        slots = arrange_slots(self.pool.items[row.item], tuple(json.loads(row.arrangement))) if row else ()
+        if int(position) >= len(slots):
+            return None
+        slot = slots[int(position)]
+        return self._images.load(slot.stimulus, slot.file)
+
+
+def get_context(request: Request) -> ServerContext:
+    """Return the context of the application that a request is for."""
+    context: ServerContext = request.app.state.context
+    return context
+
+
+def bearer_token(request: Request) -> str:
+    """Return the token in a request's Authorization header."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise RequestError(401, "this needs a token")
+    return token
+
+
+async def read_body(request: Request) -> dict[str, Any]:
+    """Return the JSON object in a request's body. Raises as soon as it is too long."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise RequestError(415, "a body is JSON; send it as application/json")
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY:
+            raise RequestError(413, f"a body has at most {MAX_BODY} bytes")
+    try:
+        content = json.loads(body, parse_constant=_reject_constant)
+        json.dumps(content, ensure_ascii=False).encode()  # lone surrogates, which JSON can spell, cannot be stored
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("the body is not JSON that can be read") from error
+    if not isinstance(content, dict) or _depth(content) > _MAX_DEPTH:
+        raise InvalidInput(f"the body is a JSON object, at most {_MAX_DEPTH} levels deep")
+    return content
+
+
+def _reject_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _depth(value: Any) -> int:
+    """Return how deep lists and objects are nested, without recursion."""
+    level, depth = [value], 0
+    while level := [one for one in level if isinstance(one, (list, dict))]:
+        depth += 1
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    return depth
+
+
+async def wait_for(future: Future[T]) -> T:
+    """Return the result of a write once it is on the disk. A client that disconnects does not cancel it."""
+    return await asyncio.shield(asyncio.wrap_future(future))
+
+
+class ResponseMiddleware:
+    """Add the headers that all responses have, and answer unexpected errors with status 500."""
+
+    def __init__(self, app: ASGIApp, headers: Mapping[str, str]) -> None:
+        self._app = app
+        self._headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        started = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                present = {name for name, _ in message["headers"]}
+                missing = [(name, value) for name, value in self._headers if name not in present]
+                message["headers"] = [*message["headers"], *missing]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except Exception:
+            _log.exception("a request failed")
+            if not started:
+                response = JSONResponse({"error": "something went wrong on the server; try again"}, 500)
+                await response(scope, receive, send_with_headers)
+
+
+def _error_response(request: Request, status: int, reason: str) -> Response:
+    """Log and return a refusal; the log has no address, no token and no path that a client made up."""
+    route = getattr(request.scope.get("route"), "path", "an unknown path")
+    _log.warning("refused %s %s: %d, %s", request.method, route, status, reason)
+    headers = NO_STORE | ({"Connection": "close"} if status == 413 else {})  # do not read the rest
+    return JSONResponse({"error": reason}, status, headers=headers)
+
+
+async def _handle_error(request: Request, error: Exception) -> Response:
+    return _error_response(request, getattr(error, "status", 400), str(error))
+
+
+async def _handle_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    reason = "there is nothing here" if error.status_code == 404 else error.detail
+    return _error_response(request, error.status_code, reason)
+
+
+HANDLERS: Mapping[Any, Any] = {CosightError: _handle_error, HTTPException: _handle_http_error}

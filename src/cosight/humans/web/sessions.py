@@ -1,4 +1,4 @@
-"""A participant's requests, from the link to the completion code."""
+"""The requests of a participant, from the link to the completion code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 from starlette.requests import Request
@@ -14,90 +13,81 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from cosight.errors import CosightError, InvalidInput
-from cosight.humans.database import participants
-from cosight.humans.database.assign_trials import Showing, draw, open_showings, update_participant
-from cosight.humans.database.save_answers import answer_of, keep
-from cosight.humans.refusals import Refused
-from cosight.humans.study.pool import Pool, shown_slots
+from cosight.humans.database.assign_trials import Showing, assign_trials, read_showings, update_participant
+from cosight.humans.database.participants import (
+    Participant,
+    complete_participant,
+    create_participant,
+    read_participant,
+)
+from cosight.humans.database.save_answers import parse_answer, save_answers
+from cosight.humans.database.store import RequestError
+from cosight.humans.study.pool import arrange_slots
 from cosight.humans.study.texts import label_titles
-from cosight.humans.study.trial_types import as_images
-from cosight.humans.web.requests import body_of, written
-from cosight.humans.web.server_context import ServerContext, address
+from cosight.humans.study.trial_types import group_addresses
+from cosight.humans.web.server_context import NO_STORE, ServerContext, get_context, image_address, read_body, wait_for
 from cosight.trials.spaces import ABSTAIN
 
 __all__ = ["routes"]
 
 _KEYS = "1234567890abcdefghijklmnopqrstuvwxyz"
-_LONGEST_TEXT = 500  # characters of an answer about oneself
+_MAX_TEXT = 500  # characters of an answer to a demographic question
 _PIXELS_PER_CM = (5.0, 500.0)  # from a projector to a telephone
 _PRIVATE = {"Cache-Control": "private, max-age=3600"}  # seconds: as long as a session
 
 
-def _desk(request: Request) -> ServerContext:
-    desk: ServerContext = request.app.state.desk
-    return desk
-
-
 def _json(content: Any, status: int = 200) -> Response:
-    return JSONResponse(content, status, headers={"Cache-Control": "no-store"})
+    return JSONResponse(content, status, headers=NO_STORE)
 
 
-async def _begin(request: Request) -> Response:
-    desk, body = _desk(request), await body_of(request)
+async def get_study(request: Request) -> Response:
+    """Return what a page needs before it has a session, or when it will have none."""
+    study = get_context(request).study
+    return _json({"name": study.name, "texts": dict(study.texts)})
+
+
+async def post_session(request: Request) -> Response:
+    """Create a participant."""
+    context, body = get_context(request), await read_body(request)
     platform, simulated, token = body.get("platform") or {}, body.get("simulated"), body.get("token")
     if not isinstance(platform, dict) or not all(isinstance(value, str) for value in platform.values()):
         raise InvalidInput("platform is an object of texts")
     for name, value in (("simulated", simulated), ("token", token)):
         if value is not None and not isinstance(value, str):
             raise InvalidInput(f"{name} is null or a text")
-    work = partial(
-        participants.begin,
-        study=desk.study,
-        pool=desk.pool,
-        now=desk.store.clock(),
+    create = partial(
+        create_participant,
+        study=context.study,
+        pool=context.pool,
+        now=context.store.clock(),
         platform=platform,
         simulated=simulated,
         token=token,
     )
-    return _json({"token": await written(desk.store.change(work))}, 201)
+    return _json({"token": await wait_for(context.store.write_alone(create))}, 201)
 
 
-async def _about(request: Request) -> Response:
-    """What a page needs before it has a session, also where there will be none."""
-    study = _desk(request).study
-    return _json({"name": study.name, "texts": dict(study.texts)})
-
-
-async def _session(request: Request) -> Response:
-    desk = _desk(request)
-    number = await desk.who(request)
-    who = await desk.read(partial(participants.participant, study=desk.study, number=number))
-    shown = await desk.read(partial(open_showings, study=desk.study, number=number))
+async def get_session(request: Request) -> Response:
+    """Return the study as the page needs it, and how far the participant is."""
+    context = get_context(request)
+    number = await context.authenticate(request)
+    participant = await context.read(partial(read_participant, study=context.study, number=number))
+    showings = await context.read(partial(read_showings, study=context.study, number=number))
     session = {
-        "consented": who.consented,
-        "demographics": who.demographics,
-        "calibrated": who.pixels_per_cm is not None,
-        "pixels_per_cm": who.pixels_per_cm,
-        "answered": sum(one.received is not None for one in shown),
-        "total": len(shown),
-        "done": who.finished,
-        "completion": _completion(desk, who) if who.finished else None,
+        "consented": participant.consented,
+        "demographics": participant.demographics,
+        "calibrated": participant.pixels_per_cm is not None,
+        "pixels_per_cm": participant.pixels_per_cm,
+        "answered": sum(showing.received is not None for showing in showings),
+        "total": len(showings),
+        "done": participant.finished,
+        "completion": _completion(context, participant) if participant.finished else None,
     }
-    return _json({"study": _study(desk), "session": session})
-
-
-def _completion(desk: ServerContext, who: participants.Participant) -> dict[str, str]:
-    """The code and the way back to the platform, which may hold its code: only for those whom it sent."""
-    return {"code": who.code, "url": desk.study.participants.completion_url if who.simulated is None else ""}
-
-
-def _study(desk: ServerContext) -> dict[str, Any]:
-    """What a page needs to know of the study, and no more."""
-    study = desk.study
-    return {
+    study = context.study
+    page = {
         "name": study.name,
         "type": study.type,
-        "labels": _labels(desk),
+        "labels": _labels(context),
         "texts": dict(study.texts),
         "timing": None if study.timing is None else asdict(study.timing),
         "consent": study.participants.consent,
@@ -105,155 +95,169 @@ def _study(desk: ServerContext) -> dict[str, Any]:
         "calibration": study.participants.calibration,
         "examples": [
             {"image": f"/images/{name}", "answer": example.answer}
-            for name, example in zip(desk.examples, study.examples, strict=True)
+            for name, example in zip(context.examples, study.examples, strict=True)
         ],
         "reasons": list(study.reasons),
     }
+    return _json({"study": page, "session": session})
 
 
-def _keys(classes: Sequence[str]) -> dict[str, str]:
-    """Classes that are keys themselves, such as digits, are their own; the others get what is left, as far as it goes.
-
-    >>> _keys(["0", "1", "ten"])
-    {'0': '0', '1': '1', 'ten': '2'}
-    """
-    own = {name: name for name in classes if name in {*_KEYS}}
-    others, free = [name for name in classes if name not in own], [key for key in _KEYS if key not in own]
-    return own | dict(zip(others, free, strict=False))
+def _completion(context: ServerContext, participant: Participant) -> dict[str, str]:
+    """Return the code and the platform's address, which may contain its code: people only get it."""
+    url = context.study.participants.completion_url if participant.simulated is None else ""
+    return {"code": participant.code, "url": url}
 
 
-def _labels(desk: ServerContext) -> list[dict[str, Any]]:
-    space = desk.study.space
+def _labels(context: ServerContext) -> list[dict[str, Any]]:
+    space = context.study.space
     if space is None:
         return []
-    keys = _keys(space.classes) | {ABSTAIN: "space"}
-    titles = label_titles(desk.study)
+    keys = _assign_keys(space.classes) | {ABSTAIN: "space"}
+    titles = label_titles(context.study)
     icons = {name: f"icons/{name}.svg" for name in space.answers}
     return [
         {
             "name": name,
             "title": titles[name],
             "key": keys.get(name),
-            "icon": f"/static/{icons[name]}" if icons[name] in desk.static else None,
+            "icon": f"/static/{icons[name]}" if icons[name] in context.static else None,
         }
         for name in space.answers
     ]
 
 
-async def _consent(request: Request) -> Response:
-    desk, number, body = _desk(request), await _desk(request).who(request), await body_of(request)
+def _assign_keys(classes: Sequence[str]) -> dict[str, str]:
+    """Return a key per class: classes that are keys, such as digits, are their own; others get the remaining keys.
+
+    >>> _assign_keys(["0", "1", "ten"])
+    {'0': '0', '1': '1', 'ten': '2'}
+    """
+    keys = {name: name for name in classes if name in {*_KEYS}}
+    others, free = [name for name in classes if name not in keys], [key for key in _KEYS if key not in keys]
+    return keys | dict(zip(others, free, strict=False))
+
+
+async def post_consent(request: Request) -> Response:
+    """Record that the participant agreed."""
+    context = get_context(request)
+    number, body = await context.authenticate(request), await read_body(request)
     if body.get("agreed") is not True:
         raise InvalidInput("who takes part agrees: agreed is true")
-    return await _told(desk, number, consented=desk.store.clock())
+    return await _update(context, number, consented=context.store.clock())
 
 
-async def _demographics(request: Request) -> Response:
-    desk, number, body = _desk(request), await _desk(request).who(request), await body_of(request)
-    asked = desk.study.participants.demographics
+async def post_demographics(request: Request) -> Response:
+    """Store the answers to the demographic questions."""
+    context = get_context(request)
+    number, body = await context.authenticate(request), await read_body(request)
+    questions = context.study.participants.demographics
     for name, value in body.items():
-        if name not in asked:
-            raise InvalidInput(f"only {', '.join(asked) or 'nothing'} is asked for")
-        if not (value is None or isinstance(value, str)) or len(value or "") > _LONGEST_TEXT:
-            raise InvalidInput(f"an answer about oneself is a text of at most {_LONGEST_TEXT} characters")
-    return await _told(desk, number, demographics=json.dumps(body))
+        if name not in questions:
+            raise InvalidInput(f"only {', '.join(questions) or 'nothing'} is asked for")
+        if not (value is None or isinstance(value, str)) or len(value or "") > _MAX_TEXT:
+            raise InvalidInput(f"an answer about oneself is a text of at most {_MAX_TEXT} characters")
+    return await _update(context, number, demographics=json.dumps(body))
 
 
-async def _calibration(request: Request) -> Response:
-    desk, number, body = _desk(request), await _desk(request).who(request), await body_of(request)
+async def post_calibration(request: Request) -> Response:
+    """Store the resolution of the participant's screen."""
+    context = get_context(request)
+    number, body = await context.authenticate(request), await read_body(request)
     value, (low, high) = body.get("pixels_per_cm"), _PIXELS_PER_CM
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise InvalidInput(f"pixels_per_cm is a number from {low:g} to {high:g}")
-    return await _told(desk, number, pixels_per_cm=float(value))
+    return await _update(context, number, pixels_per_cm=float(value))
 
 
-async def _told(desk: ServerContext, number: int, **values: Any) -> Response:
-    work = partial(update_participant, study=desk.study, number=number, seen=desk.store.clock(), **values)
-    await written(desk.store.change(work))
+async def _update(context: ServerContext, number: int, **values: Any) -> Response:
+    update = partial(update_participant, study=context.study, number=number, seen=context.store.clock(), **values)
+    await wait_for(context.store.write_alone(update))
     return _json({})
 
 
-async def _trials(request: Request) -> Response:
-    desk, number = _desk(request), await _desk(request).who(request)
-    who = await desk.read(partial(participants.participant, study=desk.study, number=number))
-    if desk.study.participants.consent and not who.consented:
-        raise Refused(409, "trials come after consent")
-    work = partial(draw, study=desk.study, pool=desk.pool, number=number, now=desk.store.clock())
-    shown = await written(desk.store.change(work))
+async def get_trials(request: Request) -> Response:
+    """Return the participant's unanswered trials, assigning them first if need be."""
+    context = get_context(request)
+    number = await context.authenticate(request)
+    participant = await context.read(partial(read_participant, study=context.study, number=number))
+    if context.study.participants.consent and not participant.consented:
+        raise RequestError(409, "trials come after consent")
+    assign = partial(assign_trials, study=context.study, pool=context.pool, number=number, now=context.store.clock())
+    showings = await wait_for(context.store.write_alone(assign))
     return _json(
         {
-            "trials": _open_trials(desk, shown),
-            "answered": sum(one.received is not None for one in shown),
-            "total": len(shown),
-            "blocks": len({one.block for one in shown}),
+            "trials": _open_trials(context, showings),
+            "answered": sum(showing.received is not None for showing in showings),
+            "total": len(showings),
+            "blocks": len({showing.block for showing in showings}),
         }
     )
 
 
-def _open_trials(desk: ServerContext, shown: Sequence[Showing]) -> list[dict[str, Any]]:
-    """The trials to come, told so that none can be told from another."""
-    pool = desk.pool
-    blocks = sorted({one.block for one in shown})
-    rests = [False, *(a.block != b.block for a, b in pairwise(shown))]
-    return [
-        {
-            "trial": one.trial,
-            "number": place,
-            "block": blocks.index(one.block) + 1,
-            "break": rest,
-            "images": _images(pool, one),
-            **_shown_as(desk, one),
+def _open_trials(context: ServerContext, showings: Sequence[Showing]) -> list[dict[str, Any]]:
+    """Return the unanswered trials without anything that distinguishes checks from tests."""
+    blocks = sorted({showing.block for showing in showings})
+    trials = []
+    for index, showing in enumerate(showings):
+        if showing.received is not None:
+            continue
+        item = context.pool.items[showing.item]
+        slots = arrange_slots(item, showing.order)
+        addresses = [image_address(showing.trial, position) for position in range(len(slots))]
+        trial = {
+            "trial": showing.trial,
+            "number": index + 1,
+            "block": blocks.index(showing.block) + 1,
+            "break": index > 0 and showings[index - 1].block != showing.block,
+            "images": group_addresses(slots, addresses),
         }
-        for place, (one, rest) in enumerate(zip(shown, rests, strict=True), start=1)
-        if one.received is None
-    ]
+        if context.study.type == "curate":  # curators judge whether an image shows its class; others must not know it
+            trial["title"] = item.facts["truth"]
+        trials.append(trial)
+    return trials
 
 
-def _shown_as(desk: ServerContext, one: Showing) -> dict[str, str | None]:
-    """What an image is taken for, which curators must know to judge it; nobody else is told."""
-    return {"title": desk.pool.items[one.item].facts["truth"]} if desk.study.type == "curate" else {}
+async def post_answer(request: Request) -> Response:
+    """Store an answer; the response is sent once it is on the disk."""
+    context = get_context(request)
+    number = await context.authenticate(request)
+    answer = parse_answer(number, await read_body(request))
+    save = partial(save_answers, study=context.study, pool=context.pool, now=context.store.clock())
+    result = await wait_for(context.store.write_batched(answer, save))
+    return _json({"stored": result.stored, "block": None if result.block is None else asdict(result.block)})
 
 
-def _images(pool: Pool, one: Showing) -> dict[str, str | list[str]]:
-    slots = shown_slots(pool.items[one.item], one.order)
-    return as_images(slots, [address(one.trial, place) for place in range(len(slots))])
+async def post_finish(request: Request) -> Response:
+    """Complete the participant and return the completion code."""
+    context = get_context(request)
+    number = await context.authenticate(request)
+    complete = partial(complete_participant, study=context.study, number=number, now=context.store.clock())
+    return _json(_completion(context, await wait_for(context.store.write_alone(complete))))
 
 
-async def _answer(request: Request) -> Response:
-    desk, number = _desk(request), await _desk(request).who(request)
-    answer = answer_of(number, await body_of(request))
-    write = partial(keep, study=desk.study, pool=desk.pool, now=desk.store.clock())
-    kept = await written(desk.store.join(answer, write))
-    return _json({"stored": kept.stored, "block": None if kept.block is None else asdict(kept.block)})
-
-
-async def _finish(request: Request) -> Response:
-    desk, number = _desk(request), await _desk(request).who(request)
-    work = partial(participants.finish, study=desk.study, number=number, now=desk.store.clock())
-    return _json(_completion(desk, await written(desk.store.change(work))))
-
-
-async def _image(request: Request) -> Response:
-    desk, name = _desk(request), request.path_params["name"]
+async def get_image(request: Request) -> Response:
+    """Return a picture of a trial or of the instructions."""
+    context, name = get_context(request), request.path_params["name"]
     try:
-        picture = await desk.in_thread(partial(desk.picture, name))
+        image = await context.run_in_thread(partial(context.load_image, name))
     except CosightError as error:  # it names the file: for the experimenter's log, not for the page
         raise RuntimeError("an image cannot be shown") from error
-    if picture is None:
-        raise Refused(404, "there is no such image")
-    return Response(picture.data, media_type=picture.media_type, headers=_PRIVATE)
+    if image is None:
+        raise RequestError(404, "there is no such image")
+    return Response(image.data, media_type=image.media_type, headers=_PRIVATE)
 
 
 def routes() -> list[Route]:
-    """What participants can ask for."""
+    """Return the routes of participants' requests."""
     return [
-        Route("/api/study", _about),
-        Route("/api/sessions", _begin, methods=["POST"]),
-        Route("/api/session", _session),
-        Route("/api/session/consent", _consent, methods=["POST"]),
-        Route("/api/session/demographics", _demographics, methods=["POST"]),
-        Route("/api/session/calibration", _calibration, methods=["POST"]),
-        Route("/api/trials", _trials),
-        Route("/api/answers", _answer, methods=["POST"]),
-        Route("/api/finish", _finish, methods=["POST"]),
-        Route("/images/{name}", _image),
+        Route("/api/study", get_study),
+        Route("/api/sessions", post_session, methods=["POST"]),
+        Route("/api/session", get_session),
+        Route("/api/session/consent", post_consent, methods=["POST"]),
+        Route("/api/session/demographics", post_demographics, methods=["POST"]),
+        Route("/api/session/calibration", post_calibration, methods=["POST"]),
+        Route("/api/trials", get_trials),
+        Route("/api/answers", post_answer, methods=["POST"]),
+        Route("/api/finish", post_finish, methods=["POST"]),
+        Route("/images/{name}", get_image),
     ]

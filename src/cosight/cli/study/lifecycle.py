@@ -1,0 +1,96 @@
+"""`cosight study new`, `serve` and `status`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cosight.cli.options import AsJson, Labels
+
+if TYPE_CHECKING:
+    from cosight.humans.database.store import Store
+    from cosight.humans.study.design import Study
+    from cosight.humans.study.pool import Pool
+
+__all__ = ["Database", "StudyFolder", "new", "open_study", "serve", "status"]
+
+StudyFolder = Annotated[Path, typer.Argument(metavar="STUDY", help="The study's folder.", show_default=False)]
+Database = Annotated[
+    str | None,
+    typer.Option("--db", help="The database, postgresql://USER:PASSWORD@HOST/NAME (default: STUDY/answers.sqlite)."),
+]
+
+
+def new(
+    study: StudyFolder,
+    type: Annotated[str, typer.Option(help="Trial type: classify, timed, 2afc, cluster or curate.")],  # noqa: A002
+    stimuli: Annotated[Path, typer.Option("--set", help="The stimulus set.")],
+    labels: Labels = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="Use the numbers of a published study: visalign, laion-c, 2afc, clustering.")
+    ] = None,
+) -> None:
+    """Write a study's design (study.toml) and its sentences (texts.toml), which you can then edit."""
+    from cosight.humans.study.new import new_study
+
+    root = new_study(study, type=type, stimuli=stimuli, labels=labels, protocol=protocol).root
+    typer.echo(f"wrote {root / 'study.toml'} and {root / 'texts.toml'}; next: cosight study serve {study}")
+
+
+def serve(
+    study: StudyFolder,
+    db: Database = None,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; 0.0.0.0 is every address of this machine.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
+    processes: Annotated[int, typer.Option(min=1, help="Number of server processes; several need PostgreSQL.")] = 1,
+) -> None:
+    """Serve the study until Ctrl-C. An answer is stored on the disk before it is acknowledged."""
+    from cosight.humans.web.server import Addresses
+    from cosight.humans.web.server import serve as serve_study
+
+    def announce(addresses: Addresses) -> None:
+        typer.echo(f"participants: {addresses.participants}\nexperimenter: {addresses.experimenter}")
+        typer.echo("stop with Ctrl-C", err=True)
+
+    serve_study(study, url=db, host=host, port=port, processes=processes, announce=announce)
+
+
+def status(study: StudyFolder, db: Database = None, as_json: AsJson = False) -> None:
+    """Show the progress of the study, also while it is served: participants and answers."""
+    from cosight.humans.database.progress import read_progress
+
+    with open_study(study, db) as (design, pool, store):
+        progress = store.read(lambda connection: read_progress(connection, design, pool))
+    if as_json:
+        counts = {"given": progress.given, "wanted": progress.wanted}
+        typer.echo(json.dumps({"study": design.name, **asdict(progress), **counts}))
+        return
+    group = "simulated people" if progress.simulated else "people"
+    state = "paused" if progress.paused else "complete" if progress.given >= progress.wanted else "open"
+    typer.echo(f"{design.name}: {state}, {progress.given} of {progress.wanted} answers by {group}")
+    people = progress.participants
+    typer.echo(f"{people.started} started, {people.active} active, {people.finished} finished, {people.released} left")
+    answers = [image.answers for image in progress.images]
+    wanted = progress.images[0].wanted
+    typer.echo(f"{len(answers)} images with {min(answers)} to {max(answers)} answers, {wanted} wanted")
+
+
+@contextmanager
+def open_study(folder: Path, db: str | None) -> Iterator[tuple[Study, Pool, Store]]:
+    """Yield the study in `folder`, its items and its database."""
+    from cosight.humans.database.store import Store
+    from cosight.humans.study.design import read_study
+    from cosight.humans.study.pool import load_pool
+
+    study = read_study(folder)
+    pool = load_pool(study)
+    with closing(Store.open(study, db)) as store:
+        yield study, pool, store
