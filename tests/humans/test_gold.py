@@ -116,10 +116,15 @@ def test_simulated_answers_are_called_simulated_and_never_replace_peoples(plain)
 
 
 def test_gold_labels_of_a_set_are_scored_as_simulated(plain):
-    from cosight.statistics.gold_labels import _is_simulated
+    from cosight.statistics.gold_labels import gold_of, read_manifests
+    from cosight.trials.join import align
 
-    attach_gold(pets(["dog"], kind="simulated"), plain)
-    assert _is_simulated(manifest_row(plain, "i1")["parameters"])
+    trials = pets(["dog"], kind="simulated")
+    attach_gold(trials, plain)
+    gold = gold_of(align(trials), read_manifests([plain]))
+    assert gold.known.all()
+    assert gold.simulated.all()
+    assert gold.name == "simulated gold"
 
 
 def test_repeats_and_checks_are_not_attached(plain):
