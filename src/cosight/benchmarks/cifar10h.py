@@ -39,7 +39,7 @@ def build(
     workers: Annotated[int, "Number of worker processes. Does not change the output."] = 1,
     progress: Progress | None = None,
 ) -> BuildResult:
-    """Make CIFAR-10's test images with the answers of about 51 people each as gold labels (CIFAR-10H)."""
+    """Build CIFAR-10's test images with the answers of about 51 people each as gold labels (CIFAR-10H)."""
     from cosight.stimuli.generate import generate_set
 
     return BuildResult(generate_set(Cifar10HImages(Path(source)), Path(out), workers=workers, progress=progress))

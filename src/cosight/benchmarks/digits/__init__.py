@@ -16,7 +16,7 @@ def build(
     *,
     counts: Annotated[str, "Images per category: 1=50,8=100,train=500,distractors=20 (default: as in VisAlign)."] = "",
     seed: Annotated[int, "Seed of everything random."] = 0,
-    closed: Annotated[Path | None, "Also make a closed test set; its labels go to this folder, outside OUT."] = None,
+    closed: Annotated[Path | None, "Also build a closed test set; its labels go to this folder, outside OUT."] = None,
     workers: Annotated[int, "Number of worker processes. Does not change the output."] = 1,
     progress: Progress | None = None,
 ) -> BuildResult:

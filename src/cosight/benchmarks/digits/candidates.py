@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from typing import Any
@@ -88,12 +88,12 @@ def plan_category(
 ) -> Iterator[tuple[DigitCandidate, ...]]:
     """Return the candidates of each of `count` slots of a category."""
     salt = f"{split}/{category}"
-    if category in _WITHOUT_DIGITS:
-        return ((candidate,) for candidate in islice(cycle(_WITHOUT_DIGITS[category](salt, seed)), count))
+    variants = cycle(_plan_variants(category, salt=salt, seed=seed))
+    if category in (4, 6, 7):  # made from no stored digit
+        return ((candidate,) for candidate in islice(variants, count))
     rows = list(deal_candidates(pool, count, salt=salt, seed=seed, purpose=f"category {category} of {split}"))
     if category == 5:
         return _plan_hybrids(rows, salt=salt, seed=seed)
-    variants = cycle(_WITH_DIGITS[category](salt, seed))
     attempts = _ATTEMPTS if category == 8 else 1
     return (
         tuple(
@@ -115,6 +115,24 @@ def distractor_candidates(count: int, *, seed: int) -> list[tuple[DigitCandidate
         )
         for slot, variant in enumerate(islice(cycle(corruptions), count))
     ]
+
+
+def _plan_variants(category: int, *, salt: str, seed: int) -> list[DigitCandidate]:
+    """Return what the images of a category show in turn, without the stored digit they are made from."""
+    if category == 2:
+        return [DigitCandidate(name) for name in TEXTURES]
+    if category == 3:
+        return [DigitCandidate("fgsm")]
+    if category == 4:
+        return _plan_others(salt, seed)
+    if category == 6:
+        return [DigitCandidate("letter", detail=letter) for letter in shuffle(NEAR_MISSES, salt=salt, seed=seed)]
+    if category == 7:
+        names = shuffle((f"{style} {digit}" for style in STYLES for digit in range(10)), salt=salt, seed=seed)
+        return [DigitCandidate(style, digit) for style, digit in map(str.split, names)]
+    if category == 8:
+        return _plan_corruptions(salt, seed)
+    return [DigitCandidate("clean")]
 
 
 def _plan_hybrids(
@@ -144,25 +162,6 @@ def _plan_others(salt: str, seed: int) -> list[DigitCandidate]:
     order = {kind: cycle(shuffle(names, salt=salt, seed=seed)) for kind, names in names_by_kind.items()}
     return [DigitCandidate(kind, detail=next(order[kind])) for _ in LETTERS for kind in names_by_kind]
 
-
-def _plan_near_misses(salt: str, seed: int) -> list[DigitCandidate]:
-    return [DigitCandidate("letter", detail=letter) for letter in shuffle(NEAR_MISSES, salt=salt, seed=seed)]
-
-
-def _plan_styles(salt: str, seed: int) -> list[DigitCandidate]:
-    names = [f"{style} {digit}" for style in STYLES for digit in range(10)]
-    variants = [name.split() for name in shuffle(names, salt=salt, seed=seed)]
-    return [DigitCandidate(style, digit) for style, digit in variants]
-
-
-_Plan = Callable[[str, int], list[DigitCandidate]]
-_WITHOUT_DIGITS: dict[int, _Plan] = {4: _plan_others, 6: _plan_near_misses, 7: _plan_styles}
-_WITH_DIGITS: dict[int, _Plan] = {
-    1: lambda salt, seed: [DigitCandidate("clean")],
-    2: lambda salt, seed: [DigitCandidate(name) for name in TEXTURES],
-    3: lambda salt, seed: [DigitCandidate("fgsm")],
-    8: _plan_corruptions,
-}
 
 # --- rendering
 

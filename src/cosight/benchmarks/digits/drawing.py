@@ -10,11 +10,11 @@ read.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -214,14 +214,27 @@ def draw_near_miss(letter: str, rng: np.random.Generator) -> Floats:
 def draw_styled_digit(digit: str, style: str, rng: np.random.Generator) -> Floats:
     """Return the ink of a printed digit: only its outline, only dots, or with the bridges of a stencil."""
     large = _print_large(digit, (_SANS, "DejaVuSans-Bold", _SERIF)[rng.integers(3)], rng.uniform(22, 25))
+    styled: Any
     if style == "outlined":
         bold = cv2.dilate(large, _disc(0.9 * _ZOOM))
-        styled = np.asarray(bold - cv2.erode(bold, _disc(0.75 * _ZOOM)), np.uint8)
-    elif style == "dotted":
-        styled = _dotted(large, rng)
+        styled = bold - cv2.erode(bold, _disc(0.75 * _ZOOM))
+    elif style == "dotted":  # dots on a grid, where the stroke is
+        pitch = round(rng.uniform(2.8, 3.2) * _ZOOM)
+        bold = cv2.dilate(large, _disc(0.4 * _ZOOM))
+        styled = np.zeros_like(large)
+        for y, x in product(range(pitch // 2, len(large), pitch), repeat=2):
+            if bold[y, x] > 127:
+                cv2.circle(styled, (x, y), round(0.36 * pitch), 255, -1)
+    elif style == "stencil":  # a bold stroke, cut by one vertical and two horizontal bridges
+        styled = cv2.dilate(large, _disc(0.5 * _ZOOM))
+        middle, width = len(large) / 2 + rng.uniform(-1.5, 1.5) * _ZOOM, 1.5 * _ZOOM
+        positions = np.arange(len(large))
+        styled[:, np.abs(positions - middle) < width / 2] = 0
+        for offset in (-4.5, 4.5):
+            styled[np.abs(positions - middle - offset * _ZOOM) < width / 2, :] = 0
     else:
-        styled = _stencilled(large, rng)
-    return _reduce(_distort(styled, rng), blur=_BLUR / 2)
+        raise InvalidInput(f"styles are {', '.join(STYLES)}, got {style!r}")
+    return _reduce(_distort(np.asarray(styled, np.uint8), rng), blur=_BLUR / 2)
 
 
 def _print_large(text: str, face: str, height: float) -> Bytes:
@@ -267,30 +280,9 @@ def _disc(radius: float) -> Bytes:
     return np.asarray(cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side)), np.uint8)
 
 
-def _dotted(large: Bytes, rng: np.random.Generator) -> Bytes:
-    """Return dots on a grid, where the stroke is."""
-    pitch = round(rng.uniform(2.8, 3.2) * _ZOOM)
-    bold = cv2.dilate(large, _disc(0.4 * _ZOOM))
-    dots = np.zeros_like(large)
-    for y in range(pitch // 2, len(large), pitch):
-        for x in range(pitch // 2, len(large), pitch):
-            if bold[y, x] > 127:
-                cv2.circle(dots, (x, y), round(0.36 * pitch), 255, -1)
-    return dots
-
-
-def _stencilled(large: Bytes, rng: np.random.Generator) -> Bytes:
-    """Return a bold stroke cut through by bridges."""
-    bold = cv2.dilate(large, _disc(0.5 * _ZOOM))
-    middle, width = len(large) / 2 + rng.uniform(-1.5, 1.5) * _ZOOM, 1.5 * _ZOOM
-    positions = np.arange(len(large))
-    bold[:, np.abs(positions - middle) < width / 2] = 0
-    for third in (-4.5, 4.5):
-        bold[np.abs(positions - middle - third * _ZOOM) < width / 2, :] = 0
-    return np.asarray(bold, np.uint8)
-
-
 # --- textures: backgrounds of digits, and images without any digit
+
+TEXTURES = ("stripes", "checks", "dots", "waves", "grain", "clouds")
 
 
 def draw_texture(name: str, rng: np.random.Generator) -> Floats:
@@ -299,7 +291,26 @@ def draw_texture(name: str, rng: np.random.Generator) -> Floats:
     >>> float(draw_texture("stripes", np.random.default_rng(0)).max())
     1.0
     """
-    values = _TEXTURES[name](rng)
+    values: Any
+    if name == "stripes":
+        along, _ = _random_plane(rng, period=(5, 9))
+        values = np.sin(2 * np.pi * along)
+    elif name == "checks":
+        along, across = _random_plane(rng, period=(8, 13))
+        values = np.tanh(4 * np.sin(2 * np.pi * along) * np.sin(2 * np.pi * across))
+    elif name == "dots":
+        along, across = _random_plane(rng, period=(5, 8))
+        values = np.tanh(3 * (np.cos(2 * np.pi * along) + np.cos(2 * np.pi * across) - 0.9))
+    elif name == "waves":
+        along, across = _random_plane(rng, period=(6, 10))
+        values = np.sin(2 * np.pi * (along + 0.35 * np.sin(2 * np.pi * across / 2)))
+    elif name == "grain":
+        values = rng.uniform(0, 1, (SIDE, SIDE)).astype(np.float32)
+    elif name == "clouds":
+        noise = rng.standard_normal((SIDE, SIDE)).astype(np.float32)
+        values = cv2.GaussianBlur(noise, (0, 0), rng.uniform(2, 3.5))
+    else:
+        raise InvalidInput(f"textures are {', '.join(TEXTURES)}, got {name!r}")
     low, high = values.min(), values.max()
     return np.asarray((values - low) / (high - low), np.float32)
 
@@ -311,42 +322,3 @@ def _random_plane(rng: np.random.Generator, *, period: tuple[float, float]) -> t
     along = np.cos(angle) * x + np.sin(angle) * y + shift[0]
     across = np.cos(angle) * y - np.sin(angle) * x + shift[1]
     return along.astype(np.float32), across.astype(np.float32)
-
-
-def _stripes(rng: np.random.Generator) -> Any:
-    return np.sin(2 * np.pi * _random_plane(rng, period=(5, 9))[0])
-
-
-def _checks(rng: np.random.Generator) -> Any:
-    along, across = _random_plane(rng, period=(8, 13))
-    return np.tanh(4 * np.sin(2 * np.pi * along) * np.sin(2 * np.pi * across))
-
-
-def _dots(rng: np.random.Generator) -> Any:
-    along, across = _random_plane(rng, period=(5, 8))
-    return np.tanh(3 * (np.cos(2 * np.pi * along) + np.cos(2 * np.pi * across) - 0.9))
-
-
-def _waves(rng: np.random.Generator) -> Any:
-    along, across = _random_plane(rng, period=(6, 10))
-    return np.sin(2 * np.pi * (along + 0.35 * np.sin(2 * np.pi * across / 2)))
-
-
-def _grain(rng: np.random.Generator) -> Floats:
-    return rng.uniform(0, 1, (SIDE, SIDE)).astype(np.float32)
-
-
-def _clouds(rng: np.random.Generator) -> Floats:
-    noise = rng.standard_normal((SIDE, SIDE)).astype(np.float32)
-    return np.asarray(cv2.GaussianBlur(noise, (0, 0), rng.uniform(2, 3.5)), np.float32)
-
-
-_TEXTURES: dict[str, Callable[[np.random.Generator], Any]] = {
-    "stripes": _stripes,
-    "checks": _checks,
-    "dots": _dots,
-    "waves": _waves,
-    "grain": _grain,
-    "clouds": _clouds,
-}
-TEXTURES = tuple(_TEXTURES)
