@@ -6,7 +6,6 @@ time, so memory depends on the batch size and not on the number of images.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
+from cosight.processes import core_count
 from cosight.registry import Registry
 from cosight.runs.ray_engine import RayEngine
 from cosight.runs.stimulus_sources import LoadedStimulus
@@ -153,7 +153,7 @@ def answer_shards(
         for shard in shards
         for start in range(shard.rows.start, shard.rows.stop, plan.batch)
     )
-    with ThreadPoolExecutor(options.loaders or os.cpu_count(), thread_name_prefix="cosight-load") as pool:
+    with ThreadPoolExecutor(options.loaders or core_count(), thread_name_prefix="cosight-load") as pool:
         prepared: deque[_Batch] = deque()
         answered: list[tuple[list[LoadedStimulus], BatchAnswers]] = []
         try:

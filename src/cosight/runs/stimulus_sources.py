@@ -6,7 +6,6 @@ Both have manifest rows, one stamp per row of the files it is made from, and loa
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
+from cosight.processes import core_count
 from cosight.stimuli.alterations import Alterations
 from cosight.stimuli.generate import Unit
 from cosight.stimuli.images import Bytes, FileFormat, decode, digest, encode
@@ -173,14 +173,14 @@ class GeneratedStimuli:
 def stored_stimuli(stimuli: StimulusSet) -> StoredStimuli:
     """Return a set or folder as stimuli; without a manifest, every file is read once for its stamp."""
     names, files = stimuli.frame["stimulus"].to_list(), stimuli.frame["file"].to_list()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(core_count()) as pool:
         stamps = pool.map(lambda name, file: name or file_stamp(stimuli.path(file)), names, files)
         return StoredStimuli(stimuli, tuple(stamps))
 
 
 def generated_stimuli(recipe: Alterations, *, format: FileFormat = "png") -> GeneratedStimuli:  # noqa: A002 (the option's name)
     """Return the stimuli of a recipe without storing them; photos are read once for their digests."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(core_count()) as pool:
         known = list(pool.map(partial(_photo_digest, recipe.sources), recipe.sources.frame.iter_rows(named=True)))
     names = pl.Series("stimulus", known, dtype=pl.String)
     recipe = replace(recipe, sources=replace(recipe.sources, frame=recipe.sources.frame.with_columns(names)))
@@ -201,7 +201,7 @@ def digests(stimuli: StimulusSource) -> list[str | None]:
     if not stimuli.frame["stimulus"].null_count():
         return stimuli.frame["stimulus"].to_list()
     rows = range(stimuli.frame.height)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(core_count()) as pool:
         parts = pool.map(lambda part: [one.digest for one in stimuli.load(part)], stimuli.portions(rows))
         return [name for part in parts for name in part]
 

@@ -28,6 +28,7 @@ import polars as pl
 from cosight.arrays import distributions
 from cosight.errors import InvalidInput
 from cosight.measures.gold_distributions import label_counts
+from cosight.processes import core_count
 from cosight.stimuli.images import IMAGE_SUFFIXES, Bytes, Preparation, check_image, digest, read_image
 from cosight.trials.manifest import MANIFEST, MANIFEST_SCHEMA, SPLITS, manifest_frame, read_manifest, write_manifest
 from cosight.trials.model_vs_human import image_name
@@ -213,7 +214,7 @@ def _row_from_path(root: Path, file: PurePosixPath) -> dict[str, Any]:
 def with_digests(stimuli: StimulusSet) -> StimulusSet:
     """Return the set with the digest of every image; images without one are decoded. No file is written."""
     digests, files = stimuli.frame["stimulus"].to_list(), stimuli.frame["file"].to_list()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and hashing release the interpreter lock
+    with ThreadPoolExecutor(core_count()) as pool:  # decoding and hashing release the interpreter lock
         computed = pool.map(lambda known, file: known or read_source(stimuli, file).digest, digests, files)
         return replace(stimuli, frame=stimuli.frame.with_columns(stimulus=pl.Series(list(computed), dtype=pl.String)))
 
@@ -244,7 +245,7 @@ def verify(stimuli: StimulusSet, *, progress: Callable[[int, int, str], None] | 
 
     differing: dict[str, list[str]] = {"changed": [], "missing": [], "broken": []}
     digests, files = stimuli.frame["stimulus"].to_list(), stimuli.frame["file"].to_list()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and hashing release the interpreter lock
+    with ThreadPoolExecutor(core_count()) as pool:  # decoding and hashing release the interpreter lock
         states = pool.map(compare, digests, files)
         for done, (file, state) in enumerate(zip(files, states, strict=True), start=1):
             if state is not None:

@@ -20,6 +20,7 @@ import numpy as np
 from cosight.errors import InvalidInput
 from cosight.models.preprocessing import preprocess
 from cosight.models.torch_models import weights_digest
+from cosight.processes import core_count
 from cosight.stimuli.images import Floats
 from cosight.training.augment import crop_and_flip, draws, order
 from cosight.training.blueprint import blueprint, seeded, set_training
@@ -88,7 +89,7 @@ def train(
     wanted = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     if seed:
         wanted = replace(wanted, seeds=tuple(seed))
-    with processes() as group, ThreadPoolExecutor(os.cpu_count()) as pool, _deterministic():
+    with processes() as group, ThreadPoolExecutor(core_count()) as pool, _deterministic():
         plan, data = blueprint(wanted), material(wanted)
         pictures = TrainingImages(data.stimuli, plan.resize, plan.preprocessing.interpolation)
         session = Session(wanted, plan, data, pictures, group, _device(device, group), pool, progress)

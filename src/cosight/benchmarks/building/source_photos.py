@@ -6,7 +6,6 @@ columns, such as `file`, are for its readers. `cosight study export --curated` w
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import polars as pl
 from cosight.benchmarks.building.split_sources import SourcePool
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
+from cosight.processes import core_count
 from cosight.stimuli.composition.masks import MASK_SUFFIX
 from cosight.stimuli.images import Preparation
 from cosight.stimuli.sets import SourceImage, StimulusSet, read_set, read_source
@@ -96,7 +96,7 @@ def read_photos(folder: str | Path, *, rejected: Mapping[str, str] | None = None
     photos = Photos(StimulusSet(stimuli.root, frame, stimuli.facts))
     if rejected is None:
         return photos
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and hashing release the interpreter lock
+    with ThreadPoolExecutor(core_count()) as pool:  # decoding and hashing release the interpreter lock
         digests = list(pool.map(lambda file: photos.read(file, None).digest, photos.files))
     accepted = [digest not in rejected for digest in digests]
     if not any(accepted):

@@ -10,13 +10,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cosight.benchmarks.entry import Benchmark, BuildResult, Progress, ReportSection
 from cosight.benchmarks.visalign.results_table import TABLE
 from cosight.errors import InvalidInput
+from cosight.processes import core_count
 
 if TYPE_CHECKING:
     from cosight.stimuli.sets import StimulusSet
@@ -45,7 +45,7 @@ def build(
 ) -> BuildResult:
     """Build VisAlign's categories from photos, or read the published set. Look at each image before people see it."""
     folders = {"photos": photos, "others": others, "near": near, "renditions": renditions, "backgrounds": backgrounds}
-    workers = workers or os.cpu_count() or 1
+    workers = workers or core_count()
     if public is not None:
         exclusive = {**folders, "attackers": attackers, "curated": curated, "counts": counts, "closed": closed}
         if extra := [name for name, value in exclusive.items() if value]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp
+from cosight.processes import core_count
 from cosight.stimuli.images import digest, read_image
 from cosight.stimuli.sets import read_set
 from cosight.stimuli.tasks import Task, read_tasks
@@ -184,7 +185,7 @@ def compute_digest(study: Study, sources: ImageSources) -> str:
         "warmup": [block.images for block in study.warmup],
         "rows": [
             # without a manifest the name alone would not show that the image was replaced
-            [row["stimulus"] or hashlib.sha256(row["path"].read_bytes()).hexdigest(), row["file"], row["truth"]]
+            [row["stimulus"] or file_stamp(row["path"]), row["file"], row["truth"]]
             for row in sources.rows
         ],
         "tasks": [asdict(task) for task in sources.tasks],
@@ -259,7 +260,7 @@ def load_pool(study: Study) -> Pool:
 
 def _image_items(sources: ImageSources) -> Iterator[Item]:
     unread = [row["path"] for row in sources.rows if row["stimulus"] is None]
-    with ThreadPoolExecutor(os.cpu_count()) as workers:  # decoding and hashing release the interpreter lock
+    with ThreadPoolExecutor(core_count()) as workers:  # decoding and hashing release the interpreter lock
         digests = dict(zip(unread, workers.map(lambda path: digest(read_image(path)), unread), strict=True))
 
     def make_item(row: Row, role: Role, *, expected: str | None = None, clear: bool = False, **facts: Any) -> Item:
