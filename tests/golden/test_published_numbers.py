@@ -79,7 +79,7 @@ def test_people_and_networks_join_across_the_two_releases(mirror):
     found = cosight.compare(*sources, measure=["ec"], pairs="human-model", resamples=20)
     row = row_of(found, "model:resnet50", "human:subject-01", EC)
     assert row.n == 160  # all images: edge is edges, and the networks' missing condition is people's 0
-    assert "1600 trials stand twice in the files and were counted once" in found.notices  # people are in both
+    assert "1600 trials occur twice in the files and were counted once" in found.notices  # people are in both
 
 
 # ------------------------------------------------------------- the samples (Geirhos 2019, 2020), which need no mirror

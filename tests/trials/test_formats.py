@@ -62,7 +62,7 @@ def test_files_of_no_known_format_are_passed_over_and_counted(tmp_path):
         (tmp_path / name).write_bytes(b"\x89PNG something else")
     write(table(), tmp_path / "t.parquet")  # with observers.parquet beside, which is no news
     _, notice = read(tmp_path).notices
-    assert notice == f"{tmp_path}: 4 files are no trials and were passed over (README.md, more.xml, notes.txt...)"
+    assert notice == f"{tmp_path}: 4 files are no trials and were skipped (README.md, more.xml, notes.txt...)"
 
 
 def test_hidden_files_and_folders_are_skipped(tmp_path):

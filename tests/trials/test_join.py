@@ -229,7 +229,7 @@ def test_identical_trials_are_dropped_and_reported():
     once = [trial(session="1", trial=1), trial(image="2.png", session="1", trial=2)]
     table = table_of(*once, *once, once[0])
     assert table.answers.stimuli == 2
-    assert "3 trials stand twice in the files and were counted once" in table.notices
+    assert "3 trials occur twice in the files and were counted once" in table.notices
     assert not table_of(*once).notices[:-1]  # the last is about classes never shown
 
 

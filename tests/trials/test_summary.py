@@ -62,7 +62,7 @@ def test_stimuli_known_by_digest_alone_are_counted():
 def test_what_looks_wrong_is_told():
     twice = trial(session="1", trial=1)
     notices = summarise(trials(twice, twice, trial("model:m", image="3.png"))).notices
-    assert "1 trials stand twice in the files and were counted once" in notices
+    assert "1 trials occur twice in the files and were counted once" in notices
     assert "2 of 2 stimuli were seen by one observer only" in notices
     assert "1 of 2 classes are the truth of no stimulus (dog...)" in notices
 

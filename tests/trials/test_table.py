@@ -68,7 +68,7 @@ BROKEN = [
     (
         {"probabilities": [0.5, 0.25, 0.25]},
         "probabilities",
-        "there are 2 probabilities a trial",
+        "there are 2 probabilities per trial",
         r"\[0.5, 0.25, 0.25\]",
     ),
     ({"truth": "horse"}, "truth", "truth is a class of given", "'horse'"),

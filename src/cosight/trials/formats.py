@@ -1,4 +1,4 @@
-"""The registry of trial formats: what a file must look like, how it is read and written."""
+"""Formats of trial files: the registry, and reading and writing files of any registered format."""
 
 from __future__ import annotations
 
@@ -18,39 +18,52 @@ __all__ = ["Format", "Reader", "formats", "output_format", "read", "write"]
 
 
 class Reader(Protocol):
-    """Reads files of one format, all at once; `space` is the label space where the user declared it."""
+    """Reads files of one format, all at once."""
 
     def __call__(self, paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
-        """Trials of these files."""
+        """Return the trials of these files; `space` is the label space where the user declared it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One way to keep trials on disk."""
+    """A way to store trials on disk."""
 
     name: str
     summary: str
     recognises: Callable[[Path, bytes], bool]  # a file and its first bytes
     read: Reader
-    write: Callable[[Trials, Path], None]  # to a file or folder, whole or not at all
-    suffix: str  # what a file to be written ends in; "" for a folder
+    write: Callable[[Trials, Path], None]  # to a file or folder, atomically
+    suffix: str  # of a file to be written; "" for a folder
     keeps: frozenset[str]  # the columns of a trial that survive writing and reading
 
 
 formats: Registry[Format] = Registry("format")
 
-_HEAD = 1 << 16
-_DESCRIPTION = "dataset_description.json"  # a Psych-DS folder is read as a whole
-_RUN = "run.json"  # so is a run folder: its trials, not its stimuli and scores
+_HEAD = 1 << 16  # bytes that a format is recognised by
+_DESCRIPTION = "dataset_description.json"  # a folder with this file is a Psych-DS folder
+_RUN = "run.json"  # a folder with this file is a run
 
 
 def read(*sources: str | Path | Trials, labels: str | LabelSpace | None = None) -> Trials:
-    """All trials in these files, folders, samples and tables, people and models in one table.
+    """Read trials of people and models into one table.
 
-    `sample:NAME` reads trials that ship with the package. Folders are searched; what a file holds decides how it is
-    read, not its name. Files of no known format are passed over and counted in `notices`; a path without any trials is
-    an error. `labels` declares the label space, by its name or by comma-separated class names.
+    The content of a file decides how it is read, not its name.
+
+    Args:
+        *sources: Trial files, folders that are searched for them, run folders, samples (`sample:NAME`), or trials.
+        labels: The label space of the answers: its name, comma-separated class names, or the space itself. Without
+            it, the one that the files declare or that their truths tell.
+
+    Returns:
+        All trials. Files of no known format are skipped and counted in `notices`.
+
+    Raises:
+        InvalidInput: A source does not exist or has no trials, or a file is broken.
+        UnknownName: No sample or label space has this name.
+
+    >>> len(read("sample:edges"))
+    5600
     """
     if not sources:
         raise InvalidInput("name at least one file or folder of trials")
@@ -63,13 +76,17 @@ def write(trials: Trials, path: str | Path, *, to: str | None = None) -> Trials:
     """Write trials to a file or folder.
 
     Args:
-        trials: What to write.
+        trials: The trials to write.
         path: The file or folder.
-        to: Name of the format; by default the one that the path's ending stands for (a folder: model-vs-human).
+        to: Name of the format; by default that of the path's suffix, and model-vs-human for a path without suffix.
 
     Returns:
         The trials that were written. A format without roles gets first showings of test stimuli only, because its
         readers take every trial for one; a notice counts the others.
+
+    Raises:
+        InvalidInput: The path has an unknown suffix, or the format cannot store these trials.
+        UnknownName: No format has the name `to`.
     """
     if is_sample(path):
         raise InvalidInput(f"samples ship with the package and cannot be written, got {path}; name a file or folder")
@@ -80,44 +97,59 @@ def write(trials: Trials, path: str | Path, *, to: str | None = None) -> Trials:
 
 
 def output_format(path: str | Path, to: str | None = None) -> Format:
-    """The format that `write` uses."""
-    return formats[to] if to else _by_suffix(Path(path))
-
-
-def _by_suffix(path: Path) -> Format:
-    for known in formats.values():
-        if known.suffix and path.suffix == known.suffix:
-            return known
-    if path.suffix:
-        endings = ", ".join(f.suffix for f in formats.values() if f.suffix)
-        raise InvalidInput(f"a trial file ends in {endings}, got {path.name}; name a folder or choose with --to")
-    return formats["model-vs-human"]
+    """Return the format that `write` uses for these arguments."""
+    if to:
+        return formats[to]
+    suffix = Path(path).suffix
+    if not suffix:
+        return formats["model-vs-human"]
+    chosen = next((known for known in formats.values() if known.suffix == suffix), None)
+    if chosen is None:
+        endings = ", ".join(known.suffix for known in formats.values() if known.suffix)
+        raise InvalidInput(f"a trial file ends in {endings}, got {Path(path).name}; name a folder or choose with --to")
+    return chosen
 
 
 def _read_path(path: Path, space: LabelSpace | None) -> Trials:
     if not path.exists():
         raise InvalidInput(f"trials must be a file or folder that exists, got {path}")
     by_format: dict[str, list[Path]] = {}
-    unknown = []
-    for file in [path] if path.is_file() else sorted(_files(path)):
-        found = _format_of(file)
-        by_format.setdefault(found.name, []).append(file) if found else unknown.append(file)
+    unknown: list[Path] = []
+    for file in [path] if path.is_file() else sorted(_files_of(path)):
+        with file.open("rb") as stream:
+            head = stream.read(_HEAD)
+        known = next((known for known in formats.values() if known.recognises(file, head)), None)
+        if known is None:
+            unknown.append(file)
+        else:
+            by_format.setdefault(known.name, []).append(file)
     if not by_format:
-        raise InvalidInput(_nothing(path, unknown))
+        names = ", ".join(formats)
+        if path.is_file():
+            raise InvalidInput(f"{path}: not a trial file ({names}); its first line or bytes fit none of these")
+        raise InvalidInput(
+            f"{path}: no trial files here ({names}), {len(unknown)} other files; name the folder that holds them"
+        )
     table = concat([formats[name].read(files, space) for name, files in by_format.items()])
-    table = replace(table, notices=(*table.notices, *_unfinished(path)))
     if not len(table):
         raise InvalidInput(f"{path}: a trial file must hold at least one trial, got none")
-    return _with_notices(table, path, unknown)
+    notices = []
+    if not _is_finished(path):  # it has answered its first stimuli, which may be those of the first classes
+        notices.append(f"{path}: this run is not finished, only its first stimuli are answered")
+    skipped = sorted(file.name for file in unknown if file.name != "observers.parquet")
+    if skipped:
+        notices.append(f"{path}: {len(skipped)} files are no trials and were skipped ({', '.join(skipped[:3])}...)")
+    return replace(table, notices=(*table.notices, *notices))
 
 
-def _files(folder: Path, inside: tuple[Path, ...] = ()) -> Iterator[Path]:
-    """Files that may hold trials; a Psych-DS folder stands for itself, a run folder for its `trials/`.
+def _files_of(folder: Path, parents: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """Yield the files that may hold trials.
 
-    `inside` are the folders above, so that a link back to one of them is not followed for ever.
+    A Psych-DS folder is represented by its description, a run folder by its `trials/`. A link back to one of the
+    `parents` is not followed.
     """
     real = folder.resolve()
-    if real in inside:
+    if real in parents:
         return
     if (folder / _DESCRIPTION).is_file():
         yield folder / _DESCRIPTION
@@ -128,39 +160,18 @@ def _files(folder: Path, inside: tuple[Path, ...] = ()) -> Iterator[Path]:
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
-            yield from _files(entry, (*inside, real))
+            yield from _files_of(entry, (*parents, real))
         elif entry.is_file():
             yield entry
 
 
-def _unfinished(path: Path) -> list[str]:
-    """A run that is not done has answered the first of its stimuli, which may be those of the first classes."""
+def _is_finished(path: Path) -> bool:
+    """Return whether a path is no run folder, or that of a finished run."""
     record = path / _RUN
     if not record.is_file():
-        return []
+        return True
     try:
         state = json.loads(record.read_text(encoding="utf-8")).get("state", "finished")
     except (ValueError, AttributeError):
-        state = "broken"
-    return [] if state == "finished" else [f"{path}: this run is not finished, only its first stimuli are answered"]
-
-
-def _format_of(path: Path) -> Format | None:
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
-    return next((known for known in formats.values() if known.recognises(path, head)), None)
-
-
-def _nothing(path: Path, unknown: list[Path]) -> str:
-    kinds = ", ".join(formats)
-    if path.is_file():
-        return f"{path}: not a trial file ({kinds}); its first line or bytes fit none of these"
-    return f"{path}: no trial files here ({kinds}), {len(unknown)} other files; name the folder that holds them"
-
-
-def _with_notices(table: Trials, path: Path, unknown: list[Path]) -> Trials:
-    others = [file.name for file in unknown if file.name != "observers.parquet"]
-    if not others:
-        return table
-    notice = f"{path}: {len(others)} files are no trials and were passed over ({', '.join(sorted(others)[:3])}...)"
-    return Trials(table.frame, table.space, table.observers, table.sources, (*table.notices, notice))
+        return False
+    return bool(state == "finished")

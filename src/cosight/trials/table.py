@@ -1,4 +1,4 @@
-"""The trial table: one row a trial, the same columns for people and models."""
+"""The trial table: one row per trial, the same columns for people and models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 Kind = Literal["human", "model", "vlm", "judge", "simulated"]
 KINDS: tuple[str, ...] = get_args(Kind)
-PEOPLE = ("human", "simulated")  # who counts as a person when pairs are formed
+PEOPLE = ("human", "simulated")  # the kinds that count as people when pairs are formed
 Role = Literal["test", "repeat", "distractor", "gold", "check", "warmup"]
 ROLES: tuple[str, ...] = get_args(Role)
 
@@ -54,7 +54,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "session": pl.String(),
     "block": pl.Int64(),
     "trial": pl.Int64(),
-    "extra": pl.String(),  # JSON: what the source had besides
+    "extra": pl.String(),  # JSON: further columns of the source
 }
 OBSERVERS: dict[str, pl.DataType] = {
     "observer": pl.String(),
@@ -67,23 +67,28 @@ OBSERVERS: dict[str, pl.DataType] = {
 
 _REQUIRED = ("observer", "kind", "response")
 _SUM_TOLERANCE = 1e-3
+_SUM_RULE = "probabilities sum to one"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trials:
-    """A validated table of trials and what is known about it."""
+    """A validated table of trials, its label space and its observers; `make_trials` builds one."""
 
     frame: pl.DataFrame  # the columns of SCHEMA
     space: LabelSpace | None  # None: not declared and not recognised
-    observers: pl.DataFrame  # the columns of OBSERVERS, one row an observer
-    sources: tuple[dict[str, Any], ...] = ()  # where the rows came from, and how those files were spelled
-    notices: tuple[str, ...] = ()  # what a reader should know: dropped duplicates, passed-over files
+    observers: pl.DataFrame  # the columns of OBSERVERS, one row per observer
+    sources: tuple[dict[str, Any], ...] = ()  # the files that the rows came from, and how those were spelled
+    notices: tuple[str, ...] = ()  # what a reader should know: dropped duplicates, skipped files
 
     def __len__(self) -> int:
         return self.frame.height
 
     def only(self, observer: str) -> Trials:
-        """The trials of one observer."""
+        """Return the trials of one observer.
+
+        Raises:
+            UnknownName: No observer has this name.
+        """
         names = self.observers["observer"].to_list()
         if observer not in names:
             guess = did_you_mean(observer, names, otherwise=f"there are {', '.join(names[:3])}")
@@ -97,8 +102,9 @@ class Trials:
         return replace(self, frame=frame, observers=known, notices=(*self.notices, *notices))
 
     def with_space(self, space: LabelSpace) -> Trials:
-        """The same trials, checked against another label space."""
-        return replace(self, frame=_checked(self.frame, space, _rows_of("trials")), space=space)
+        """Return the same trials with another label space, against which they are checked."""
+        _check_rows(self.frame, space, _row_names("trials"))
+        return replace(self, space=space)
 
 
 def make_trials(
@@ -111,50 +117,77 @@ def make_trials(
     sources: Sequence[dict[str, Any]] = (),
     notices: Sequence[str] = (),
 ) -> Trials:
-    """Check a frame against the schema; columns it may lack are filled with null.
+    """Check a frame against the schema and return it as trials.
 
-    A message names `source`, the row (from 1), the column and the rule; `locate` says where a row of the frame
-    (from 0) stands when the frame was put together from several files.
+    Args:
+        frame: One row per trial, with the columns of `SCHEMA`. It must have observer, kind, response, and image or
+            stimulus; other missing columns are filled with null, `role` with "test".
+        source: What error messages call the frame.
+        locate: Name of a row (from 0) in error messages, for a frame that was read from several files.
+        space: The label space of the answers; None where it is not known.
+        observers: What is known about the observers, with columns of `OBSERVERS`.
+        sources: Facts about the files that the rows came from.
+        notices: What a reader should know.
+
+    Returns:
+        The checked trials.
+
+    Raises:
+        InvalidInput: A column is missing, or a row breaks a rule. The message names the row, the column and the rule.
+
+    >>> frame = pl.DataFrame({"observer": ["human:1"], "kind": ["human"], "image": ["a.png"], "response": ["cat"]})
+    >>> make_trials(frame).frame["role"].to_list()
+    ['test']
     """
-    table = _checked(_typed(frame, source), space, locate or _rows_of(source))
+    table = _fill_roles(_cast_columns(frame, source))
+    _check_rows(table, space, locate or _row_names(source))
     return Trials(table, space, observer_table(table, observers), tuple(sources), tuple(notices))
 
 
 def observer_table(frame: pl.DataFrame, known: pl.DataFrame | None = None) -> pl.DataFrame:
-    """One row an observer, in order of appearance, with what is `known` about it."""
-    mine = frame.select("observer", "kind").unique(maintain_order=True)
+    """Return one row per observer of some trials, in order of appearance, with what is `known` about it."""
+    observers = frame.select("observer", "kind").unique(maintain_order=True)
     if known is None:
         known = pl.DataFrame(schema=OBSERVERS)
     facts = known.select(pl.col(name).cast(kind) for name, kind in OBSERVERS.items() if name in known.columns)
-    joined = mine.join(facts.drop("kind", strict=False), on="observer", how="left", maintain_order="left")
+    joined = observers.join(facts.drop("kind", strict=False), on="observer", how="left", maintain_order="left")
     missing = [pl.lit(None, dtype=kind).alias(name) for name, kind in OBSERVERS.items() if name not in joined.columns]
     return joined.with_columns(missing).select(list(OBSERVERS))
 
 
 def concat(tables: Sequence[Trials]) -> Trials:
-    """Several tables as one; label spaces must agree where they are known."""
+    """Concatenate tables of trials.
+
+    Args:
+        tables: At least one table. Label spaces must agree where they are known.
+
+    Raises:
+        InvalidInput: There is no table, or two tables have different label spaces.
+    """
     if not tables:
         raise InvalidInput("there must be at least one table of trials, got none; name a file or folder of trials")
     if len(tables) == 1:
         return tables[0]
-    spaces = {t.space.answers: t.space for t in tables if t.space is not None}
+    spaces = {table.space.answers: table.space for table in tables if table.space is not None}
     if len(spaces) > 1:
-        names = " and ".join(s.name for s in spaces.values())
+        names = " and ".join(space.name for space in spaces.values())
         raise InvalidInput(f"trials compared must share one label space, got {names}; convert one with --labels")
-    frame = pl.concat([t.frame for t in tables])
-    known = pl.concat([t.observers for t in tables]).unique("observer", maintain_order=True)
+    frame = pl.concat([table.frame for table in tables])
     space = next(iter(spaces.values()), None)
-    if any(t.space is None for t in tables) and space is not None:
-        frame = _checked(frame, space, _rows_of("trials"))
-    sources = tuple(s for t in tables for s in t.sources)
-    return Trials(frame, space, observer_table(frame, known), sources, tuple(n for t in tables for n in t.notices))
+    if space is not None and any(table.space is None for table in tables):
+        _check_rows(frame, space, _row_names("trials"))
+    known = pl.concat([table.observers for table in tables]).unique("observer", maintain_order=True)
+    sources = tuple(source for table in tables for source in table.sources)
+    notices = tuple(notice for table in tables for notice in table.notices)
+    return Trials(frame, space, observer_table(frame, known), sources, notices)
 
 
-def _rows_of(source: str) -> Callable[[int], str]:
+def _row_names(source: str) -> Callable[[int], str]:
     return lambda row: f"{source}, row {row + 1}"
 
 
-def _typed(frame: pl.DataFrame, source: str) -> pl.DataFrame:
+def _cast_columns(frame: pl.DataFrame, source: str) -> pl.DataFrame:
+    """Return the columns of SCHEMA with their types; missing columns are null."""
     for name in _REQUIRED:
         if name not in frame.columns:
             raise InvalidInput(f"{source}: a trial table must have the column {name!r}, got {', '.join(frame.columns)}")
@@ -171,10 +204,10 @@ def _typed(frame: pl.DataFrame, source: str) -> pl.DataFrame:
             columns.append(frame[name].cast(kind).alias(name))
         except pl.exceptions.PolarsError as error:
             raise InvalidInput(f"{source}: column {name!r} must hold {kind}, got {frame[name].dtype}") from error
-    return _with_roles(frame.select(columns))
+    return frame.select(columns)
 
 
-def _with_roles(frame: pl.DataFrame) -> pl.DataFrame:
+def _fill_roles(frame: pl.DataFrame) -> pl.DataFrame:
     """Fill in missing roles: from `extra`, where studies kept role and block before they had columns, else `test`."""
     if not frame["role"].has_nulls():
         return frame
@@ -185,72 +218,64 @@ def _with_roles(frame: pl.DataFrame) -> pl.DataFrame:
             role=pl.coalesce("role", pl.when(role.is_in(ROLES)).then(role)),
             block=pl.coalesce("block", pl.when(role.is_in(ROLES)).then(block)),
         )
-        again = pl.when(pl.col("role") == "repeat").then(1)
-        frame = frame.with_columns(repetition=pl.coalesce("repetition", again).cast(pl.Int64))
+        repeated = pl.when(pl.col("role") == "repeat").then(1)
+        frame = frame.with_columns(repetition=pl.coalesce("repetition", repeated).cast(pl.Int64))
     return frame.with_columns(pl.col("role").fill_null("test"))
 
 
-def _checked(frame: pl.DataFrame, space: LabelSpace | None, locate: Callable[[int], str]) -> pl.DataFrame:
-    """The frame itself, if every row keeps every rule."""
-    allowed = None if space is None else list(dict.fromkeys([*space.answers, ABSTAIN]))
-    bad_value = (
+def _check_rows(frame: pl.DataFrame, space: LabelSpace | None, locate: Callable[[int], str]) -> None:
+    """Raise at the first row that breaks a rule; `locate` names the row."""
+    bad_probability = (
         pl.col("probabilities").list.eval(~((pl.element() >= 0) & pl.element().is_finite()).fill_null(False)).list.any()
     )
+    total = pl.col("probabilities").list.sum()
+    unnamed_simulated = (pl.col("kind") == "simulated") & ~pl.col("observer").str.starts_with("simulated:")
+    # column, where the rule is broken, the rule
     rules: list[tuple[str, pl.Expr, str]] = [
         ("observer", pl.col("observer").is_null() | (pl.col("observer") == ""), "every trial has an observer"),
-        (
-            "observer",
-            (pl.col("kind") == "simulated") & ~pl.col("observer").str.starts_with("simulated:"),
-            "a simulated observer is called simulated:NAME",
-        ),
+        ("observer", unnamed_simulated, "a simulated observer is called simulated:NAME"),
         ("kind", ~pl.col("kind").is_in(KINDS).fill_null(False), f"kind is one of {', '.join(KINDS)}"),
         ("role", ~pl.col("role").is_in(ROLES).fill_null(False), f"role is one of {', '.join(ROLES)}"),
         ("repetition", pl.col("repetition") < 0, "repetition is 0 or more"),
         ("image", pl.col("image").is_null() & pl.col("stimulus").is_null(), "a trial names its image or its stimulus"),
         ("abstention", ~pl.col("abstention").is_between(0, 1), "abstention lies in [0, 1]"),
         ("rt", ~pl.col("rt").is_finite(), "rt is a number of seconds or missing"),
-        ("probabilities", bad_value, "probabilities are numbers of 0 or more"),
-        (
-            "probabilities",
-            (pl.col("probabilities").list.sum() - 1).abs() > _SUM_TOLERANCE,
-            "probabilities sum to one",
-        ),
+        ("probabilities", bad_probability, "probabilities are numbers of 0 or more"),
+        ("probabilities", (total - 1).abs() > _SUM_TOLERANCE, _SUM_RULE),
     ]
-    if allowed is not None and space is not None:
-        size = len(space.classes)
-        rules.append(("truth", ~pl.col("truth").is_in(allowed), f"truth is a class of {space.name}"))
-        rules.append(("response", ~pl.col("response").is_in(allowed), f"a response is a class of {space.name}"))
-        rules.append(
-            ("probabilities", pl.col("probabilities").list.len() != size, f"there are {size} probabilities a trial")
-        )
-    broken = frame.select(rule.fill_null(False).any().alias(str(i)) for i, (_, rule, _) in enumerate(rules)).row(0)
-    for is_broken, (column, rule, words) in zip(broken, rules, strict=True):
+    if space is not None:
+        answers, size = list(dict.fromkeys([*space.answers, ABSTAIN])), len(space.classes)
+        wrong_size = pl.col("probabilities").list.len() != size
+        rules += [
+            ("truth", ~pl.col("truth").is_in(answers), f"truth is a class of {space.name}"),
+            ("response", ~pl.col("response").is_in(answers), f"a response is a class of {space.name}"),
+            ("probabilities", wrong_size, f"there are {size} probabilities per trial"),
+        ]
+    broken = frame.select(where.fill_null(False).any().alias(str(i)) for i, (_, where, _) in enumerate(rules)).row(0)
+    for is_broken, (column, where, rule) in zip(broken, rules, strict=True):
         if is_broken:
-            raise InvalidInput(_complaint(frame, locate, column, rule, words))
-    return frame
-
-
-def _complaint(frame: pl.DataFrame, locate: Callable[[int], str], column: str, rule: pl.Expr, words: str) -> str:
-    row = int(frame.select(rule.fill_null(False).arg_max()).item())
-    value = frame[column][row]
-    got = (
-        f"{sum(value):.6g} in all"
-        if "sum to one" in words
-        else repr(value if column != "probabilities" else list(value))
-    )
-    return f"{locate(row)}, column {column}: {words}, got {got}"
+            row = int(frame.select(where.fill_null(False).arg_max()).item())
+            value = frame[column][row]
+            got = repr(list(value) if column == "probabilities" else value)
+            if rule == _SUM_RULE:
+                got = f"{sum(value):.6g} in all"
+            raise InvalidInput(f"{locate(row)}, column {column}: {rule}, got {got}")
 
 
 def dropped_columns(trials: Trials, kept: frozenset[str]) -> list[str]:
-    """Columns that hold something and that a format with `kept` columns leaves behind."""
-    assumed: dict[str, Any] = {"role": "test", "repetition": 0}  # by whoever reads such a file
-    held = {name: trials.frame[name].drop_nulls() for name in SCHEMA if name not in kept}
-    plain = {name for name, value in assumed.items() if name in held and (held[name] == value).all()}
-    return [name for name, values in held.items() if len(values) and name not in plain]
+    """Return the columns that hold something and that a format with `kept` columns does not store."""
+    assumed: dict[str, Any] = {"role": "test", "repetition": 0}  # by readers of such a format
+    dropped = []
+    for name in SCHEMA:
+        values = trials.frame[name].drop_nulls()
+        is_assumed = name in assumed and bool((values == assumed[name]).all())
+        if name not in kept and len(values) and not is_assumed:
+            dropped.append(name)
+    return dropped
 
 
 def parse_roles(roles: Sequence[str]) -> tuple[str, ...]:
-    """Check role names; `all` stands for every role.
+    """Check role names and return them; `all` stands for every role.
 
     >>> parse_roles(["test", "repeat"])
     ('test', 'repeat')
@@ -264,19 +289,19 @@ def parse_roles(roles: Sequence[str]) -> tuple[str, ...]:
 
 
 def has_role(roles: Sequence[str]) -> pl.Expr:
-    """Select trials of some roles: first showings only, unless `repeat` is among the roles."""
-    wanted = parse_roles(roles)
-    first = pl.col("repetition").fill_null(0) == 0
-    return pl.col("role").is_in(wanted) & (pl.lit(True) if "repeat" in wanted else first)
+    """Return an expression for trials of some roles: first showings only, unless `repeat` is among the roles."""
+    names = parse_roles(roles)
+    is_first = pl.col("repetition").fill_null(0) == 0
+    return pl.col("role").is_in(names) & (pl.lit(True) if "repeat" in names else is_first)
 
 
 def select_roles(trials: Trials, roles: Sequence[str] = ("test",)) -> Trials:
-    """Keep the trials of some roles, by default first showings of test stimuli; a notice counts the others."""
+    """Return the trials of some roles, by default first showings of test stimuli; a notice counts the others."""
     return trials.keep(has_role(roles), *role_notices(trials.frame, roles))
 
 
 def first_showings(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Keep the first row for each value of `keys`, in order of repetition, session and trial; rows stay in their order.
+    """Return the first row for each value of `keys`, in order of repetition, session and trial; row order is kept.
 
     Args:
         frame: Trials, or anything with the columns repetition, session and trial.
@@ -288,13 +313,13 @@ def first_showings(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def role_notices(frame: pl.DataFrame, roles: Sequence[str]) -> list[str]:
-    """Report how many trials `has_role` leaves out; refuse roles that leave none."""
-    left = frame.filter(~has_role(roles))
-    if left.height == frame.height > 0:
+    """Return a notice about the trials that `has_role` leaves out; raise where no trial has one of these roles."""
+    left_out = frame.filter(~has_role(roles))
+    if left_out.height == frame.height > 0:
         got = ", ".join(sorted(set(frame["role"]), key=ROLES.index))
         raise InvalidInput(f"no trial has the role {' or '.join(roles)}, got {got}; choose with --role")
-    if not left.height:
+    if not left_out.height:
         return []
-    counts = left.group_by("role").len().sort("role").rows()
+    counts = left_out.group_by("role").len().sort("role").rows()
     parts = ", ".join(f"{count} {'later showings' if name == 'test' else name}" for name, count in counts)
-    return [f"{left.height} of {frame.height} trials are left out by their role ({parts}); --role includes them"]
+    return [f"{left_out.height} of {frame.height} trials are left out by their role ({parts}); --role includes them"]
