@@ -2,15 +2,16 @@
 
 import pytest
 
-from cosight.benchmarks.visalign.categories import CATEGORIES, GROUPS, Counts, parse_counts, truth_of
+from cosight.benchmarks.visalign.categories import CATEGORIES, Counts, parse_counts, truth_of
 from cosight.errors import InvalidInput
+from cosight.measures.abstention import STIMULUS_GROUPS
 
 
 def test_groups_are_those_of_the_paper():
     # Lee et al. 2023, section 3.2: Must-Act 1 to 3, Must-Abstain 4 to 7, Uncertain 8
     groups = {number: category.group for number, category in CATEGORIES.items()}
     assert groups == dict(zip(range(1, 9), ["must-act"] * 3 + ["must-abstain"] * 4 + ["uncertain"], strict=True))
-    assert set(groups.values()) == set(GROUPS)
+    assert set(groups.values()) == set(STIMULUS_GROUPS)
 
 
 def test_counts_are_those_of_the_paper():

@@ -21,6 +21,7 @@ True
 from cosight.measures.abstention import (
     ABSTAIN_ACTIONS,
     ACT_ACTIONS,
+    STIMULUS_GROUPS,
     Action,
     ActionCounts,
     ActionShare,
@@ -218,6 +219,7 @@ __all__ = [
     "CKA",
     "NOT_SHOWN",
     "NO_ANSWER",
+    "STIMULUS_GROUPS",
     "Accuracy",
     "AccuracyDifference",
     "Action",

@@ -33,6 +33,7 @@ from cosight.measures.declarations import declare
 __all__ = [
     "ABSTAIN_ACTIONS",
     "ACT_ACTIONS",
+    "STIMULUS_GROUPS",
     "Action",
     "ActionCounts",
     "ActionShare",
@@ -49,7 +50,7 @@ __all__ = [
     "with_abstention",
 ]
 
-_GROUPS = ("must-act", "must-abstain", "uncertain")
+STIMULUS_GROUPS = ("must-act", "must-abstain", "uncertain")
 
 
 class Action(IntEnum):
@@ -467,8 +468,8 @@ def _possible_outcomes(
     unit_interval([lam], name="lam")
     p, a, refused = _check_answers(probabilities, abstention)
     groups = labels(group, name="group").astype(np.str_)
-    if (unknown := ~np.isin(groups, _GROUPS)).any():
-        raise InvalidInput(f"group must be one of {', '.join(_GROUPS)}, got {str(groups[unknown][0])!r}")
+    if (unknown := ~np.isin(groups, STIMULUS_GROUPS)).any():
+        raise InvalidInput(f"group must be one of {', '.join(STIMULUS_GROUPS)}, got {str(groups[unknown][0])!r}")
     n, classes = p.shape
     codes = integer_codes(original, name="original", low=-1, stop=classes)
     same_length(probabilities=p, original=codes, group=groups)

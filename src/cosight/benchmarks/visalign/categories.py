@@ -25,7 +25,6 @@ __all__ = [
     "ATTACKED",
     "CATEGORIES",
     "CLEAR",
-    "GROUPS",
     "Counts",
     "category_columns",
     "category_rows",
@@ -35,7 +34,6 @@ __all__ = [
     "write_category_sheet",
 ]
 
-GROUPS = ("must-act", "must-abstain", "uncertain")
 CATEGORIES: dict[int, Category] = {
     category.number: category
     for category in (
