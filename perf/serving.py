@@ -1,7 +1,7 @@
-"""How long an answer takes to be stored while 300 people take part at once, over real HTTP.
+"""Latency of storing an answer while 300 people take part at once, over real HTTP.
 
-A server process of its own, a connection a participant, one answer a second each. What is timed is from the first byte
-sent to the last byte received; the answer is on the disk by then.
+The server is a process of its own; every participant has a connection and sends one answer per second. The time is
+measured from the first byte sent to the last byte received; the answer is on the disk by then.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -29,23 +29,24 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FULL",
-    "Acknowledged",
+    "AcknowledgedAnswer",
+    "Client",
     "Crowd",
     "Size",
-    "Visitor",
     "lines",
-    "no_postgres",
+    "missing_postgres",
     "postgres_server",
-    "served",
-    "sit",
+    "run_crowd",
+    "serve_study",
     "write_study",
 ]
 
+T = TypeVar("T")
 GOAL = 0.2  # seconds, the 99th percentile
 CLASSES = ("tiger", "zebra", "camel", "bear")
-_PATIENCE = 30.0  # seconds until a request counts as lost
+_TIMEOUT = 30.0  # seconds until a request counts as lost
 
-# The page is not asked for, so it need not be built; where processes are spawned they run this file again.
+# The page is not requested, so it need not be built; spawned processes run this file again.
 _SERVER = """
 import sys
 from pathlib import Path
@@ -53,17 +54,17 @@ from cosight.humans.web import server
 server.static_files = lambda: {"index.html": b""}
 if __name__ == "__main__":
     url, processes = sys.argv[2] or None, int(sys.argv[3])
-    say = lambda addresses: print(addresses.participants, flush=True)
-    server.serve(Path(sys.argv[1]), url=url, port=0, processes=processes, announce=say)
+    announce = lambda addresses: print(addresses.participants, flush=True)
+    server.serve(Path(sys.argv[1]), url=url, port=0, processes=processes, announce=announce)
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much work; the limits hold for FULL."""
+    """The amount of work; the goal is for FULL."""
 
     participants: int
-    answers: int  # of each
+    answers: int  # per participant
     seconds: float  # between two answers of one participant
 
 
@@ -71,8 +72,8 @@ FULL = Size(300, 10, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledged:
-    """An answer that the server said it has stored."""
+class AcknowledgedAnswer:
+    """An answer that the server has acknowledged."""
 
     trial: str
     response: str
@@ -81,61 +82,59 @@ class Acknowledged:
 
 @dataclass(slots=True)
 class Crowd:
-    """What became of a crowd's answers."""
+    """Everything that a crowd of participants received."""
 
-    acknowledged: list[Acknowledged] = field(default_factory=list)
+    acknowledged: list[AcknowledgedAnswer] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)  # errors
+    errors: list[str] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)
 
 
 def lines(size: Size) -> Iterator[Line]:
-    """Median and 99th percentile of storing an answer, on SQLite and, where there is a server, on PostgreSQL."""
-    yield from _measured(size, "SQLite", "")
-    if no_postgres() is None:
+    """Measure median and 99th percentile of storing an answer, on SQLite and, where it is installed, on PostgreSQL."""
+    yield from _measure(size, "SQLite", "")
+    if missing_postgres() is None:
         with postgres_server() as url:
-            yield from _measured(size, "PostgreSQL", url)
+            yield from _measure(size, "PostgreSQL", url)
 
 
-def _measured(size: Size, database: str, url: str) -> list[Line]:
-    from perf.lines import Line  # with it come the peers of other lines, which a crowd does not need
+def _measure(size: Size, database: str, url: str) -> list[Line]:
+    from perf.lines import Line  # it imports the peers of other lines, which the tests of a crowd do not need
 
     with tempfile.TemporaryDirectory() as folder:
         study = write_study(Path(folder), participants=size.participants, images=size.answers)
-        with served(study, url=url) as server:
-            crowd = asyncio.run(sit(server.port, size))
-    if crowd.lost:
-        raise RuntimeError(f"answers were lost: {crowd.lost[0]}")
+        with serve_study(study, url=url) as server:
+            crowd = asyncio.run(run_crowd(server.port, size))
+    if crowd.errors:
+        raise RuntimeError(f"answers were lost: {crowd.errors[0]}")
     what = f"storing an answer, {size.participants} participants, one each {size.seconds:g} s, {database}"
-    p50, p99 = np.quantile([one.seconds for one in crowd.acknowledged], [0.5, 0.99])
+    p50, p99 = np.quantile([answer.seconds for answer in crowd.acknowledged], [0.5, 0.99])
     return [
         Line(f"{what}: median", "the goal of the 99th percentile", p50, GOAL, None, faster=False),
         Line(f"{what}: 99th percentile", "its goal", p99, GOAL, 1, faster=False),
     ]
 
 
-def no_postgres() -> str | None:
-    """Why no PostgreSQL server can be started here; None where one can."""
-    if _program("initdb") is None or _program("pg_ctl") is None:
+def missing_postgres() -> str | None:
+    """Return why no PostgreSQL server can be started here; None where one can."""
+    if _find_program("initdb") is None or _find_program("pg_ctl") is None:
         return "there is no PostgreSQL server on this machine"
-    if os.geteuid() == 0 and (shutil.which("runuser") is None or not _has_user("postgres")):
-        return "PostgreSQL does not run as root, and there is no user postgres to run it as"
+    if os.geteuid() == 0:
+        has_user = subprocess.run(["id", "postgres"], capture_output=True).returncode == 0
+        if shutil.which("runuser") is None or not has_user:
+            return "PostgreSQL does not run as root, and there is no user postgres to run it as"
     return None
 
 
-def _program(name: str) -> str | None:
-    """A program of the newest PostgreSQL, which distributions keep off the path."""
-    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: path.parts[4].zfill(4))
-    return shutil.which(name) or (str(places[-1]) if places else None)
-
-
-def _has_user(name: str) -> bool:
-    return subprocess.run(["id", name], capture_output=True).returncode == 0
+def _find_program(name: str) -> str | None:
+    """Return a program of the newest PostgreSQL, which distributions do not put on the path."""
+    programs = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: path.parts[4].zfill(4))
+    return shutil.which(name) or (str(programs[-1]) if programs else None)
 
 
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """The URL of a PostgreSQL server of our own, on a free loopback port, gone when the block ends."""
+    """Yield the URL of a temporary PostgreSQL server on a free loopback port."""
     home = Path(tempfile.mkdtemp(prefix="cosight-postgres-"))
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
@@ -143,32 +142,32 @@ def postgres_server() -> Iterator[str]:
         shutil.chown(home, "postgres")
     data, options = home / "data", f"-p {port} -k {home} -c listen_addresses=127.0.0.1"
     try:
-        _as_postgres("initdb", "-D", data, "-U", "cosight", "--auth=trust", "--no-sync", "-E", "UTF8")
-        _as_postgres("pg_ctl", "-D", data, "-o", options, "-l", home / "log", "-w", "start")
+        _run_as_postgres("initdb", "-D", data, "-U", "cosight", "--auth=trust", "--no-sync", "-E", "UTF8")
+        _run_as_postgres("pg_ctl", "-D", data, "-o", options, "-l", home / "log", "-w", "start")
         yield f"postgresql://cosight@127.0.0.1:{port}/postgres"
     finally:
         if (data / "postmaster.pid").exists():
-            _as_postgres("pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
+            _run_as_postgres("pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _as_postgres(program: str, *arguments: str | Path) -> None:
+def _run_as_postgres(program: str, *arguments: str | Path) -> None:
     user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    command = [*user, str(_program(program)), *map(str, arguments)]
+    command = [*user, str(_find_program(program)), *map(str, arguments)]
     subprocess.run(command, check=True, capture_output=True, cwd="/", timeout=60)
 
 
 def write_study(folder: Path, *, participants: int, images: int, name: str = "crowd") -> Path:
-    """A study of `3 * images` small pictures that is complete when `participants` have answered `images` each."""
+    """Write a study of `3 * images` small pictures; it is complete when `participants` have answered `images` each."""
     import cv2
 
     from cosight.humans.study.texts import new_texts
 
     rng = np.random.default_rng(0)
-    for place in range(3 * images):
-        home = folder / "pictures" / CLASSES[place % len(CLASSES)]
+    for index in range(3 * images):
+        home = folder / "pictures" / CLASSES[index % len(CLASSES)]
         home.mkdir(parents=True, exist_ok=True)
-        cv2.imwrite(str(home / f"{place:03d}.png"), rng.integers(0, 255, (32, 32, 3), np.uint8))
+        cv2.imwrite(str(home / f"{index:03d}.png"), rng.integers(0, 255, (32, 32, 3), np.uint8))
     study = folder / name
     study.mkdir()
     head = f"name = '{name}'\ntype = 'classify'\nset = '../pictures'\nlabels = '{','.join(CLASSES)}'\n"
@@ -180,15 +179,15 @@ def write_study(folder: Path, *, participants: int, images: int, name: str = "cr
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that runs."""
+    """A running server."""
 
     process: subprocess.Popen[str]
     port: int
 
 
 @contextmanager
-def served(study: Path, *, url: str = "", processes: int = 1) -> Iterator[Server]:
-    """A server process of its own for `study`, on a free port; ended when the block ends."""
+def serve_study(study: Path, *, url: str = "", processes: int = 1) -> Iterator[Server]:
+    """Serve `study` in a process of its own on a free port while the block runs."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "server.py"
         script.write_text(_SERVER)
@@ -196,10 +195,10 @@ def served(study: Path, *, url: str = "", processes: int = 1) -> Iterator[Server
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
-            told = process.stdout.readline().strip()
-            if not told:
+            address = process.stdout.readline().strip()
+            if not address:
                 raise RuntimeError(f"the server did not start, exit {process.wait()}")
-            yield Server(process, int(told.rstrip("/").rpartition(":")[2]))
+            yield Server(process, int(address.rstrip("/").rpartition(":")[2]))
         finally:
             process.terminate()
             process.wait(timeout=20)
@@ -208,19 +207,22 @@ def served(study: Path, *, url: str = "", processes: int = 1) -> Iterator[Server
 
 
 @dataclass(slots=True)
-class Visitor:
-    """One participant with a connection that stays open."""
+class Client:
+    """One participant with a persistent connection."""
 
     port: int
     token: str = ""
     _reader: asyncio.StreamReader | None = None
     _writer: asyncio.StreamWriter | None = None
 
-    async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """One request: its status and JSON."""
-        return await asyncio.wait_for(self._ask(method, path, body), _PATIENCE)
+    async def request(self, method: str, path: str, body: Any = None, *, expected: int = 200) -> Any:
+        """Send a request and return the JSON of its response. Raises RuntimeError for another status."""
+        status, content = await asyncio.wait_for(self._exchange(method, path, body), _TIMEOUT)
+        if status != expected:
+            raise RuntimeError(f"expected {expected}, got {status}: {content}")
+        return content
 
-    async def _ask(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+    async def _exchange(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         if self._reader is None or self._writer is None:
             self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self.port)
         data = b"" if body is None else json.dumps(body).encode()
@@ -228,88 +230,70 @@ class Visitor:
         head += [f"Authorization: Bearer {self.token}"] if self.token else []
         head += ["Content-Type: application/json"] if data else []
         self._writer.write("\r\n".join([*head, "", ""]).encode() + data)
-        return await self._answer(self._reader)
+        response = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        fields = dict(line.lower().split(": ", 1) for line in response[1:] if line)
+        content = await self._reader.readexactly(int(fields["content-length"]))
+        return int(response[0].split()[1]), json.loads(content)
 
-    async def _answer(self, reader: asyncio.StreamReader) -> tuple[int, Any]:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        fields = dict(line.lower().split(": ", 1) for line in head[1:] if line)
-        content = await reader.readexactly(int(fields["content-length"]))
-        return int(head[0].split()[1]), json.loads(content)
-
-    async def begin(self) -> None:
-        """Sign up and agree."""
-        status, made = await self.ask("POST", "/api/sessions", {"platform": {}, "simulated": "panel"})
-        _expect(status, 201, made)
-        self.token = made["token"]
-        _expect(*(await self.ask("POST", "/api/session/consent", {"agreed": True}))[:1], 200, None)
+    async def start(self) -> None:
+        """Create the participant and consent."""
+        session = await self.request("POST", "/api/sessions", {"platform": {}, "simulated": "panel"}, expected=201)
+        self.token = session["token"]
+        await self.request("POST", "/api/session/consent", {"agreed": True})
 
     async def trials(self) -> list[dict[str, Any]]:
-        """What is left to answer."""
-        status, found = await self.ask("GET", "/api/trials")
-        _expect(status, 200, found)
-        return list(found["trials"])
+        """Return the unanswered trials."""
+        return list((await self.request("GET", "/api/trials"))["trials"])
 
-    async def answer(self, trial: str, response: str) -> Acknowledged:
+    async def answer(self, trial: str, response: str) -> AcknowledgedAnswer:
         """Answer one trial."""
-        begun = perf_counter()
+        start = perf_counter()
         body = {"trial": trial, "response": response, "rt": 0.5, "shown": None, "input": "key"}
-        status, kept = await self.ask("POST", "/api/answers", body)
-        _expect(status, 200, kept)
-        return Acknowledged(trial, response, perf_counter() - begun)
+        await self.request("POST", "/api/answers", body)
+        return AcknowledgedAnswer(trial, response, perf_counter() - start)
+
+    async def finish(self) -> str:
+        """Return the completion code."""
+        return str((await self.request("POST", "/api/finish"))["code"])
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._writer is not None:
             self._writer.close()
 
 
-def _expect(status: int, wanted: int, told: Any) -> None:
-    if status != wanted:
-        raise RuntimeError(f"expected {wanted}, got {status}: {told}")
-
-
-async def sit(port: int, size: Size, *, seen: Callable[[Crowd], None] = lambda crowd: None) -> Crowd:
-    """A crowd takes part from the link to the code; `seen` is called after every answer that was acknowledged."""
+async def run_crowd(port: int, size: Size, *, on_answer: Callable[[Crowd], None] = lambda crowd: None) -> Crowd:
+    """Let a crowd take part from the link to the code; `on_answer` is called after every acknowledged answer."""
     crowd = Crowd()
-    visitors = [Visitor(port) for _ in range(size.participants)]
-    await asyncio.gather(*(_guarded(one.begin(), crowd) for one in visitors))
-    crowd.tokens = [one.token for one in visitors]
-    handed = await asyncio.gather(*(_guarded(one.trials(), crowd) for one in visitors))
-    begun = perf_counter()
+    clients = [Client(port) for _ in range(size.participants)]
+    await asyncio.gather(*(_record_errors(client.start(), crowd) for client in clients))
+    crowd.tokens = [client.token for client in clients]
+    assigned = await asyncio.gather(*(_record_errors(client.trials(), crowd) for client in clients))
+    start = perf_counter()
+
+    async def answer_all(client: Client, trials: Sequence[dict[str, Any]], index: int) -> None:
+        """Answer one trial every `size.seconds`, out of phase with the others."""
+        for number, trial in enumerate(trials):
+            time = start + size.seconds * (number + index / size.participants)
+            await asyncio.sleep(max(0.0, time - perf_counter()))
+            crowd.acknowledged.append(await client.answer(trial["trial"], CLASSES[(index + number) % len(CLASSES)]))
+            on_answer(crowd)
+        crowd.codes.append(await client.finish())
+
     await asyncio.gather(
         *(
-            _guarded(_sit(one, trials or [], place, begun, size, crowd, seen), crowd)
-            for place, (one, trials) in enumerate(zip(visitors, handed, strict=True))
+            _record_errors(answer_all(client, trials or [], index), crowd)
+            for index, (client, trials) in enumerate(zip(clients, assigned, strict=True))
         )
     )
-    for one in visitors:
-        one.close()
+    for client in clients:
+        client.close()
     return crowd
 
 
-async def _guarded(work: Any, crowd: Crowd) -> Any:
+async def _record_errors(work: Coroutine[Any, Any, T], crowd: Crowd) -> T | None:
     try:
         return await work
     except (OSError, EOFError, RuntimeError, TimeoutError) as error:
-        crowd.lost.append(f"{type(error).__name__}: {error}")
+        crowd.errors.append(f"{type(error).__name__}: {error}")
         return None
-
-
-async def _sit(
-    visitor: Visitor,
-    trials: Sequence[dict[str, Any]],
-    place: int,
-    begun: float,
-    size: Size,
-    crowd: Crowd,
-    seen: Callable[[Crowd], None],
-) -> None:
-    """One participant's answers, one each `size.seconds`, out of step with the others."""
-    for number, trial in enumerate(trials):
-        due = begun + size.seconds * (number + place / size.participants)
-        await asyncio.sleep(max(0.0, due - perf_counter()))
-        crowd.acknowledged.append(await visitor.answer(trial["trial"], CLASSES[(place + number) % len(CLASSES)]))
-        seen(crowd)
-    status, done = await visitor.ask("POST", "/api/finish")
-    _expect(status, 200, done)
-    crowd.codes.append(done["code"])

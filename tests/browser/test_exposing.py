@@ -23,8 +23,8 @@ def exposing():
 )
 def test_two_frames_are_on_time(exposing, exposure, late, share):
     row = {"asked": 0.5, "exposure": exposure, "frame": 1 / 60, "late": late}
-    assert exposing.on_time([row]) == share
-    assert exposing.on_time([row, {**row, "exposure": 0.5, "late": False}]) == (share + 1) / 2
+    assert exposing.fraction_on_time([row]) == share
+    assert exposing.fraction_on_time([row, {**row, "exposure": 0.5, "late": False}]) == (share + 1) / 2
 
 
 @pytest.mark.slow

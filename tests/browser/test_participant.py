@@ -152,7 +152,7 @@ def test_a_choice_among_columns_can_be_changed_until_it_is_given(people, served)
     assert kept("cluster", first) == [stored("cluster", [0, 2, 1], shown)]
 
 
-def test_digits_are_their_own_assign_keys():
+def test_digits_are_their_own_keys():
     """Whoever sees a 7 presses 7; names take the other keys in their order, as long as there are any."""
     assert _assign_keys("0123456789") == {key: key for key in "0123456789"}
     assert _assign_keys(["cat", "1"]) == {"1": "1", "cat": "2"}

@@ -202,7 +202,7 @@ def crowds():
 @pytest.fixture(scope="session")
 def postgres(crowds):
     """The URL of a PostgreSQL server of our own, gone when the tests end; skipped where there is none."""
-    missing = crowds.no_postgres()
+    missing = crowds.missing_postgres()
     if missing:
         pytest.skip(missing)
     with crowds.postgres_server() as url:

@@ -19,7 +19,7 @@ def check_all_kept(folder, crowd, *, participants, images, url=None):
 
     from cosight.humans.database.schema import showings
 
-    assert crowd.lost == []
+    assert crowd.errors == []
     assert len(crowd.acknowledged) == participants * images
     assert len(crowd.codes) == participants
     study = read_study(folder)
@@ -42,6 +42,6 @@ def check_all_kept(folder, crowd, *, participants, images, url=None):
 def test_a_crowd_on_sqlite(crowds, tmp_path, participants, seconds):
     size = crowds.Size(participants=participants, answers=4, seconds=seconds)
     folder = crowds.write_study(tmp_path, participants=size.participants, images=size.answers)
-    with crowds.served(folder) as server:
-        crowd = asyncio.run(crowds.sit(server.port, size))
+    with crowds.serve_study(folder) as server:
+        crowd = asyncio.run(crowds.run_crowd(server.port, size))
     check_all_kept(folder, crowd, participants=participants, images=4)

@@ -13,9 +13,9 @@ from cosight.humans.database.store import RequestError
 from cosight.humans.database.study_trials import study_trials
 
 from .conftest import make_study, open_study
-from .test_killed import go_on, stored
+from .test_killed import answer_the_rest, stored
 from .test_load import check_all_kept
-from .test_store import Room
+from .test_store import StudyStore
 
 pytestmark = pytest.mark.usefixtures("postgres")
 
@@ -63,35 +63,37 @@ def test_hostile_text_is_refused_or_kept(postgres, tmp_path):
 
 def test_two_stores_draw_at_the_same_time_and_share_out_the_images(postgres, tmp_path):
     """Two processes would: each has a writer of its own, the lock is the database's."""
-    rooms = [Room(tmp_path, url=postgres, name="together", images=4, answers=6, distractors=0, repeats=0) for _ in "ab"]
+    stores = [
+        StudyStore(tmp_path, url=postgres, name="together", images=4, answers=6, distractors=0, repeats=0) for _ in "ab"
+    ]
 
-    def come(room):
+    def come(store):
         for _ in range(9):
-            room.draw(room.begin())
+            store.draw(store.begin())
 
-    threads = [threading.Thread(target=come, args=(room,)) for room in rooms]
+    threads = [threading.Thread(target=come, args=(store,)) for store in stores]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert set(rooms[0].loads().values()) == {6}
+    assert set(stores[0].loads().values()) == {6}
     with pytest.raises(RequestError, match="all the answers"):
-        rooms[1].begin()
-    for room in rooms:
-        room.store.close()
+        stores[1].begin()
+    for store in stores:
+        store.store.close()
 
 
 def test_one_answer_sent_to_two_processes_is_kept_once(postgres, tmp_path):
-    one, other = (Room(tmp_path, url=postgres, name="twice", answers=90) for _ in "ab")
+    one, other = (StudyStore(tmp_path, url=postgres, name="twice", answers=90) for _ in "ab")
     number = one.begin()
     trials = [showing.trial for showing in one.draw(number)]
-    sent = [(room, trial) for trial in trials for room in (one, other)]
-    sent += [(room, trial) for trial in reversed(trials) for room in (other, one)]  # in the opposite order too
-    futures = [(trial, room.send(number, trial)) for room, trial in sent]
+    sent = [(store, trial) for trial in trials for store in (one, other)]
+    sent += [(store, trial) for trial in reversed(trials) for store in (other, one)]  # in the opposite order too
+    futures = [(trial, store.send(number, trial)) for store, trial in sent]
     stored_by = [trial for trial, future in futures if future.result(20).stored]
     assert sorted(stored_by) == sorted(trials)
-    for room in (one, other):
-        room.store.close()
+    for store in (one, other):
+        store.store.close()
 
 
 def test_an_answer_and_its_release_never_both_happen(postgres, tmp_path):
@@ -101,7 +103,7 @@ def test_an_answer_and_its_release_never_both_happen(postgres, tmp_path):
     from cosight.humans.database.assign_trials import release_idle
     from cosight.humans.database.schema import showings
 
-    one, other = (Room(tmp_path, url=postgres, name="race", images=4, answers=50, idle=1) for _ in "ab")
+    one, other = (StudyStore(tmp_path, url=postgres, name="race", images=4, answers=50, idle=1) for _ in "ab")
     people = [one.begin() for _ in range(10)]
     handed = [(number, showing.trial) for number in people for showing in one.draw(number)]
     other.clock.now += 120
@@ -120,8 +122,8 @@ def test_an_answer_and_its_release_never_both_happen(postgres, tmp_path):
     rows = one.store.read(lambda c: c.execute(query).all())
     assert all((row.received is None) != (row.released is None) for row in rows)
     assert sum(row.received is not None for row in rows) == kept
-    for room in (one, other):
-        room.store.close()
+    for store in (one, other):
+        store.store.close()
 
 
 @pytest.mark.parametrize(("participants", "seconds"), [(21, 0.1), pytest.param(300, 1.0, marks=pytest.mark.slow)])
@@ -131,22 +133,22 @@ def test_a_crowd_on_two_processes(postgres, crowds, tmp_path, participants, seco
     folder = crowds.write_study(
         tmp_path, participants=size.participants, images=size.answers, name=f"crowd-pg-{participants}"
     )
-    with crowds.served(folder, url=postgres, processes=2) as server:
-        crowd = asyncio.run(crowds.sit(server.port, size))
+    with crowds.serve_study(folder, url=postgres, processes=2) as server:
+        crowd = asyncio.run(crowds.run_crowd(server.port, size))
     check_all_kept(folder, crowd, participants=participants, images=3, url=postgres)
 
 
 def test_every_acknowledged_answer_survives_the_servers_end(postgres, crowds, tmp_path):
-    size = crowds.Size(participants=20, answers=8, seconds=0.0)
-    folder = crowds.write_study(tmp_path, participants=20, images=8, name="killed-pg")
-    with crowds.served(folder, url=postgres) as server:
+    size = crowds.Size(participants=10, answers=6, seconds=0.0)
+    folder = crowds.write_study(tmp_path, participants=10, images=6, name="killed-pg")
+    with crowds.serve_study(folder, url=postgres) as server:
 
         def kill(crowd):
-            if len(crowd.acknowledged) == 40:
+            if len(crowd.acknowledged) == 20:
                 os.kill(server.process.pid, signal.SIGKILL)
 
-        crowd = asyncio.run(crowds.sit(server.port, size, seen=kill))
+        crowd = asyncio.run(crowds.run_crowd(server.port, size, on_answer=kill))
     kept = stored(folder, postgres)
     assert {one.trial: one.response for one in crowd.acknowledged}.items() <= kept.items()
-    with crowds.served(folder, url=postgres) as server:
-        assert set(asyncio.run(go_on(crowds, server.port, crowd.tokens))) == {200}
+    with crowds.serve_study(folder, url=postgres) as server:
+        assert all(asyncio.run(answer_the_rest(crowds, server.port, crowd.tokens)))

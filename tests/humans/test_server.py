@@ -94,7 +94,7 @@ def test_the_study_as_the_page_is_told_it(opened):
     assert timing.get("/api/session").status_code == 401
 
 
-def test_assign_keys_are_unique_and_run_out_honestly(opened):
+def test_keys_are_unique_and_run_out_honestly(opened):
     from cosight.humans.web.sessions import _KEYS
 
     assert len(set(_KEYS)) == len(_KEYS) == 36
@@ -241,7 +241,7 @@ def test_a_token_that_can_be_guessed_is_refused(opened, token):
     assert opened().client.post("/api/sessions", json=body).status_code == 400
 
 
-def test_classes_that_are_assign_keys_are_their_own():
+def test_classes_that_are_keys_are_their_own():
     """In a study of digits, key 1 answers one."""
     from cosight.humans.web.sessions import _assign_keys
 

@@ -142,7 +142,7 @@ def test_134_answers_an_image_give_the_panels_shares_of_30_images(tmp_path, crow
 
 def check_shares(folder, crowds, *, images, answers):
     sight = read_pictures(read_study(folder))
-    with crowds.served(folder) as server:
+    with crowds.serve_study(folder) as server:
         sat = simulate(
             sight, f"http://127.0.0.1:{server.port}/", panel_observer(sight), participants=answers + 16, seed=1
         )

@@ -30,7 +30,7 @@ from cosight.humans.study.pool import load_pool
 from .conftest import Clock, make_study
 
 
-class Room:
+class StudyStore:
     """A study and its store, with what a test does all the time."""
 
     def __init__(self, folder, kind="classify", url=None, **design):
@@ -67,28 +67,28 @@ class Room:
 
 
 @pytest.fixture
-def room(tmp_path):
-    rooms = []
+def open_store(tmp_path):
+    stores = []
 
     def make(kind="classify", **design):
-        rooms.append(Room(tmp_path, kind, **design))
-        return rooms[-1]
+        stores.append(StudyStore(tmp_path, kind, **design))
+        return stores[-1]
 
     yield make
-    for one in rooms:
+    for one in stores:
         one.store.close()
 
 
-def test_answers_sqlite_is_durable(room):
-    store = room().store
+def test_answers_sqlite_is_durable(open_store):
+    store = open_store().store
     found = store.read(
         lambda c: [c.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")]
     )
     assert found == ["wal", 2]  # sqlite.org/pragma.html: 2 is FULL
 
 
-def test_an_answer_is_kept_once_and_the_first_stays(room):
-    here = room()
+def test_an_answer_is_kept_once_and_the_first_stays(open_store):
+    here = open_store()
     number = here.begin()
     first = here.draw(number)[0]
     assert here.answer(number, first.trial, "tiger").stored
@@ -96,8 +96,8 @@ def test_an_answer_is_kept_once_and_the_first_stays(room):
     assert here.trials().frame["response"].to_list() == ["tiger"]
 
 
-def test_the_same_answer_twice_in_one_group_is_kept_once(room):
-    here = room()
+def test_the_same_answer_twice_in_one_group_is_kept_once(open_store):
+    here = open_store()
     number = here.begin()
     trial = here.draw(number)[0].trial
     gate = threading.Event()
@@ -109,8 +109,8 @@ def test_the_same_answer_twice_in_one_group_is_kept_once(room):
     assert here.trials().frame["response"].to_list() == ["zebra"]
 
 
-def test_one_bad_answer_in_a_group_spoils_no_other(room):
-    here = room()
+def test_one_bad_answer_in_a_group_spoils_no_other(open_store):
+    here = open_store()
     number, other = here.begin(), here.begin()
     mine = here.draw(number)
     here.draw(other)
@@ -139,8 +139,8 @@ def test_one_bad_answer_in_a_group_spoils_no_other(room):
     assert len(here.trials()) == 2
 
 
-def test_a_failed_change_takes_back_only_itself(room):
-    here = room()
+def test_a_failed_change_takes_back_only_itself(open_store):
+    here = open_store()
 
     def half_done(connection):
         connection.execute(sa.update(participants).values(code="broken"))
@@ -161,7 +161,7 @@ def test_a_failed_change_takes_back_only_itself(room):
 
 
 def test_everything_written_before_closing_is_there(tmp_path):
-    here = Room(tmp_path)
+    here = StudyStore(tmp_path)
     number = here.begin()
     shown = here.draw(number)
     futures = [here.send(number, one.trial) for one in shown]
@@ -172,9 +172,9 @@ def test_everything_written_before_closing_is_there(tmp_path):
     again.close()
 
 
-def test_every_image_gets_exactly_its_answers_however_people_come_and_go(room):
+def test_every_image_gets_exactly_its_answers_however_people_come_and_go(open_store):
     """Thirty participants, some of whom leave in the middle; whoever is last gets a shorter form."""
-    here = room(images=4, answers=3, distractors=0, repeats=0)
+    here = open_store(images=4, answers=3, distractors=0, repeats=0)
     left = 0
     for turn in range(60):
         try:
@@ -193,8 +193,8 @@ def test_every_image_gets_exactly_its_answers_however_people_come_and_go(room):
     assert left >= 2
 
 
-def test_loads_differ_by_one_at_most_while_nobody_leaves(room):
-    here = room(images=4, answers=3, distractors=0, repeats=0)
+def test_loads_differ_by_one_at_most_while_nobody_leaves(open_store):
+    here = open_store(images=4, answers=3, distractors=0, repeats=0)
     for _ in range(5):
         here.draw(here.begin())
         loads = here.loads()
@@ -202,9 +202,9 @@ def test_loads_differ_by_one_at_most_while_nobody_leaves(room):
         assert max(counts) - min(counts) <= 1
 
 
-def test_draws_at_the_same_time_share_out_the_images(room):
+def test_draws_at_the_same_time_share_out_the_images(open_store):
     """Twelve threads draw at once: no image is promised more often than it is wanted."""
-    here = room(images=4, answers=4, distractors=0, repeats=0)
+    here = open_store(images=4, answers=4, distractors=0, repeats=0)
     numbers = [here.begin() for _ in range(12)]
     threads = [threading.Thread(target=here.draw, args=(number,)) for number in numbers]
     for thread in threads:
@@ -214,14 +214,14 @@ def test_draws_at_the_same_time_share_out_the_images(room):
     assert set(here.loads().values()) == {4}
 
 
-def test_to_ask_again_is_to_get_the_same(room):
-    here = room()
+def test_to_ask_again_is_to_get_the_same(open_store):
+    here = open_store()
     number = here.begin()
     assert here.draw(number) == here.draw(number)
 
 
-def test_who_was_away_too_long_loses_what_was_open(room):
-    here = room(images=4, answers=1, distractors=0, repeats=0, idle=30)
+def test_who_was_away_too_long_loses_what_was_open(open_store):
+    here = open_store(images=4, answers=1, distractors=0, repeats=0, idle=30)
     away = here.begin()
     shown = here.draw(away)
     assert here.answer(away, shown[0].trial).stored
@@ -238,9 +238,9 @@ def test_who_was_away_too_long_loses_what_was_open(room):
     assert (people.started, people.active, people.released) == (1, 0, 1)
 
 
-def test_answering_is_being_here(room):
+def test_answering_is_being_here(open_store):
     """Somebody who answers every twenty minutes is never away, though they ask for nothing else."""
-    here = room(images=4, answers=1, distractors=0, repeats=0, idle=30)
+    here = open_store(images=4, answers=1, distractors=0, repeats=0, idle=30)
     slow = here.begin()
     for one in here.draw(slow):
         here.clock.now += 20 * 60
@@ -248,8 +248,8 @@ def test_answering_is_being_here(room):
         assert here.answer(slow, one.trial).stored
 
 
-def test_who_comes_back_gets_other_images_while_some_are_needed(room):
-    here = room(images=4, answers=4, distractors=0, repeats=0)
+def test_who_comes_back_gets_other_images_while_some_are_needed(open_store):
+    here = open_store(images=4, answers=4, distractors=0, repeats=0)
     away = here.begin()
     first = here.draw(away)
     here.answer(away, first[0].trial)
@@ -268,8 +268,8 @@ def test_who_comes_back_gets_other_images_while_some_are_needed(room):
     assert here.change(complete_participant, number=away)
 
 
-def test_who_comes_back_to_a_full_study_is_done(room):
-    here = room(images=4, answers=1, distractors=0, repeats=0)
+def test_who_comes_back_to_a_full_study_is_done(open_store):
+    here = open_store(images=4, answers=1, distractors=0, repeats=0)
     away = here.begin()
     here.answer(away, here.draw(away)[0].trial)
     here.clock.now += 2 * 3600
@@ -279,8 +279,8 @@ def test_who_comes_back_to_a_full_study_is_done(room):
     assert here.change(complete_participant, number=away)
 
 
-def test_simulated_people_use_up_nobodys_images(room):
-    here = room(images=4, answers=1, distractors=0, repeats=0)
+def test_simulated_people_use_up_nobodys_images(open_store):
+    here = open_store(images=4, answers=1, distractors=0, repeats=0)
     for _ in range(3):
         here.draw(here.begin(simulated="panel"))
     with pytest.raises(RequestError, match="all the answers"):
@@ -292,8 +292,8 @@ def test_simulated_people_use_up_nobodys_images(room):
     assert set(model.values()) == {1}
 
 
-def test_observers_say_who_is_simulated(room):
-    here = room(answers=9)
+def test_observers_say_who_is_simulated(open_store):
+    here = open_store(answers=9)
     for simulated in (None, "panel", "timm:resnet50.a1_in1k"):
         number = here.begin(simulated=simulated)
         here.answer(number, here.draw(number)[0].trial)
@@ -305,16 +305,16 @@ def test_observers_say_who_is_simulated(room):
     ]
 
 
-def test_no_more_participants_than_wanted(room):
-    here = room(images=4, answers=3, distractors=0, repeats=0, people="participants = 3")
+def test_no_more_participants_than_wanted(open_store):
+    here = open_store(images=4, answers=3, distractors=0, repeats=0, people="participants = 3")
     for _ in range(3):
         here.draw(here.begin())
     with pytest.raises(RequestError, match="all the participants"):
         here.begin()
 
 
-def test_paused_hands_out_nothing_and_takes_answers(room):
-    here = room()
+def test_paused_hands_out_nothing_and_takes_answers(open_store):
+    here = open_store()
     number, late = here.begin(), here.begin()
     shown = here.draw(number)
     here.change(set_paused, paused=True)
@@ -328,8 +328,8 @@ def test_paused_hands_out_nothing_and_takes_answers(room):
     assert here.draw(late)
 
 
-def test_the_end_comes_after_the_last_answer(room):
-    here = room()
+def test_the_end_comes_after_the_last_answer(open_store):
+    here = open_store()
     number = here.begin()
     with pytest.raises(RequestError, match="all trials are left") as early:
         here.change(complete_participant, number=number)
@@ -345,7 +345,7 @@ def test_the_end_comes_after_the_last_answer(room):
 
 
 def test_a_design_that_shows_something_else_is_refused_once_there_are_answers(tmp_path):
-    here = Room(tmp_path)
+    here = StudyStore(tmp_path)
     number = here.begin()
     shown = here.draw(number)
     here.store.close()
@@ -390,9 +390,9 @@ def test_tables_of_something_else_are_told_in_one_line(tmp_path):
         Store.open(study)
 
 
-def test_images_that_everybody_sees_get_their_answers_though_people_leave(room):
+def test_images_that_everybody_sees_get_their_answers_though_people_leave(open_store):
     """Those who answer all but the images that everybody sees leave these behind; others must make up for it."""
-    here = room("timed", images=4, answers=2, blocks=1, overlap=2)
+    here = open_store("timed", images=4, answers=2, blocks=1, overlap=2)
     fixed = choose_overlap(here.study, here.pool)
     for _ in range(10):  # all that ten images want, two a person
         number = here.begin()
@@ -411,8 +411,8 @@ def test_images_that_everybody_sees_get_their_answers_though_people_leave(room):
         here.begin()
 
 
-def test_tokens_are_not_in_the_database(room):
-    here = room()
+def test_tokens_are_not_in_the_database(open_store):
+    here = open_store()
     token = here.change(create_participant, pool=here.pool, platform={})
     stored = here.store.read(lambda c: c.execute(sa.select(participants)).mappings().all())
     assert token not in repr(stored)
@@ -420,10 +420,10 @@ def test_tokens_are_not_in_the_database(room):
     assert here.store.read(lambda c: find_by_token(c, here.study, token[:-1])) is None
 
 
-def test_rows_say_what_the_contract_of_the_trial_table_asks(room):
+def test_rows_say_what_the_contract_of_the_trial_table_asks(open_store):
     import json
 
-    here = room("classify", images=4, answers=3, distractors=2, repeats=1)
+    here = open_store("classify", images=4, answers=3, distractors=2, repeats=1)
     number = here.begin()
     shown = here.draw(number)
     for one in shown:
@@ -448,8 +448,8 @@ def test_rows_say_what_the_contract_of_the_trial_table_asks(room):
             assert before["stimulus"] == row["stimulus"]
 
 
-def test_nobody_has_answered_is_an_empty_table(room):
-    here = room()
+def test_nobody_has_answered_is_an_empty_table(open_store):
+    here = open_store()
     trials = here.trials()
     assert len(trials) == 0
     assert trials.space == here.study.space
@@ -485,10 +485,10 @@ def test_answers_of_the_wrong_shape(body):
         parse_answer(1, body)
 
 
-def test_times_are_kept_as_sent(room):
+def test_times_are_kept_as_sent(open_store):
     import json
 
-    here = room("timed")
+    here = open_store("timed")
     number = here.begin()
     first = here.draw(number)[0]
     shown = {"asked": 2.5, "onset": 10.1, "offset": 12.6, "exposure": 2.5, "frame": 1 / 60, "late": False}
@@ -503,9 +503,9 @@ def test_times_are_kept_as_sent(room):
     assert "input" not in extra
 
 
-def test_a_showing_is_never_both_answered_and_taken_back(room):
+def test_a_showing_is_never_both_answered_and_taken_back(open_store):
     """People answer while others draw and take back: every row is one or the other."""
-    here = room(images=4, answers=3, distractors=0, repeats=0, idle=1)
+    here = open_store(images=4, answers=3, distractors=0, repeats=0, idle=1)
     numbers = [here.begin() for _ in range(6)]
     handed = {number: here.draw(number) for number in numbers}
     here.clock.now += 120
