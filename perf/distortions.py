@@ -19,7 +19,7 @@ from perf.lines import Line, best
 
 __all__ = ["FULL", "Size", "lines"]
 
-MOST = {"mosaic": 8}  # encodes
+MOST = {"mosaic": 12}  # encodes; the search for the nearest tiles takes most of it
 MOST_OTHERS = 5
 
 

@@ -165,7 +165,7 @@ def test_every_stimulus_line_is_measured(perf):
     mean = np.exp(np.mean([np.log(line.ratio) for line in corrupted[:-1]]))
     assert corrupted[-1].ratio == pytest.approx(mean)
     distorted = list(perf.distortions.lines(perf.distortions.Size(200, 1)))
-    assert sorted(line.limit for line in distorted) == [5, 5, 5, 5, 5, 8]
+    assert sorted(line.limit for line in distorted) == [5, 5, 5, 5, 5, 12]
 
 
 @pytest.mark.slow

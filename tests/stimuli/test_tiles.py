@@ -137,14 +137,15 @@ def test_a_folder_is_read_by_any_number_of_processes(folder, tmp_path):
     one = build_tiles(folder, tmp_path / "one", on_skip=skipped.append)
     assert one.digest == build_tiles(random_images(4), tmp_path / "decoded").digest
     assert len(skipped) == 1
-    assert "broken.jpg is broken" in skipped[0]
+    assert "cannot decode" in skipped[0]
+    assert "broken.jpg" in skipped[0]
     two = build_tiles(folder, tmp_path / "two", workers=2, on_skip=skipped.append)
     assert two.digest == one.digest
     assert skipped[0] == skipped[1]
 
 
 def test_nothing_is_left_of_an_index_that_could_not_be_built(folder, tmp_path):
-    with pytest.raises(InvalidInput, match=r"broken\.jpg is broken"):
+    with pytest.raises(InvalidInput, match=r"cannot decode .*broken\.jpg"):
         build_tiles(folder, tmp_path / "sub" / "tiles")
     assert list((tmp_path / "sub").iterdir()) == []
 
@@ -281,9 +282,9 @@ _COLOUR = st.tuples(*[st.integers(0, 255)] * 3)
 _TILE = st.tuples(st.tuples(*[st.integers(20, 235)] * 3), st.integers(0, 20))
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
-    tiles=st.lists(_TILE, min_size=2, max_size=80),
+    tiles=st.lists(_TILE, min_size=2, max_size=40),
     colours=st.lists(_COLOUR, min_size=1, max_size=40),
     own=st.booleans(),
 )
@@ -300,9 +301,9 @@ _GRID = st.tuples(*[st.sampled_from((100, 110, 120))] * 3)  # means on a lattice
 _BETWEEN = st.tuples(*[st.sampled_from((95, 100, 105, 110, 115, 120, 125))] * 3)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
-    tiles=st.lists(st.tuples(_GRID, st.integers(0, 5)), min_size=2, max_size=60),
+    tiles=st.lists(st.tuples(_GRID, st.integers(0, 5)), min_size=2, max_size=40),
     colours=st.lists(_BETWEEN, min_size=1, max_size=40),
     share=st.floats(0, 0.999),
 )
