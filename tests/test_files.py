@@ -1,3 +1,5 @@
+"""Atomic files and folders, drafts, the folder lock, versions."""
+
 from __future__ import annotations
 
 import errno
@@ -55,7 +57,7 @@ def test_a_folder_appears_whole_where_there_was_none_or_an_empty_one(tmp_path, e
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_a_folder_that_holds_something_is_refused_and_kept(tmp_path):
+def test_a_folder_with_files_is_refused_and_unchanged(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(InvalidInput, match="must be new or empty"), atomic_folder(tmp_path):
         pytest.fail("the block must not be entered")
@@ -70,7 +72,7 @@ def test_a_file_is_no_folder(tmp_path):
     assert target.read_text() == "a file"
 
 
-def test_a_full_disk_is_told_with_the_file_that_did_not_fit(tmp_path):
+def test_the_error_of_a_full_disk_names_the_file(tmp_path):
     with (
         pytest.raises(OSError, match=r"No space left on device: '.*trials\.csv'"),
         atomic_write(tmp_path / "trials.csv"),
@@ -90,7 +92,8 @@ def test_drafts_are_cleared_and_nothing_else(tmp_path):
     assert not (tmp_path / ".folder.cosight-draft").exists()
 
 
-def test_one_process_works_in_a_folder(tmp_path):
+def test_one_process_works_in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("cosight.files._LOCK_SECONDS", 0.05)
     assert not is_locked(tmp_path)
     with lock_folder(tmp_path):
         assert is_locked(tmp_path)
@@ -113,5 +116,9 @@ def test_a_killed_process_releases_its_lock(tmp_path):
 
 
 def test_versions_of_packages():
-    found = package_versions(["numpy", "no-such-package"])
-    assert found == {"python": platform.python_version(), "numpy": np.__version__, "no-such-package": "not installed"}
+    versions = package_versions(["numpy", "no-such-package"])
+    assert versions == {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "no-such-package": "not installed",
+    }

@@ -137,7 +137,7 @@ def _exit_with_parent() -> None:
         os._exit(1)
 
 
-_function: Callable[[Any], Any]  # the worker process' own
+_function: Callable[[Any], Any]  # of a worker process
 
 
 def _set_function(function: Callable[[Any], Any], initializer: Callable[[], None] | None) -> None:

@@ -1,4 +1,4 @@
-"""`cosight stimuli`: sets from folders, the same bytes however they are made, and what bad input says."""
+"""`cosight stimuli`: sets from folders, reproducible bytes, and messages about bad input."""
 
 import json
 import os
@@ -68,10 +68,10 @@ def test_distort_makes_its_tiles_from_all_sources(source, tmp_path, cosight):
     arguments = ("stimuli", "distort", source, "--prepare", "64/64", "--workers", 1)
     assert cosight(*arguments, tmp_path / "all").out.startswith("360 stimuli made")
     assert cosight(*arguments, tmp_path / "some", "--limit", 2, "--kind", "mosaic,stickers").code == 0
-    whole = dict(read_set(tmp_path / "all").frame.select("file", "stimulus").iter_rows())
+    complete = dict(read_set(tmp_path / "all").frame.select("file", "stimulus").iter_rows())
     some = dict(read_set(tmp_path / "some").frame.select("file", "stimulus").iter_rows())
     assert len(some) == 20
-    assert some.items() <= whole.items()
+    assert some.items() <= complete.items()
     again = cosight(*arguments, tmp_path / "other", "--tiles", tmp_path / "all/tiles", "--kind", "mosaic", "--limit", 1)
     assert again.code == 0
     assert not (tmp_path / "other/tiles").exists()
@@ -96,18 +96,20 @@ def test_resources_of_a_run_killed_before_its_first_image_are_used_by_the_same_r
 ):
     kind = ("--kind", "mosaic", "--level", 1) if verb == "distort" else ("--kind", "power-equalisation")
     arguments = (*kind, "--prepare", "64/64", "--workers", 1)
-    whole, out = tmp_path / "whole", tmp_path / "out"
-    cosight("stimuli", verb, source / "class0", whole, *arguments)
+    complete, out = tmp_path / "whole", tmp_path / "out"
+    cosight("stimuli", verb, source / "class0", complete, *arguments)
     resource = "tiles" if verb == "distort" else "spectrum.npy"
     out.mkdir()
     for name in (resource, "resources.json"):  # as if killed before the first image
-        shutil.copytree(whole / name, out / name) if (whole / name).is_dir() else shutil.copy(whole / name, out / name)
+        shutil.copytree(complete / name, out / name) if (complete / name).is_dir() else shutil.copy(
+            complete / name, out / name
+        )
     other = cosight("stimuli", verb, source / "class1", out, *arguments)
     assert other.code == 2
     assert "not built from" in other.err
     assert (out / resource).exists()
     assert cosight("stimuli", verb, source / "class0", out, *arguments).code == 0
-    assert tree(out) == tree(whole)
+    assert tree(out) == tree(complete)
 
 
 def test_manipulate_keeps_its_spectrum(source, tmp_path, cosight):
@@ -181,7 +183,7 @@ def alive(pid):
 
 
 def killed_at(images, out, *arguments):
-    """Run the command and kill it once so many images are there; its workers must follow."""
+    """Run the command and kill it once this many images exist; its workers must end too."""
     started = subprocess.Popen(command(*arguments), start_new_session=True)
     deadline = time.monotonic() + 60
     while started.poll() is None and time.monotonic() < deadline:
@@ -198,28 +200,28 @@ def killed_at(images, out, *arguments):
 
 @pytest.mark.slow
 def test_a_killed_extension_with_tiles_goes_on(source, tmp_path, cosight):
-    """Only the killed run needs processes of its own; the others are made here, by one worker."""
-    whole, out = tmp_path / "whole", tmp_path / "out"
+    """Only the killed run needs its own processes; the others run here, with one worker."""
+    complete, out = tmp_path / "whole", tmp_path / "out"
     arguments = ("--prepare", "64/64", "--workers")
-    assert cosight("stimuli", "distort", source, whole, *arguments, 1).code == 0
+    assert cosight("stimuli", "distort", source, complete, *arguments, 1).code == 0
     assert cosight("stimuli", "distort", source, out, "--kind", "glitched", *arguments, 1).code == 0
     killed_at(130, out, "stimuli", "distort", source, out, *arguments, 2)
     assert (out / "journal.jsonl").exists()
     assert cosight("stimuli", "distort", source, out, *arguments, 1).code == 0
-    assert tree(out) == tree(whole)
+    assert tree(out) == tree(complete)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shares", [(0.3,), (0.02, 0.3, 0.6)])
 def test_killed_at_any_moment_it_goes_on_and_ends_in_the_same_bytes(source, tmp_path, cosight, shares):
     arguments = ("--kind", "snow,fog", "--severity", "1-10", "--workers")
-    whole, out = tmp_path / "whole", tmp_path / "out"
-    assert cosight("stimuli", "corrupt", source, whole, *arguments, 1).code == 0
+    complete, out = tmp_path / "whole", tmp_path / "out"
+    assert cosight("stimuli", "corrupt", source, complete, *arguments, 1).code == 0
     for share in shares:
         killed_at(share * 240, out, "stimuli", "corrupt", source, out, *arguments, 2)
     assert not (out / "stimuli.parquet").exists()
     assert cosight("stimuli", "corrupt", source, out, *arguments, 1).code == 0
-    assert tree(out) == tree(whole)
+    assert tree(out) == tree(complete)
 
 
 def broken(folder, name):
@@ -245,7 +247,7 @@ def broken(folder, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "message"),
     [
         ("truncated.jpg", "broken"),
         ("one.png", "at least 32 x 32 pixels, got 1 x 1"),
@@ -255,7 +257,7 @@ def broken(folder, name):
         ("text.png", "not an image"),
     ],
 )
-def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name, says):
+def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name, message):
     source = broken(tmp_path / "source", name)
     arguments = ("stimuli", "corrupt", source, tmp_path / "out", "--kind", "fog", "--severity", 1, "--workers", 1)
     done = cosight(*arguments)
@@ -263,7 +265,7 @@ def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name
     assert done.err.startswith("cosight: ")
     assert done.err.count("\n") == 1
     assert name in done.err
-    assert says in done.err
+    assert message in done.err
     done = cosight(*arguments, "--on-error", "skip")
     assert done.code == 0
     assert f"{name}" in done.err
@@ -271,7 +273,7 @@ def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (("corrupt", "nowhere", "out"), "a stimulus set is a folder, got nowhere"),
         (("corrupt", "empty", "out"), "found none in empty"),
@@ -304,7 +306,7 @@ def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name
         (("distort", "photos", "out", "--geometry", "odd"), "geometry must be"),
         (("distort", "photos", "out", "--tiles", "alone"), "at least 2 tiles"),
         (("manipulate", "photos", "out", "--kind", "contrast", "--condition", "c07"), "condition of contrast must be"),
-        (("manipulate", "photos", "out", "--kind", "rotation", "--condition", "90"), "square"),
+        (("manipulate", "photos", "out", "--kind", "rotation", "--condition", "90", "--workers", "1"), "square"),
         (("compose", "photos", "out", "--category", "3"), "category 2 or 5"),
         (("prompts", "--category", "4"), "category"),
         (("attack", "photos", "out", "--model", "cosight:resnet99"), "resnet99"),
@@ -324,7 +326,7 @@ def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name
         (("distort", "photos", "thesis/ten.tex"), "output is a folder"),
     ],
 )
-def test_mistakes_are_one_line_and_leave_nothing(source, tmp_path, monkeypatch, cosight, arguments, says):
+def test_mistakes_are_one_line_and_leave_nothing(source, tmp_path, monkeypatch, cosight, arguments, message):
     monkeypatch.chdir(tmp_path)
     Path("photos").symlink_to(source)
     Path("empty").mkdir()
@@ -338,7 +340,7 @@ def test_mistakes_are_one_line_and_leave_nothing(source, tmp_path, monkeypatch, 
     done = cosight("stimuli", *arguments)
     assert done.code == 2
     assert done.err.startswith("cosight: ")
-    assert says in done.err
+    assert message in done.err
     assert done.err.count("\n") == 1
     assert not Path("out").exists() or not [path for path in Path("out").rglob("*") if path.is_file()]
     assert [path.name for path in Path("thesis").iterdir()] == ["ten.tex"]

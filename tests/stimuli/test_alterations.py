@@ -1,4 +1,4 @@
-"""Alterations of many images: batches, data sets on the fly and stored sets are the same pixels."""
+"""Alterations of many images: batches, data sets and stored sets have the same pixels."""
 
 import json
 from dataclasses import replace
@@ -27,8 +27,8 @@ def source(tmp_path, squares):
 
 
 def stored(source, out, *hows, **options):
-    made = generate_set(Alterations(source, hows, experiment="x", **options), out, workers=1)
-    return made.stimuli
+    result = generate_set(Alterations(source, hows, experiment="x", **options), out, workers=1)
+    return result.stimuli
 
 
 def test_the_call_and_its_repr():
@@ -73,17 +73,17 @@ def test_a_stored_set_a_batch_and_a_data_set_on_the_fly_agree(source, tmp_path):
 
 def test_jpeg_on_the_fly_is_jpeg_from_the_set(source, tmp_path):
     how = alteration("fog", severity=2)
-    made = generate_set(
+    result = generate_set(
         Alterations(source, (how,), prepare=preparation("80/64")), tmp_path / "out", workers=1, format="jpeg"
     )
     images = [source.pixels(file) for file in source.frame["file"]]
     flying = Altered(images, how, prepare=preparation("80/64"), format="jpeg")
-    assert sorted(map(digest, flying)) == sorted(made.stimuli.frame["stimulus"])
+    assert sorted(map(digest, flying)) == sorted(result.stimuli.frame["stimulus"])
     assert flying[0].shape == (64, 64, 3)
 
 
 def pictures(folder, photo):
-    """The same photo as other people's files have it: by palette, turned by EXIF, grey, small."""
+    """The same photo in unusual files: with a palette, rotated by EXIF, grey, small."""
     folder.mkdir()
     picture = Pillow.fromarray(photo)
     picture.convert("P", palette=Pillow.Palette.ADAPTIVE).save(folder / "palette.png")
@@ -107,8 +107,11 @@ def test_pillow_images_on_the_fly_are_those_of_the_set(tmp_path, squares):
 
 
 def test_arrays_on_the_fly_are_checked():
-    for wrong, says in [(np.zeros((64, 64, 3), np.int32), "uint8 or floating"), (np.zeros((20, 64, 3)), "at least 32")]:
-        with pytest.raises(InvalidInput, match=says):
+    for wrong, message in [
+        (np.zeros((64, 64, 3), np.int32), "uint8 or floating"),
+        (np.zeros((20, 64, 3)), "at least 32"),
+    ]:
+        with pytest.raises(InvalidInput, match=message):
             Altered([wrong], alteration("contrast", severity=1))[0]
 
 
@@ -129,17 +132,17 @@ def test_what_is_wrong_with_a_source_is_told_with_its_name(source, tmp_path):
     first.path(file).unlink()
     with pytest.raises(InvalidInput, match=r"0\.png does not exist"):
         stored(first, tmp_path / "three", how)
-    made = generate_set(Alterations(first, (how,)), tmp_path / "three", workers=1, on_error="skip")
-    assert made.new == 5
-    assert len(made.skipped) == 1
+    result = generate_set(Alterations(first, (how,)), tmp_path / "three", workers=1, on_error="skip")
+    assert result.new == 5
+    assert len(result.skipped) == 1
 
 
 def test_one_kinds_refusal_leaves_the_others_alone(source, tmp_path):
     hows = (alteration("rotation", condition="90"), alteration("contrast", condition="c05"))
-    made = generate_set(Alterations(source, hows), tmp_path / "out", workers=1, on_error="skip")
-    assert made.stimuli.frame["kind"].unique().to_list() == ["contrast"]
-    assert made.new == 6
-    assert all("square" in reason for reason in made.skipped.values())
+    result = generate_set(Alterations(source, hows), tmp_path / "out", workers=1, on_error="skip")
+    assert result.stimuli.frame["kind"].unique().to_list() == ["contrast"]
+    assert result.new == 6
+    assert all("square" in reason for reason in result.skipped.values())
 
 
 def test_parameters_tell_only_what_was_used(source, squares):
@@ -151,10 +154,10 @@ def test_parameters_tell_only_what_was_used(source, squares):
 
 def test_the_draw_follows_from_the_source_whatever_its_company(source, tmp_path):
     hows = [alteration("gaussian_noise", severity=1), alteration("snow", severity=3)]
-    whole = stored(source, tmp_path / "whole", *hows)
+    complete = stored(source, tmp_path / "whole", *hows)
     part = replace(source, frame=source.frame[[4, 1]])
     some = stored(part, tmp_path / "some", hows[1])
-    everything = dict(whole.frame.select("file", "stimulus").iter_rows())
+    everything = dict(complete.frame.select("file", "stimulus").iter_rows())
     assert len(some) == 2
     assert all(everything[file] == stimulus for file, stimulus in some.frame.select("file", "stimulus").iter_rows())
 
@@ -174,8 +177,8 @@ def test_the_manifest_says_how_each_stimulus_came_about(source, tmp_path):
 
 
 def test_manipulations_are_experiments_of_their_own(source, tmp_path):
-    made = generate_set(Alterations(source, (alteration("contrast", condition="c05"),)), tmp_path / "out", workers=1)
-    row = made.stimuli.frame.row(0, named=True)
+    result = generate_set(Alterations(source, (alteration("contrast", condition="c05"),)), tmp_path / "out", workers=1)
+    row = result.stimuli.frame.row(0, named=True)
     assert (row["experiment"], row["condition"], row["kind"]) == ("contrast", "c05", "contrast")
 
 

@@ -42,13 +42,13 @@ def plain(value, shape=(32, 32, 3)):
 def test_eight_bits_swallow_visaligns_smallest_eps():
     """.005 * .229 * 255 = .29 of a step rounds to 0; .01 to .025 (.58 to 1.46) to 1; .03 (1.75) to 2."""
     assert VISALIGN_EPS == (0.005, 0.01, 0.015, 0.02, 0.025, 0.03)
-    found = attack_images([plain(100)], [0], {"m": Threshold(101.5)})
+    attempts = attack_images([plain(100)], [0], {"m": Threshold(101.5)})
     expected = ["unchanged", "not-fooled", "repeated", "repeated", "repeated", "kept"]
-    assert [(a.eps, a.verdict) for a in found] == list(zip(VISALIGN_EPS, expected, strict=True))
-    kept = found[-1]
+    assert [(a.eps, a.verdict) for a in attempts] == list(zip(VISALIGN_EPS, expected, strict=True))
+    kept = attempts[-1]
     assert (kept.pixels == 102).all()
     assert (kept.before, kept.after, kept.fooled, kept.seed, kept.kept) == (0, 1, ("m",), None, True)
-    assert all(attempt.pixels is None for attempt in found[:-1])
+    assert all(attempt.pixels is None for attempt in attempts[:-1])
 
 
 def test_the_smallest_eps_that_fools_or_all_of_them():
@@ -62,8 +62,11 @@ def test_the_smallest_eps_that_fools_or_all_of_them():
 
 
 def test_what_is_wrong_already_cannot_be_fooled():
-    found = attack_images([plain(100), plain(200)], [1, 1], {"m": Threshold(150)}, eps=(0.9,), space="pixels")
-    assert [(a.image, a.verdict, a.before, a.after) for a in found] == [(0, "clean-wrong", 0, None), (1, "kept", 1, 0)]
+    attempts = attack_images([plain(100), plain(200)], [1, 1], {"m": Threshold(150)}, eps=(0.9,), space="pixels")
+    assert [(a.image, a.verdict, a.before, a.after) for a in attempts] == [
+        (0, "clean-wrong", 0, None),
+        (1, "kept", 1, 0),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -77,25 +80,25 @@ def test_what_is_wrong_already_cannot_be_fooled():
 def test_who_must_be_fooled(judges, kept):
     models = {"easy": Threshold(101.5), "hard": Threshold(104.5)}
     eps = [step / 255 for step in range(1, 8)]
-    found = attack_images([plain(100)], [0], models, eps=eps, space="pixels", judges=judges)
-    assert [(a.model, round(a.eps * 255)) for a in found if a.kept] == kept
+    attempts = attack_images([plain(100)], [0], models, eps=eps, space="pixels", judges=judges)
+    assert [(a.model, round(a.eps * 255)) for a in attempts if a.kept] == kept
 
 
 def test_judges_who_are_wrong_on_the_clean_image():
-    """One of two is right: enough for `any`, too little for `all`; who was wrong before is not counted as fooled."""
+    """One of two is right: enough for `any`, too little for `all`; only the first counts as fooled."""
     models = {"right": Threshold(101.5), "wrong": Threshold(90)}
     for judges, expected in (("any", "kept"), ("all", "clean-wrong")):
-        found = attack_images([plain(100)], [0], models, eps=(2 / 255,), space="pixels", judges=judges)
-        assert [a.verdict for a in found] == [expected] * 2
-        assert {a.fooled for a in found} == ({("right",)} if judges == "any" else {()})
+        attempts = attack_images([plain(100)], [0], models, eps=(2 / 255,), space="pixels", judges=judges)
+        assert [a.verdict for a in attempts] == [expected] * 2
+        assert {a.fooled for a in attempts} == ({("right",)} if judges == "any" else {()})
 
 
 def test_every_image_model_and_eps_in_order():
     images = [plain(value) for value in (90, 100, 110)]
     models = {"a": Threshold(150), "b": Threshold(160)}
     for batch in (1, 2, 5):
-        found = attack_images(images, [0, 0, 0], models, eps=(0.02, 0.01), batch=batch)
-        order = [(a.image, a.model, a.eps) for a in found]
+        attempts = attack_images(images, [0, 0, 0], models, eps=(0.02, 0.01), batch=batch)
+        order = [(a.image, a.model, a.eps) for a in attempts]
         assert order == [(i, m, e) for i in range(3) for m in "ab" for e in (0.01, 0.02)]
     assert attack_images([], np.zeros(0, int), models) == []
 
@@ -103,10 +106,10 @@ def test_every_image_model_and_eps_in_order():
 def test_kept_pixels_are_those_of_the_attack_rounded(squares):
     clean = torch.from_numpy(squares[0] / np.float32(255)).permute(2, 0, 1)[None]
     model = Threshold(float(squares[0].mean()) + 0.5)
-    (found,) = attack_images([squares[0]], [0], {"m": model}, eps=(0.03,))
+    (attempts,) = attack_images([squares[0]], [0], {"m": model}, eps=(0.03,))
     attacked = fgsm(model, clean, [0], eps=0.03, space="normalised")
-    assert np.array_equal(found.pixels, (attacked[0].permute(1, 2, 0) * 255).round().byte().numpy())
-    assert found.pixels.shape == squares[0].shape
+    assert np.array_equal(attempts.pixels, (attacked[0].permute(1, 2, 0) * 255).round().byte().numpy())
+    assert attempts.pixels.shape == squares[0].shape
 
 
 def test_a_random_start_is_drawn_from_what_the_stimulus_is_made_of():
@@ -132,9 +135,9 @@ def test_answers_are_those_of_the_model_to_grey_and_to_colour():
 
 
 def test_grey_images_become_colour():
-    (found,) = attack_images([plain(100, (32, 40))], [0], {"m": Threshold(100.5)}, eps=(0.02,))
-    assert found.kept
-    assert found.pixels.shape == (32, 40, 3)
+    (attempts,) = attack_images([plain(100, (32, 40))], [0], {"m": Threshold(100.5)}, eps=(0.02,))
+    assert attempts.kept
+    assert attempts.pixels.shape == (32, 40, 3)
 
 
 @pytest.mark.parametrize(
@@ -162,9 +165,9 @@ def test_grey_images_become_colour():
     ],
 )
 def test_bad_input_is_named(images, change, message):
-    asked = {"labels": [0], "models": {"m": Threshold(50)}} | change
+    arguments = {"labels": [0], "models": {"m": Threshold(50)}} | change
     with pytest.raises(InvalidInput, match=message):
-        attack_images(images, **asked)
+        attack_images(images, **arguments)
 
 
 def test_an_unknown_attack_is_named():
@@ -209,25 +212,25 @@ def sources(tmp_path):
 
 def test_only_what_fools_is_kept(sources, tmp_path):
     recipe = AttackRecipe(sources, ("m",), load, eps=(0.004, 0.04, 0.08), classes=CLASSES)
-    made = generate_set(recipe, tmp_path / "out", workers=1)
+    result = generate_set(recipe, tmp_path / "out", workers=1)
     # eps .04 of a std of .25 is .01 of the range, 2.55 levels: enough to cross from 129 and from 126, not from 220
-    assert made.stimuli.frame["file"].to_list() == [
+    assert result.stimuli.frame["file"].to_list() == [
         "images/fgsm/test_brightness-01234567/0.04/dark/near.png",
         "images/fgsm/test_brightness-01234567/0.04/light/near.png",
     ]
-    reasons = {job.split("/")[2] + " " + "/".join(job.split("/")[3:]): reason for job, reason in made.dropped.items()}
+    reasons = {job.split("/")[2] + " " + "/".join(job.split("/")[3:]): reason for job, reason in result.dropped.items()}
     assert reasons["0.004 light/near"] == "unchanged"
     assert reasons["0.08 light/near"] == "larger"
     assert reasons["0.08 light/far"] == "not-fooled"
     assert reasons["0.04 dark/wrong"] == "clean-wrong"
-    assert verify(made.stimuli).intact
+    assert verify(result.stimuli).intact
 
 
 def test_stored_pixels_fool_the_model_and_the_manifest_tells_how(sources, tmp_path):
     facts = {"category": 3, "group": "must-act"}
     recipe = AttackRecipe(sources, ("m",), load, eps=(0.04,), classes=CLASSES, facts=facts)
-    made = generate_set(recipe, tmp_path / "out", workers=1)
-    for row in made.stimuli.frame.iter_rows(named=True):
+    result = generate_set(recipe, tmp_path / "out", workers=1)
+    for row in result.stimuli.frame.iter_rows(named=True):
         assert CLASSES[predict_classes(Brightness(), [read_image(tmp_path / "out" / row["file"])])[0]] != row["truth"]
         parameters = json.loads(row["parameters"])
         assert parameters == {
@@ -250,13 +253,13 @@ def test_keeping_all_keeps_every_eps_that_fools(sources, tmp_path):
 def test_a_second_run_does_nothing(sources, tmp_path):
     recipe = AttackRecipe(sources, ("m",), load, eps=(0.04,), classes=CLASSES)
     generate_set(recipe, tmp_path / "out", workers=1)
-    made = generate_set(recipe, tmp_path / "out", workers=1)
-    assert (made.new, made.present, len(made.dropped)) == (0, 2, 2)
+    result = generate_set(recipe, tmp_path / "out", workers=1)
+    assert (result.new, result.present, len(result.dropped)) == (0, 2, 2)
 
 
 def test_without_classes_the_models_own_answer_is_what_must_change(sources, tmp_path):
-    made = generate_set(AttackRecipe(sources, ("m",), load, eps=(0.04, 0.5)), tmp_path / "out", workers=1)
-    assert [file.split("/", 4)[-1] for file in made.stimuli.frame["file"]] == [
+    result = generate_set(AttackRecipe(sources, ("m",), load, eps=(0.04, 0.5)), tmp_path / "out", workers=1)
+    assert [file.split("/", 4)[-1] for file in result.stimuli.frame["file"]] == [
         "dark/near.png",
         "light/near.png",
         "dark/wrong.png",
@@ -267,8 +270,8 @@ def test_a_truth_that_is_a_number_is_an_output(tmp_path):
     path = tmp_path / "source/1/a.png"
     path.parent.mkdir(parents=True)
     path.write_bytes(encode(np.full((32, 32), 126, np.uint8), "png"))  # grey, and the model says 0
-    made = generate_set(AttackRecipe(read_set(tmp_path / "source"), ("m",), load), tmp_path / "out", workers=1)
-    assert set(made.dropped.values()) == {"clean-wrong"}
+    result = generate_set(AttackRecipe(read_set(tmp_path / "source"), ("m",), load), tmp_path / "out", workers=1)
+    assert set(result.dropped.values()) == {"clean-wrong"}
 
 
 def test_a_truth_outside_the_classes_is_named(sources, tmp_path):
@@ -277,14 +280,14 @@ def test_a_truth_outside_the_classes_is_named(sources, tmp_path):
 
 
 def test_labels_must_be_as_many_as_the_models_outputs(sources, tmp_path):
-    """Also under on_error="skip": it is no fault of the sources."""
+    """Also with on_error="skip", because the sources are not the cause."""
     recipe = AttackRecipe(sources, ("m",), load, classes=("dark", "light", "grey"))
     with pytest.raises(InvalidInput, match="must be the 2 outputs of test:brightness in order, got 3 classes"):
         generate_set(recipe, tmp_path / "out", workers=1, on_error="skip")
 
 
 def test_other_classes_are_another_set(sources, tmp_path):
-    """With the names turned round, every truth would be the other output."""
+    """With the names swapped, every truth would be the other output."""
     generate_set(AttackRecipe(sources, ("m",), load, eps=(0.04,), classes=CLASSES), tmp_path / "out", workers=1)
     with pytest.raises(InvalidInput, match=r"was made with classes \['dark', 'light'\], got \['light', 'dark'\]"):
         generate_set(
@@ -295,9 +298,9 @@ def test_other_classes_are_another_set(sources, tmp_path):
 def test_the_manifest_tells_how_pgd_walked(sources, tmp_path):
     recipe = AttackRecipe(sources, ("m",), load, attack="pgd-linf", eps=(0.04,), classes=CLASSES)
     frame = generate_set(recipe, tmp_path / "out", workers=1).stimuli.frame
-    told = json.loads(frame["parameters"][0])
-    assert (told["steps"], told["random_start"]) == (20, True)
-    assert told["step_size"] == pytest.approx(2.5 * 0.04 / 20)
+    parameters = json.loads(frame["parameters"][0])
+    assert (parameters["steps"], parameters["random_start"]) == (20, True)
+    assert parameters["step_size"] == pytest.approx(2.5 * 0.04 / 20)
 
 
 class Rough:
@@ -314,7 +317,7 @@ class Rough:
 
 
 def rough(name):
-    """`FOLDER/NAME@WEIGHTS`, as a checkpoint has a place, a name and a content."""
+    """Load `FOLDER/NAME@WEIGHTS`: a checkpoint has a folder, a name and a content."""
     model = Rough(name.partition("@")[2])
     model.name = name.partition("@")[0].rpartition("/")[2]
     return model
@@ -350,7 +353,7 @@ def test_real_weights_under_two_paths_give_the_same_pixels(tmp_path):
     noise = np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8)
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "a.png").write_bytes(encode(noise, "png"))
-    made = []
+    result = []
     for place in ("one/a", "two/deep/a", "two/b"):
         path = tmp_path / f"{place}.safetensors"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -363,10 +366,10 @@ def test_real_weights_under_two_paths_give_the_same_pixels(tmp_path):
             eps=(4.0,),
         )
         frame = generate_set(recipe, tmp_path / "out" / place.replace("/", "-"), workers=1).stimuli.frame
-        made.append(frame["stimulus"].to_list())
-    assert len(made[0]) == 1
-    assert made[0] == made[1] == made[2]
-    assert made[0] != [digest(noise)]
+        result.append(frame["stimulus"].to_list())
+    assert len(result[0]) == 1
+    assert result[0] == result[1] == result[2]
+    assert result[0] != [digest(noise)]
 
 
 def test_two_models_that_are_one_are_refused(sources, tmp_path):
@@ -378,10 +381,10 @@ def test_two_models_that_are_one_are_refused(sources, tmp_path):
 def test_eps_that_nearly_agree_do_not_share_a_file(sources, tmp_path):
     near = 0.04 + 1e-9  # the same to six digits
     recipe = AttackRecipe(sources, ("m",), load, eps=(0.04, near, 1), choose="all", classes=CLASSES)
-    made = generate_set(recipe, tmp_path / "out", workers=1)
-    names = {job.split("/")[2] for job in (*made.dropped, *(file[7:] for file in made.stimuli.frame["file"]))}
+    result = generate_set(recipe, tmp_path / "out", workers=1)
+    names = {job.split("/")[2] for job in (*result.dropped, *(file[7:] for file in result.stimuli.frame["file"]))}
     assert names == {"0.04", repr(near), "1"}
-    assert len(made.dropped) + made.new == 3 * len(sources)
+    assert len(result.dropped) + result.new == 3 * len(sources)
 
 
 @pytest.mark.parametrize(

@@ -250,9 +250,9 @@ def nans(images):
     ],
 )
 def test_bad_input_is_named(grey, model, change, message):
-    asked = {"images": grey, "labels": LABELS, "eps": 0.1} | change
+    arguments = {"images": grey, "labels": LABELS, "eps": 0.1} | change
     with pytest.raises(InvalidInput, match=message):
-        fgsm(model, **asked)
+        fgsm(model, **arguments)
 
 
 @pytest.mark.parametrize(

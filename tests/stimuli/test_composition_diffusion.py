@@ -271,14 +271,14 @@ def test_mixing_refuses_odd_sizes_and_other_pipelines(pipeline, image):
 
 
 class Stub:
-    """A pipeline that answers with one colour and keeps what it was asked."""
+    """A pipeline that returns one colour and records its arguments."""
 
     def __init__(self, value):
         self.value = value
 
-    def __call__(self, **asked):
-        self.asked = asked
-        return type("Made", (), {"images": [np.full((asked["height"], asked["width"], 3), self.value)]})
+    def __call__(self, **arguments):
+        self.asked = arguments
+        return type("Made", (), {"images": [np.full((arguments["height"], arguments["width"], 3), self.value)]})
 
 
 def test_the_safety_checkers_black_image_is_refused():
@@ -333,7 +333,7 @@ def test_a_pipeline_is_what_its_files_hold_wherever_they_are(folder, tmp_path):
 
 
 def test_a_pipeline_of_the_hub_is_its_name_and_commit(folder, tmp_path, monkeypatch):
-    """The hub's cache as its client leaves it, and no network."""
+    """The cache of the hub's client, without a network."""
     import huggingface_hub.constants
 
     commit = "0123456789abcdef0123456789abcdef01234567"

@@ -1,4 +1,4 @@
-"""Masks, pasting, seams, hybrids and the plans over them."""
+"""Masks, backgrounds, pasting, cuts, hybrids and plans of composites."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def overlap(a, b):
 def test_a_plain_object_is_found(shape):
     height, width = shape
     image, truth = disc(height, width, centre=(width // 2, height // 2), axes=(width // 4, height // 4))
-    found = foreground_mask(image)
-    assert found.mask.shape == shape
-    assert overlap(found.mask, truth) > 0.85
-    assert found.share == pytest.approx(truth.mean(), rel=0.15)
-    assert found.border == 0
-    assert not found.doubtful
+    foreground = foreground_mask(image)
+    assert foreground.mask.shape == shape
+    assert overlap(foreground.mask, truth) > 0.85
+    assert foreground.share == pytest.approx(truth.mean(), rel=0.15)
+    assert foreground.border == 0
+    assert not foreground.doubtful
 
 
 def test_the_flower_is_found_the_same_each_time_and_on_floats(photos):
@@ -73,10 +73,10 @@ def test_the_number_of_threads_does_not_change_a_mask(squares):
 
 def test_an_object_that_leaves_the_photo_touches_the_edge():
     image, truth = disc(centre=(100, 150), axes=(50, 60))
-    found = foreground_mask(image)
-    assert overlap(found.mask, truth) > 0.8
-    assert found.mask[-1].any()
-    assert found.border > 0
+    foreground = foreground_mask(image)
+    assert overlap(foreground.mask, truth) > 0.8
+    assert foreground.mask[-1].any()
+    assert foreground.border > 0
 
 
 def test_no_object_no_mask():
@@ -85,7 +85,7 @@ def test_no_object_no_mask():
 
 
 @pytest.mark.parametrize(
-    ("colour", "noise", "lost"),
+    ("colour", "noise", "doubtful"),
     [
         pytest.param((140, 130, 60), 12, False, marks=pytest.mark.slow),
         ((140, 130, 60), 25, False),
@@ -93,11 +93,11 @@ def test_no_object_no_mask():
         ((90, 140, 70), 25, True),
     ],
 )
-def test_camouflage_is_doubtful(colour, noise, lost):
+def test_camouflage_is_doubtful(colour, noise, doubtful):
     image, truth = disc(colour=colour)
     image = np.clip(image + rng(2).normal(0, noise, image.shape), 0, 255).astype(np.uint8)
-    found = foreground_mask(image)
-    assert found.doubtful == lost == (overlap(found.mask, truth) < 0.6)
+    foreground = foreground_mask(image)
+    assert foreground.doubtful == doubtful == (overlap(foreground.mask, truth) < 0.6)
 
 
 @pytest.mark.parametrize("mask", [np.ones((4, 5), bool), np.full((4, 5), 200, np.uint8), np.full((4, 5), 0.9)])
@@ -125,7 +125,7 @@ def test_a_mask_lies_beside_its_photo(tmp_path):
     np.testing.assert_array_equal(check_mask(read_mask(tmp_path / "a.jpg"), truth.shape), truth)
 
 
-# --- grounds
+# --- backgrounds
 
 
 @pytest.mark.parametrize("name", PLAIN_BACKGROUNDS)
@@ -222,7 +222,7 @@ def test_bad_pastes_are_named(squares, options, message):
         paste(image, mask, squares[0], rng=rng(), **options)
 
 
-# --- seams
+# --- cuts
 
 
 @given(st.integers(0, 10**6))

@@ -1,4 +1,4 @@
-"""Contact sheets hold the pictures they promise."""
+"""Contact sheets: which pictures they show, and where."""
 
 import numpy as np
 import pytest
@@ -55,8 +55,8 @@ def test_a_source_that_is_there_twice_is_shown_once(tmp_path, squares):
     for name in "ab":
         (tmp_path / "in" / f"{name}.png").write_bytes(encode(squares[0], "png"))
     hows = tuple(alteration("contrast", severity=s) for s in range(1, 11))
-    made = generate_set(Alterations(read_set(tmp_path / "in"), hows, experiment="x"), tmp_path / "out", workers=1)
-    [row] = sheet_rows(made.stimuli)
+    result = generate_set(Alterations(read_set(tmp_path / "in"), hows, experiment="x"), tmp_path / "out", workers=1)
+    [row] = sheet_rows(result.stimuli)
     assert [words for words, _ in row.pictures] == [str(s) for s in range(1, 11)]
 
 

@@ -1,4 +1,4 @@
-"""Images as arrays and as files, above all the files one would rather not meet."""
+"""Images as arrays and as files, above all damaged and unusual files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def saved(picture, kind="PNG", **options):
 
 
 def deep_png(colour_type, channels):
-    """A PNG of 16 bits a channel, written by hand: Pillow writes none in colour."""
+    """A PNG with 16 bits per channel, written by hand: Pillow writes none in colour."""
 
     def chunk(name, body):
         return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))

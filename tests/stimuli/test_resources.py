@@ -1,4 +1,4 @@
-"""Tiles and spectra beside a set: made once, found again, and what is given is never passed over."""
+"""Tile indexes and spectra of a set: built once, reused, and checked against what is given."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def tiles(out, sources, **options):
 
 
 def begin(out):
-    """As if a run had made images there."""
+    """Write a manifest, as a run that made images does."""
     (out / "journal.jsonl").touch()
 
 
 def drop(path, at=-1):
-    """Change one byte of a file; whoever has it open keeps the old one."""
+    """Change one byte of a file; a process that has it open keeps the old content."""
     data = bytearray(path.read_bytes())
     data[at] ^= 1
     path.unlink()
@@ -88,20 +88,20 @@ def test_a_given_index_is_used_where_it_is(sources, others, out, tmp_path):
 
 @pytest.mark.parametrize("as_index", [True, False])
 def test_given_tiles_are_refused_where_others_are_kept(as_index, sources, others, out, tmp_path):
-    kept = tiles(out, sources)
+    stored = tiles(out, sources)
     given = build_tiles(others, tmp_path / "index").path if as_index else others
     with pytest.raises(InvalidInput, match=r"out has tiles of other images than .*; leave --tiles out"):
         tiles(out, sources, given=given)
     begin(out)
-    assert tiles(out, others).digest == kept.digest
+    assert tiles(out, others).digest == stored.digest
 
 
 @pytest.mark.parametrize("as_index", [True, False])
 def test_given_tiles_may_be_those_that_are_kept(as_index, sources, out, tmp_path):
-    kept = tiles(out, sources)
+    stored = tiles(out, sources)
     given = build_tiles(sources, tmp_path / "index").path if as_index else sources
-    assert tiles(out, sources, given=given).digest == kept.digest
-    assert tiles(out, sources, given=kept.path).digest == kept.digest
+    assert tiles(out, sources, given=given).digest == stored.digest
+    assert tiles(out, sources, given=stored.path).digest == stored.digest
 
 
 @pytest.mark.parametrize("given", [True, False])
@@ -124,36 +124,36 @@ def test_zero_processes_are_refused(sources, out):
         tiles_for_set(out, sources, workers=0)
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_images_that_are_no_tiles_are_told(kept, sources, out):
+@pytest.mark.parametrize("stored", [True, False])
+def test_images_that_cannot_be_tiles_are_reported(stored, sources, out):
     (sources / "broken.png").write_bytes(b"nothing")
     with pytest.raises(InvalidInput, match=r"broken\.png: not an image"):
         tiles(out, sources)
-    if kept:
+    if stored:
         tiles(out, sources, on_skip=lambda reason: None)
-    told = []
-    assert len(tiles(out, sources, given=sources, on_skip=told.append)) == 3
-    assert len(told) == 1
-    assert "broken.png: not an image" in told[0]
+    reasons = []
+    assert len(tiles(out, sources, given=sources, on_skip=reasons.append)) == 3
+    assert len(reasons) == 1
+    assert "broken.png: not an image" in reasons[0]
 
 
 # --- spectra
 
 
 def test_the_sources_spectrum_is_made_once_and_kept(sources, others, out):
-    made = spectrum_for_set(out, read_set(sources))
-    assert made.digest == mean_spectrum(images(0)).digest
-    assert read_spectrum(out / "spectrum.npy").digest == made.digest
-    assert spectrum_for_set(out, read_set(sources)).digest == made.digest
+    spectrum = spectrum_for_set(out, read_set(sources))
+    assert spectrum.digest == mean_spectrum(images(0)).digest
+    assert read_spectrum(out / "spectrum.npy").digest == spectrum.digest
+    assert spectrum_for_set(out, read_set(sources)).digest == spectrum.digest
     with pytest.raises(InvalidInput, match=r"spectrum in .* not built from .*others; give it with --spectrum"):
         spectrum_for_set(out, read_set(others))
     begin(out)
-    assert spectrum_for_set(out, read_set(others)).digest == made.digest
+    assert spectrum_for_set(out, read_set(others)).digest == spectrum.digest
 
 
 def test_the_sources_are_prepared_first(sources, out):
-    made = spectrum_for_set(out, read_set(sources), prepare=preparation("36x32"))
-    assert made.amplitudes.shape == (32, 36)
+    spectrum = spectrum_for_set(out, read_set(sources), prepare=preparation("36x32"))
+    assert spectrum.amplitudes.shape == (32, 36)
 
 
 def test_a_given_spectrum_is_used_or_refused(sources, others, out, tmp_path):
@@ -169,40 +169,40 @@ def test_a_given_spectrum_is_used_or_refused(sources, others, out, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "said"),
+    ("name", "data", "message"),
     [
         ("0a.png", b"nothing", r"0a\.png: not an image"),
         ("z.png", encode(np.zeros((1, 1), np.uint8), "png"), r"z\.png: an image must be at least 32 x 32 pixels"),
     ],
     ids=["no image", "too small"],
 )
-def test_a_source_that_cannot_be_used_is_told_and_left_out(name, data, said, sources, out):
+def test_a_source_that_cannot_be_used_is_reported_and_left_out(name, data, message, sources, out):
     (sources / name).write_bytes(data)
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInput, match=message):
         spectrum_for_set(out, read_set(sources))
     assert not (out / "spectrum.npy").exists()
-    told = []
-    assert spectrum_for_set(out, read_set(sources), on_skip=told.append).digest == mean_spectrum(images(0)).digest
-    assert len(told) == 1
-    assert name in told[0]
+    reasons = []
+    assert spectrum_for_set(out, read_set(sources), on_skip=reasons.append).digest == mean_spectrum(images(0)).digest
+    assert len(reasons) == 1
+    assert name in reasons[0]
 
 
 def test_a_source_that_is_gone_is_told(sources, out):
-    found = read_set(sources)
+    stimuli = read_set(sources)
     (sources / "1.png").unlink()
-    told = []
-    spectrum_for_set(out, found, on_skip=told.append)
-    assert len(told) == 1
-    assert "1.png" in told[0]
-    assert told[0].count("1.png") == 1
+    reasons = []
+    spectrum_for_set(out, stimuli, on_skip=reasons.append)
+    assert len(reasons) == 1
+    assert "1.png" in reasons[0]
+    assert reasons[0].count("1.png") == 1
 
 
 def test_a_source_that_cannot_be_prepared_is_told(sources, out):
     (sources / "long.png").write_bytes(encode(np.zeros((32, 2200, 3), np.uint8), "png"))
-    told = []
-    spectrum_for_set(out, read_set(sources), prepare=preparation("36/32"), on_skip=told.append)
-    assert len(told) == 1
-    assert "long.png: an image scaled by its short side" in told[0]
+    reasons = []
+    spectrum_for_set(out, read_set(sources), prepare=preparation("36/32"), on_skip=reasons.append)
+    assert len(reasons) == 1
+    assert "long.png: an image scaled by its short side" in reasons[0]
 
 
 def test_no_source_is_no_spectrum(tmp_path, out):

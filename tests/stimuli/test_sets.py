@@ -1,4 +1,4 @@
-"""Stimulus sets: which layouts are read, what a manifest keeps, and what verify notices."""
+"""Stimulus sets: the layouts that are read, the manifest, and what verify detects."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Tasks beside a manifest: written, read, refused, and made from inverted representations."""
+"""Tasks of a set: written, read, refused, and made from inverted representations."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def inverted(root, targets=10, results=2):
     rows = [{"stimulus": f"t{i}", "file": f"t{i}.png"} for i in range(targets)]
     for i in range(targets):
         for j in range(results):
-            told = json.dumps({"seed_stimulus": f"s{i}{j}"})
+            parameters = json.dumps({"seed_stimulus": f"s{i}{j}"})
             rows.append({"stimulus": f"s{i}{j}", "file": f"s{i}{j}.png"})
-            rows.append({"stimulus": f"r{i}{j}", "file": f"r{i}{j}.png", "parent": f"t{i}", "parameters": told})
+            rows.append({"stimulus": f"r{i}{j}", "file": f"r{i}{j}.png", "parent": f"t{i}", "parameters": parameters})
     root.mkdir(exist_ok=True)
     write_manifest(root, manifest_frame(rows), {"settings": {}})
     return read_set(root)

@@ -1,6 +1,6 @@
-"""Stimuli: everything that turns images into what observers are shown, each with an identity.
+"""Stimuli: turn images into what observers see, each with an identity.
 
-`corrupt`, `distort` and `manipulate` change one image; `alteration`, `alter_batch` and `Altered` do it to many;
+`corrupt`, `distort` and `manipulate` change one image; `alteration`, `alter_batch` and `Altered` change many;
 `generate_set` writes a stimulus set, `read_set` reads one, `verify` checks it. Needs the extra `stimuli`, attacks
 also `models`, text-to-image `diffusion`. Parts are imported when first used.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cosight.stimuli.tasks import make_tasks, read_tasks
     from cosight.stimuli.tiles import build_tiles, open_tiles
 
-_PLACES = {
+_EXPORTS = {
     "alterations": ("Alteration", "Alterations", "Altered", "alter_batch", "alteration"),
     "corruptions": ("corrupt",),
     "distortions": ("distort",),
@@ -32,7 +32,7 @@ _PLACES = {
     "tasks": ("make_tasks", "read_tasks"),
     "tiles": ("build_tiles", "open_tiles"),
 }
-_HOME = {name: module for module, members in _PLACES.items() for name in members}
+_MODULES = {name: module for module, members in _EXPORTS.items() for name in members}
 
 __all__ = [
     "Alteration",
@@ -60,8 +60,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -152,9 +152,11 @@ def _recorded(out: Path, resource: str, sources: StimulusSet) -> Iterator[None]:
     try:
         yield
     except Exception:
-        path.unlink()
-        if before is not None:
-            path.write_text(before, encoding="utf-8")
+        if before is None:
+            path.unlink()
+        else:
+            with atomic_write(path) as draft:
+                draft.write_text(before, encoding="utf-8")
         raise
 
 
