@@ -1,10 +1,10 @@
-"""cosight: does a vision model see the way people do?
+"""cosight: measure how closely vision models match human perception.
 
 One table of trials for people and models, every number with its interval. Everything the command line does is a call of
 the same name: `cosight.build(...)`, `cosight.evaluate(...)`, `cosight.compare(...)`, `cosight.score(...)`,
-`cosight.plan(...)`; `cosight.trials.read(...)` reads any trial file, `cosight.measures` has the numbers as plain
-functions of arrays, `cosight.stimuli` what turns images into stimuli, `cosight.models` models by name. Parts are
-imported when first used.
+`cosight.plan(...)`, `cosight.train(...)`, `cosight.demo(...)`. `cosight.trials.read(...)` reads any trial file,
+`cosight.measures` has the numbers as plain functions of arrays, `cosight.stimuli` turns images into stimuli,
+`cosight.models` has models by name. Packages are imported when first used.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cosight.scoring.compare import compare
     from cosight.scoring.plan import plan
     from cosight.scoring.score import score
+    from cosight.training import train
 
 __all__ = [
     "build",
@@ -33,6 +34,7 @@ __all__ = [
     "score",
     "scoring",
     "stimuli",
+    "train",
     "trials",
 ]
 
@@ -43,6 +45,7 @@ _CALLS = {
     "evaluate": "cosight.runs.evaluate",
     "plan": "cosight.scoring.plan",
     "score": "cosight.scoring.score",
+    "train": "cosight.training",
 }
 
 

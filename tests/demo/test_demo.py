@@ -7,8 +7,8 @@ import pytest
 
 from cosight.benchmarks.visalign.results_table import visalign_table
 from cosight.demo import Size, demo
+from cosight.demo.pipeline import ARCHITECTURES
 from cosight.demo.report import exceptions
-from cosight.demo.train_and_evaluate import ARCHITECTURES
 from cosight.errors import InvalidInput
 from cosight.models import architectures
 from cosight.models.abstention import abstentions
@@ -93,7 +93,7 @@ def test_numbers_are_kept_as_json(done, folder):
 def test_progress_tells_of_each_network(done, steps):
     words = [text for _, _, text in steps]
     assert {f"{name} trained, seed {seed}" for name in SMALL.architectures for seed in SMALL.seeds} <= set(words)
-    assert steps[[text.endswith("asked") for text in words].index(True)][1] == 6
+    assert steps[[text.endswith("evaluated") for text in words].index(True)][1] == 6
 
 
 @pytest.mark.slow
@@ -149,4 +149,4 @@ def test_the_command_prints_tables_and_where_the_page_is(done, folder, cosight, 
     said = cosight("demo", "--out", folder)
     assert said.code == 0
     assert f"people here are simulated; the page is {folder}/report/index.html" in said.out
-    assert "letters are refused more than clean digits, but for:" in said.out
+    assert "abstention is higher on letters than on clean digits; exceptions:" in said.out

@@ -1,4 +1,4 @@
-"""The command line: one file a noun, each parses, calls and prints."""
+"""The command line: one module per command; each parses, calls and prints."""
 
 from cosight.cli.app import main
 

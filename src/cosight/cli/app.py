@@ -1,6 +1,6 @@
-"""The `cosight` program: its commands, and how errors reach the user.
+"""The `cosight` program: its commands, and how errors are reported.
 
-Exit 0 done, 2 the user's mistake in one line, 1 anything else.
+Exit codes: 0 success, 2 user error (one line on standard error), 1 anything else.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _EXTRAS = {
 
 app = typer.Typer(
     name="cosight",
-    help="Find out whether a vision model sees the way people do: one table of trials for people and models, every "
+    help="Measure how closely vision models match human perception: one table of trials for people and models, every "
     "number with its interval.",
     no_args_is_help=True,
     add_completion=False,
@@ -68,7 +68,7 @@ app.add_typer(study.app, name="study")
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     if version:
         from importlib.metadata import version as installed
@@ -80,35 +80,33 @@ def _root(
 
 
 def main() -> None:
-    """Run the program; a mistake of the user's is one line on standard error."""
+    """Run the program; print a user error as one line on standard error."""
     try:
         code = app(standalone_mode=False)
     except TyperException as error:
         message = error.format_message().rstrip(".").replace("Value error, ", "")
-        _complain(f"{message}; see `cosight --help`")
+        _exit_with(f"{message}; see `cosight --help`")
     except CosightError as error:
-        _complain(str(error))
+        _exit_with(str(error))
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
             raise
         extra = _EXTRAS[error.name]
-        _complain(f"this needs {error.name}, which is not installed; pip install 'cosight[{extra}]'")
+        _exit_with(f"this needs {error.name}, which is not installed; pip install 'cosight[{extra}]'")
     except MemoryError as error:
-        _complain(
-            f"there is not enough memory for this ({error}); fewer --resamples, observers or images a --batch need less"
-        )
+        _exit_with(f"not enough memory ({error}); use fewer --resamples, fewer observers or a smaller --batch")
     except (Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        # the reader went away (`cosight ... | head`); keep the interpreter from complaining about the flush at exit
+        # the reader has closed the pipe (`cosight ... | head`); this avoids an error message at the flush on exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except OSError as error:  # a folder that cannot be read or written
-        _complain(f"{error.filename or 'a file'}: {error.strerror or error}")
+    except OSError as error:  # a file that cannot be read or written
+        _exit_with(f"{error.filename or 'a file'}: {error.strerror or error}")
     else:
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _complain(message: str) -> None:
+def _exit_with(message: str) -> None:
     typer.echo(f"cosight: {' '.join(message.split())}", err=True)
     sys.exit(2)

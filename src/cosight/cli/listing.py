@@ -28,14 +28,14 @@ LISTS = (
     "attacks",
 )
 
-_JSON_ONLY = {"benchmarks": ("labels", "measures", "source")}  # columns without which the table fits a terminal
+_JSON_ONLY = {"benchmarks": ("labels", "measures", "source")}  # columns left out of the table, so that it fits
 
 
 def list_names(
     what: Annotated[str, typer.Argument(help=f"One of {', '.join(LISTS)}.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """What there is by name: sources of models, measures, label spaces, presets, ways to change an image."""
+    """List what can be named: model sources, measures, label spaces, presets, corruptions and more."""
     rows = _rows(what)
     if as_json:
         typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
@@ -47,7 +47,7 @@ def list_names(
 
 
 def steps_in_words(steps: tuple[str, ...]) -> str:
-    """Steps as they are typed: a range where they are numbers from 1.
+    """Return steps as they are typed: a range where they are numbers from 1.
 
     >>> steps_in_words(("1", "2", "3")), steps_in_words(("cr", "bw"))
     ('1-3', 'cr, bw')

@@ -1,8 +1,9 @@
-"""`cosight run`: show runs and resume one."""
+"""`cosight run`: list runs, show their status, resume one."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,84 +18,80 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Show runs and resume one.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List runs, show their status, resume one.", no_args_is_help=True, rich_markup_mode=None)
 
-Folder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.", show_default=False)]
+RunFolderArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.", show_default=False)]
 
 
 @app.command("status")
-def status(run: Folder, as_json: AsJson = False) -> None:
-    """How far each observer is, how fast it went, and how the last attempt ended; also while the run is going."""
-    from cosight.runs.run_record import status as look
-
-    found = look(run)
-    if as_json:
-        typer.echo(json.dumps(_as_dict(found), indent=1))
-        return
+def show_status(run: RunFolderArgument, as_json: AsJson = False) -> None:
+    """Show how many stimuli each observer has answered, and how the last session ended; also during a run."""
     from cosight.cli.tables import print_table
+    from cosight.runs.run_record import status
 
+    state = status(run)
+    if as_json:
+        typer.echo(json.dumps(_to_json(state), indent=1))
+        return
     print_table(
         [
             {
-                "observer": one.observer,
-                "answered": one.answered,
-                "of": found.stimuli,
-                "skipped": one.skipped or None,
-                "state": one.state,
+                "observer": observer.observer,
+                "answered": observer.answered,
+                "of": state.stimuli,
+                "skipped": observer.skipped or None,
+                "state": observer.state,
             }
-            for one in found.observers
+            for observer in state.observers
         ]
     )
-    if found.asked > len(found.observers):
-        typer.echo(f"{found.asked - len(found.observers)} models not reached yet")
-    typer.echo(_line(found))
-    if found.state == "stopped":
-        typer.echo(f"last attempt: {found.outcome}; resume with: cosight run resume {run}")
+    if state.asked > len(state.observers):
+        typer.echo(f"{state.asked - len(state.observers)} models not started yet")
+    typer.echo(_status_line(state))
+    if state.state == "stopped":
+        typer.echo(f"last session: {state.outcome}; resume with: cosight run resume {run}")
 
 
 @app.command("resume")
-def resume(run: Folder) -> None:
-    """Go on with a run: all models it was asked for, with the arguments that it was last given."""
-    from cosight.runs.evaluate import resume as go_on
+def resume_run(run: RunFolderArgument) -> None:
+    """Resume a run: all its models, with the options of its last call."""
+    from cosight.runs.evaluate import resume
 
     with run_in_terminal(run), progress_bar() as progress:
-        done = go_on(run, progress=progress)
-    print_run(done)
+        finished = resume(run, progress=progress)
+    print_run(finished)
 
 
 @app.command("list")
 def list_runs(
-    folder: Annotated[Path, typer.Argument(help="Where to look, also in folders below.")] = Path(),
+    folder: Annotated[Path, typer.Argument(help="Folder to search, with the folders below it.")] = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Runs in a folder and below it."""
-    from cosight.runs.run_record import runs_below
-    from cosight.runs.run_record import status as look
+    """List the runs in a folder and below it."""
+    from cosight.runs.run_record import runs_below, status
 
-    found, broken = [], []
+    states, broken = [], []
     for path in runs_below(folder):
         try:
-            found.append(look(path))
+            states.append(status(path))
         except InvalidInput as error:
             broken.append(str(error))
     notify(tuple(broken))
     if as_json:
-        typer.echo(json.dumps([_as_dict(one) for one in found], indent=1))
+        typer.echo(json.dumps([_to_json(state) for state in states], indent=1))
         return
-    for one in found:
-        typer.echo(_line(one))
-    if not found and not broken:
+    for state in states:
+        typer.echo(_status_line(state))
+    if not states and not broken:
         typer.echo(f"no runs below {folder.resolve()}", err=True)
 
 
-def _line(found: Status) -> str:
-    finished = sum(one.state == "finished" for one in found.observers)
-    speed = f", {found.images_per_second:.1f} images/s" if found.images_per_second else ""
-    who = f"{finished} of {found.asked} observers finished"
-    return f"{found.folder}: {found.state}, {who}, {found.stimuli} stimuli in {found.labels}{speed}"
+def _status_line(state: Status) -> str:
+    finished = sum(observer.state == "finished" for observer in state.observers)
+    speed = f", {state.images_per_second:.1f} images/s" if state.images_per_second else ""
+    observers = f"{finished} of {state.asked} observers finished"
+    return f"{state.folder}: {state.state}, {observers}, {state.stimuli} stimuli in {state.labels}{speed}"
 
 
-def _as_dict(found: Status) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {**asdict(found), "folder": str(found.folder), "images_per_second": found.images_per_second}
+def _to_json(state: Status) -> dict[str, Any]:
+    return {**asdict(state), "folder": str(state.folder), "images_per_second": state.images_per_second}

@@ -1,4 +1,4 @@
-"""Tables on the terminal."""
+"""Tables on the terminal, drawn with rich."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cosight.reports.grids import (
     ceiling_remarks,
     comparison_grid,
     correlation_grid,
-    made_how,
+    interval_caption,
     score_grid,
     undefined_remarks,
 )
@@ -31,14 +31,14 @@ _STYLES = {"best": "bold", "second": "underline", "": ""}
 
 
 class _Output(Console):
-    """Standard output whose reader may go away: `main` takes that as done, where rich would exit with 1."""
+    """Standard output that raises BrokenPipeError when the reader closes the pipe, where rich would exit with 1."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def console() -> Console:
-    """Standard output; wide where it is not a terminal, so that nothing is cut."""
+    """Return standard output; wide where it is not a terminal, so that nothing is cut."""
     width = None if sys.stdout.isatty() else 2000
     return _Output(width=width, highlight=False, markup=False, emoji=False)  # names are data, not markup
 
@@ -66,49 +66,44 @@ def _cell_text(value: object) -> str:
 
 
 def print_comparison(scores: Scores, *, list_pairs: bool, more: str = "--json") -> None:
-    """Comparison scores, one row per observer; with `list_pairs` one per pair. `more` is where every number is."""
-    out = console()
-    _print_fitting(out, lambda whole: comparison_grid(scores, list_pairs=list_pairs, whole=whole))
-    _print_lines(out, [*undefined_remarks(scores, list_pairs=list_pairs), *ceiling_remarks(scores)])
-    if (correlations := correlation_grid(scores)) is not None:
-        out.print(_drawn(correlations))
-    out.print(_caption(scores, more), style="dim")
+    """Print comparison scores, one row per observer; with `list_pairs` one per pair. `more` has every number."""
+    correlations = correlation_grid(scores)
+    remarks = [*undefined_remarks(scores, list_pairs=list_pairs), *ceiling_remarks(scores)]
+    _print_grid(lambda compact: comparison_grid(scores, list_pairs=list_pairs, compact=compact), remarks)
+    if correlations is not None:
+        console().print(_rich_table(correlations))
+    console().print(f"{interval_caption(scores)}; {more} has every number", style="dim")
 
 
 def print_scores(scores: Scores, *, more: str = "--json") -> None:
-    """Scores of single observers, one row per observer. `more` is where every number is."""
-    out = console()
-    _print_fitting(out, lambda whole: score_grid(scores, whole=whole))
-    _print_lines(out, ceiling_remarks(scores))
-    out.print(_caption(scores, more), style="dim")
+    """Print scores of single observers, one row per observer. `more` has every number."""
+    _print_grid(lambda compact: score_grid(scores, compact=compact), ceiling_remarks(scores))
+    console().print(f"{interval_caption(scores)}; {more} has every number", style="dim")
 
 
 def print_benchmark(layout: TableLayout, scores: Scores, *, more: str = "--json") -> None:
-    """A benchmark's table, one line per model and abstention function, and what is written below it."""
-    out = console()
+    """Print a benchmark's table, one row per model and abstention function. `more` has every number."""
     table = layout.table(scores)
-    _print_fitting(out, lambda whole: benchmark_grid(table, whole=whole))
-    _print_lines(out, benchmark_remarks(layout, scores))
-    out.print(f"* best, + second best; \u00b1 standard deviation over seeds; {_caption(scores, more)}", style="dim")
+    _print_grid(lambda compact: benchmark_grid(table, compact=compact), benchmark_remarks(layout, scores))
+    marks = "* best, + second best; \u00b1 standard deviation over seeds"
+    console().print(f"{marks}; {interval_caption(scores)}; {more} has every number", style="dim")
 
 
-def _print_lines(out: Console, remarks: list[str]) -> None:
+def _print_grid(make_grid: Callable[[bool], Grid], remarks: Sequence[str]) -> None:
+    """Print a grid and remarks below it; on a narrow terminal the compact grid, with words folded."""
+    out = console()
+    table = _rich_table(make_grid(False))
+    if Measurement.get(out, out.options.update(max_width=10_000), table).maximum > out.width:
+        table = _rich_table(make_grid(True))
+        for column in table.columns:
+            column.no_wrap, column.overflow = False, "fold"
+    out.print(table)
     for remark in remarks:
         out.print(remark)
 
 
-def _print_fitting(out: Console, shape: Callable[[bool], Grid]) -> None:
-    """Print a table as a whole; where the terminal is too narrow for it, the shorter one, with its words folded."""
-    table = _drawn(shape(True))
-    if Measurement.get(out, out.options.update(max_width=10_000), table).maximum > out.width:
-        table = _drawn(shape(False))
-        for column in table.columns:
-            column.no_wrap, column.overflow = False, "fold"
-    out.print(table)
-
-
-def _drawn(grid: Grid) -> Table:
-    """The grid, with a gap between sections of more than one line."""
+def _rich_table(grid: Grid) -> Table:
+    """Return a grid as a table of rich, with a gap between sections of more than one line."""
     table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
     for header in grid.headers:
         table.add_column(header, no_wrap=True)
@@ -120,7 +115,3 @@ def _drawn(grid: Grid) -> Table:
         table.add_row(*(Text(cell.text, _STYLES[cell.mark]) for cell in line.cells))
         last = line.section
     return table
-
-
-def _caption(scores: Scores, more: str) -> str:
-    return f"{made_how(scores)}; {more} has every number"

@@ -1,4 +1,4 @@
-"""`cosight trials`: show and convert tables of trials."""
+"""`cosight trials`: summarise and convert trial files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cosight.cli.options import AsJson, Labels, Role, Sources, notify, split_nam
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Look at trial files and convert them.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Summarise and convert trial files.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("show")
 def show(sources: Sources, labels: Labels = None, role: Role = None, as_json: AsJson = False) -> None:
-    """Observers, experiments and conditions: counts, accuracy, missing answers, and what looks wrong."""
+    """Summarise trials: observers, experiments and conditions with counts, accuracy, missing answers and warnings."""
     from cosight.trials.formats import read
     from cosight.trials.summary import summarise
 
@@ -36,21 +36,22 @@ def show(sources: Sources, labels: Labels = None, role: Role = None, as_json: As
 @app.command("convert")
 def convert(
     source: Annotated[Path, typer.Argument(help="Trials in any format, or sample:NAME.", show_default=False)],
-    target: Annotated[Path, typer.Argument(help="The file or folder to write.", show_default=False)],
+    target: Annotated[Path, typer.Argument(help="File or folder to write.", show_default=False)],
     to: Annotated[
         str | None,
-        typer.Option(help="Format (`cosight list formats`); default: by the ending, a folder model-vs-human."),
+        typer.Option(help="Format (`cosight list formats`); default: by the file name, model-vs-human for a folder."),
     ] = None,
     observer: Annotated[str | None, typer.Option(help="Only this observer's trials.")] = None,
     labels: Labels = None,
 ) -> None:
-    """Read trials in one format and write them in another, whole or not at all."""
+    """Convert trials to another format. The output is written completely or not at all."""
     from cosight.trials.formats import output_format, read, write
     from cosight.trials.table import dropped_columns
 
     trials = read(source, labels=labels)
     trials = trials if observer is None else trials.only(observer)
-    chosen, written = output_format(target, to), write(trials, target, to=to)
-    lost = dropped_columns(written, chosen.keeps)
-    notify((*written.notices, *([f"{chosen.name} does not keep {', '.join(lost)}"] if lost else [])))
-    typer.echo(f"{len(written)} trials of {written.observers.height} observers written to {target} ({chosen.name})")
+    format_ = output_format(target, to)
+    written = write(trials, target, to=to)
+    dropped = dropped_columns(written, format_.keeps)
+    notify((*written.notices, *([f"{format_.name} does not keep {', '.join(dropped)}"] if dropped else [])))
+    typer.echo(f"{len(written)} trials of {written.observers.height} observers written to {target} ({format_.name})")

@@ -1,6 +1,6 @@
-"""Reports: what a person looks at, made from scores; nothing is computed here.
+"""Reports: tables, figures and pages, made from scores; nothing is computed here.
 
-* grids   score rows as tables: on the terminal and on pages alike
-* plots   figures (matplotlib)
-* page    a static page with tables and figures
+* `grids`  score rows as tables, for the terminal and for pages
+* `plots`  figures (matplotlib)
+* `page`   a static page with tables and figures
 """

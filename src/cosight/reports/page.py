@@ -1,4 +1,4 @@
-"""A static page: words, tables and figures, in one folder that can be opened, sent or served as it is."""
+"""A static page: text, tables and figures in one folder that can be opened, sent or served as it is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Figure", "Page", "PageTable", "Section", "write_page"]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture beside the page, by its file's name, what it shows (for those who cannot see it) and a caption."""
+    """An image file beside the page, its text alternative and a caption."""
 
     file: str
     shows: str
@@ -23,7 +23,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A grid with a caption; lines below say more."""
+    """A grid with a caption and remarks below it."""
 
     grid: Grid
     caption: str
@@ -41,7 +41,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page; `facts` are what it was made from, in pairs."""
+    """A page; `facts` are names and values of what it was made from."""
 
     title: str
     lead: str
@@ -50,20 +50,20 @@ class Page:
 
 
 def write_page(page: Page, folder: Path) -> Path:
-    """Write `folder/index.html`, whole or not at all. Everything that is data is escaped."""
+    """Write `folder/index.html` atomically. All data is escaped."""
     from jinja2 import Environment, StrictUndefined
 
     text = (files("cosight.reports") / "templates" / "page.html").read_text(encoding="utf-8")
     style = (files("cosight.reports") / "templates" / "page.css").read_text(encoding="utf-8")
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    shown = template.from_string(text).render(page=page, style=style, starts=_starts)
+    html = template.from_string(text).render(page=page, style=style, starts=_section_starts)
     path = folder / "index.html"
     with atomic_write(path) as draft:
-        draft.write_text(shown, encoding="utf-8")
+        draft.write_text(html, encoding="utf-8")
     return path
 
 
-def _starts(grid: Grid) -> list[tuple[Line, bool]]:
-    """Each line, and whether it begins a section."""
+def _section_starts(grid: Grid) -> list[tuple[Line, bool]]:
+    """Return each line, and whether it starts a section."""
     before = [None, *(line.section for line in grid.lines)]
     return [(line, line.section != last) for line, last in zip(grid.lines, before, strict=False)]

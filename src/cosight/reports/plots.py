@@ -1,4 +1,4 @@
-"""Figures from score rows, as SVG: drawn the same way every time, so that they can be compared byte by byte."""
+"""Figures from score rows as SVG; the same rows give the same bytes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["COLOURS", "Point", "dots", "scatter"]
 
-# Okabe & Ito 2008: told apart with every kind of colour vision
+# Okabe & Ito 2008: distinguishable with every kind of colour vision
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#f0e442")
 _MARKERS = "osD^vP*X"
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where something lies on two axes, with intervals; `group` decides colour and shape."""
+    """A point with intervals on two axes; `group` determines colour and marker."""
 
     x: Row
     y: Row
@@ -31,61 +31,64 @@ class Point:
 
 
 def dots(path: Path, rows: Mapping[str, Mapping[str, Row]], *, axis: str) -> None:
-    """Values with intervals, a line for each of `rows`, a colour for each of its series."""
+    """Draw values with intervals: one line per entry of `rows`, one colour per series."""
     series = list(dict.fromkeys(name for line in rows.values() for name in line))
     with _figure(path, width=7.2, height=0.6 + 0.19 * len(rows)) as axes:
-        for place, line in enumerate(rows.values()):
+        for number, line in enumerate(rows.values()):
             for name, row in line.items():
-                _interval(axes, row, place + 0.12 * (series.index(name) - (len(series) - 1) / 2), series.index(name))
-        for index, name in enumerate(series):
-            axes.plot([], [], _MARKERS[index % len(_MARKERS)], color=COLOURS[index % len(COLOURS)], label=name)
+                if row.value is None:
+                    continue
+                index = series.index(name)
+                height = number + 0.12 * (index - (len(series) - 1) / 2)
+                axes.plot(_ends(row), [height, height], "-", color=_colour(index), linewidth=1.2)
+                axes.plot([row.value], [height], _marker(index), color=_colour(index), markersize=4)
         axes.set_yticks(range(len(rows)), list(rows))
         axes.invert_yaxis()
         axes.set_xlabel(axis)
         axes.grid(axis="x", color="#ddd")
-        axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
-
-
-def _interval(axes: Axes, row: Row, place: float, index: int) -> None:
-    if row.value is None:
-        return
-    colour, marker = COLOURS[index % len(COLOURS)], _MARKERS[index % len(_MARKERS)]
-    axes.plot(_ends(row), [place, place], "-", color=colour, linewidth=1.2)
-    axes.plot([row.value], [place], marker, color=colour, markersize=4)
+        _add_legend(axes, series)
 
 
 def scatter(path: Path, points: Sequence[Point], *, x: str, y: str) -> None:
-    """Points with intervals on both axes, a colour and a shape for each group."""
+    """Draw points with intervals on both axes, one colour and marker per group."""
     groups = list(dict.fromkeys(point.group for point in points))
     with _figure(path, width=7.2, height=4.2) as axes:
         for point in points:
-            _cross(axes, point, groups.index(point.group))
-        for index, group in enumerate(groups):
-            axes.plot([], [], _MARKERS[index % len(_MARKERS)], color=COLOURS[index % len(COLOURS)], label=group)
+            if point.x.value is None or point.y.value is None:
+                continue
+            index = groups.index(point.group)
+            axes.plot(_ends(point.x), [point.y.value] * 2, color=_colour(index), linewidth=0.6, alpha=0.5)
+            axes.plot([point.x.value] * 2, _ends(point.y), color=_colour(index), linewidth=0.6, alpha=0.5)
+            axes.plot([point.x.value], [point.y.value], _marker(index), color=_colour(index), markersize=4)
         axes.set_xlabel(x)
         axes.set_ylabel(y)
         axes.grid(color="#ddd")
-        axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+        _add_legend(axes, groups)
 
 
-def _cross(axes: Axes, point: Point, index: int) -> None:
-    if point.x.value is None or point.y.value is None:
-        return
-    colour = COLOURS[index % len(COLOURS)]
-    axes.plot(_ends(point.x), [point.y.value] * 2, color=colour, linewidth=0.6, alpha=0.5)
-    axes.plot([point.x.value] * 2, _ends(point.y), color=colour, linewidth=0.6, alpha=0.5)
-    axes.plot([point.x.value], [point.y.value], _MARKERS[index % len(_MARKERS)], color=colour, markersize=4)
+def _colour(index: int) -> str:
+    return COLOURS[index % len(COLOURS)]
+
+
+def _marker(index: int) -> str:
+    return _MARKERS[index % len(_MARKERS)]
+
+
+def _add_legend(axes: Axes, names: Sequence[str]) -> None:
+    for index, name in enumerate(names):
+        axes.plot([], [], _marker(index), color=_colour(index), label=name)
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 
 
 def _ends(row: Row) -> list[float]:
-    """The interval, or the value twice where there is none."""
+    """Return the ends of the interval, or the value twice where there is none."""
     value = row.value or 0.0
     return [value if row.low is None else row.low, value if row.high is None else row.high]
 
 
 @contextmanager
 def _figure(path: Path, *, width: float, height: float) -> Iterator[Axes]:
-    """Axes to draw on; the figure is written when the block ends without an error."""
+    """Yield axes; the figure is written when the block ends without an error."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
