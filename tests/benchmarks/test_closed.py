@@ -2,12 +2,14 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 
+import cosight
 from cosight.benchmarks import build, building
 from cosight.errors import InvalidInput
 from cosight.stimuli.sets import check_splits, read_set, verify
@@ -101,14 +103,23 @@ def test_nothing_in_the_set_reveals_the_labels(built, secret):
     assert "| closed |" not in text
 
 
-def test_the_open_seed_tells_neither_the_images_nor_their_order(built, secret, tmp_path):
+@pytest.fixture(scope="module")
+def other_secret(tmp_path_factory):
+    """The same open set, built again, with a closed set of its own."""
+    folder = tmp_path_factory.mktemp("other")
+    build("digits", folder / "set", counts=COUNTS, closed=folder / "secret")
+    return folder
+
+
+def test_the_open_seed_tells_neither_the_images_nor_their_order(built, secret, other_secret):
     """Anybody can build the open set again; the closed one has a seed of its own."""
-    build("digits", tmp_path / "set", counts=COUNTS, closed=tmp_path / "secret")
-    again = read_manifest(tmp_path / "secret")[0]
+    again = read_manifest(other_secret / "secret")[0]
     assert again["category"].to_list() != secret["category"].to_list()
     changed = pl.col("group").is_in(["uncertain", "must-abstain"])
     assert len(set(again.filter(changed)["stimulus"]) & set(secret.filter(changed)["stimulus"])) <= 2
-    first, second = (read_set(folder / "set").frame.filter(pl.col("split") != "closed") for folder in (built, tmp_path))
+    first, second = (
+        read_set(folder / "set").frame.filter(pl.col("split") != "closed") for folder in (built, other_secret)
+    )
     assert first.equals(second)
 
 
@@ -144,23 +155,30 @@ def test_killed_it_reveals_nothing_and_resumes_to_the_same_set(tmp_path, monkeyp
     assert_reveals_nothing(out, finished, seed)
 
 
-def test_a_lost_image_is_made_again_and_the_closed_rows_stay_listed(built, secret, tmp_path):
-    build("digits", tmp_path / "set", counts=COUNTS, closed=tmp_path / "secret")
+@pytest.fixture
+def copied(built, tmp_path):
+    """A copy of the set and of its secret, to be changed."""
+    for name in ("set", "secret"):
+        shutil.copytree(built / name, tmp_path / name)
+
+
+def test_a_lost_image_is_made_again_and_the_closed_rows_stay_listed(copied, tmp_path):
     before = read_set(tmp_path / "set").frame
     (tmp_path / "set" / before.filter(split="test")["file"][0]).unlink()
     assert build("digits", tmp_path / "set", counts=COUNTS).generated.new == 1  # without --closed
     assert read_set(tmp_path / "set").frame.equals(before)
 
 
-@pytest.fixture
-def run(built, cosight, tmp_path, monkeypatch):
-    (tmp_path / "closed_model.py").write_text(MODEL)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    line = "python:closed_model:model,size=16,mean=0,std=1"
-    done = cosight("evaluate", line, "--on", built / "set", "--abstain", "sp", "--out", tmp_path / "run")
-    assert done.code == 0, done.err
-    return tmp_path / "run"
+@pytest.fixture(scope="module")
+def run(built, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "closed_model.py").write_text(MODEL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.syspath_prepend(str(folder))
+        model = "python:closed_model:model,size=16,mean=0,std=1"
+        cosight.evaluate(model, on=built / "set", abstain=["sp"], out=folder / "run")
+    return folder / "run"
 
 
 def scored(cosight, *arguments):
@@ -207,14 +225,14 @@ def test_nothing_in_the_run_reveals_the_labels(built, secret, run):
                 assert own[name].null_count() == len(own), (path, name)
 
 
-def test_answers_of_people_to_closed_images_go_to_the_secret_manifest(tmp_path):
-    places = {"counts": COUNTS, "closed": tmp_path / "secret"}
-    build("digits", tmp_path / "set", **places)
+def test_answers_of_people_to_closed_images_go_to_the_secret_manifest(copied, tmp_path):
     image = read_set(tmp_path / "set").frame.filter(group="uncertain")["stimulus"][0]
     closed = read_manifest(tmp_path / "secret")[0].filter(group="uncertain")["stimulus"][0]
     answers = pl.DataFrame({"observer": "human:a", "kind": "human", "stimulus": [image, closed], "response": "7"})
     write(make_trials(answers, space=label_spaces["digits-11"]), tmp_path / "people.parquet")
-    built = build("digits", tmp_path / "set", **places, humans=tmp_path / "people.parquet")
+    built = build(
+        "digits", tmp_path / "set", counts=COUNTS, closed=tmp_path / "secret", humans=tmp_path / "people.parquet"
+    )
     assert built.notices == ("gold labels of 2 Uncertain images are people's",)
     row = read_manifest(tmp_path / "secret")[0].row(by_predicate=pl.col("stimulus") == closed, named=True)
     assert row["gold"][7] == 1
@@ -240,10 +258,9 @@ def test_a_folder_with_something_else_is_refused_before_anything_is_made(built, 
         build("digits", tmp_path / "set", counts=COUNTS.replace("8=6", "8=5"), closed=built / "secret")
 
 
-def test_labels_of_another_closed_set_never_take_the_place_of_its_own(built, tmp_path):
-    build("digits", tmp_path / "set", counts=COUNTS, closed=tmp_path / "secret")
+def test_labels_of_another_closed_set_never_take_the_place_of_its_own(copied, other_secret, tmp_path):
     before = {path: path.read_bytes() for path in (tmp_path / "set").rglob("*") if path.is_file()}
-    for other in (tmp_path / "new", built / "secret"):
+    for other in (tmp_path / "new", other_secret / "secret"):
         with pytest.raises(InvalidInput, match="has a closed test set whose labels are not in"):
             build("digits", tmp_path / "set", counts=COUNTS, closed=other)
     assert {path: path.read_bytes() for path in (tmp_path / "set").rglob("*") if path.is_file()} == before

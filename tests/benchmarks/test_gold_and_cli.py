@@ -1,6 +1,8 @@
 """People's answers take the simulated panel's place; the commands."""
 
 import json
+import shutil
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -21,11 +23,17 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
-@pytest.fixture
-def built(tmp_path):
-    out = tmp_path / "set"
+@pytest.fixture(scope="module")
+def original_set(tmp_path_factory):
+    out = tmp_path_factory.mktemp("digits") / "set"
     assert run("digits", out, "--counts", FEW).output == f"40 stimuli made: {out}\n"
     return out
+
+
+@pytest.fixture
+def built(original_set, tmp_path):
+    """A copy of the set, to be changed."""
+    return Path(shutil.copytree(original_set, tmp_path / "set"))
 
 
 def answers(stimulus, given, kind="human"):

@@ -1,4 +1,4 @@
-"""A benchmark of another package, added by entry point: listed, built, shown to a model and scored."""
+"""A benchmark of another package, added by an entry point: it is listed, built, evaluated and scored."""
 
 import json
 import os
@@ -86,40 +86,62 @@ _MODULE = '''
 '''
 
 
+_DRIVER = """
+import contextlib, io, json, sys
+
+from cosight.cli.app import main
+
+ended = []
+for arguments in json.loads(sys.argv[1]):
+    sys.argv, code = ["cosight", *arguments], 0
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        try:
+            main()
+        except SystemExit as exit:
+            code = exit.code or 0
+    ended.append([code, out.getvalue(), err.getvalue()])
+print(json.dumps(ended))
+"""
+
+
 @pytest.fixture
-def command(tmp_path):
-    """`cosight` as a process that has a package installed as pip leaves it."""
+def run_commands(tmp_path):
+    """Run `cosight` commands in one process with another package installed; return code, stdout and stderr of each."""
     (tmp_path / "stripes_benchmark.py").write_text(textwrap.dedent(_MODULE), encoding="utf-8")
-    info = tmp_path / "stripes_benchmark-1.0.dist-info"
+    info = tmp_path / "stripes_benchmark-1.0.dist-info"  # as pip installs it
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stripes-benchmark\nVersion: 1.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text("[cosight.benchmarks]\nstripes = stripes_benchmark\n", encoding="utf-8")
     paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
-    def run(*arguments):
-        line = [sys.executable, "-m", "cosight", *arguments]
-        return subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    def run(*commands):
+        line = [sys.executable, "-c", _DRIVER, json.dumps(commands)]
+        done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, env=environment)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
 
     return run
 
 
-def test_it_is_listed_built_evaluated_and_scored(command, tmp_path):
-    listed = {row["name"]: row for row in json.loads(command("list", "benchmarks", "--json").stdout)}
-    assert listed["stripes"]["supports"] == "build"
-    assert listed["stripes"]["humans"] == "made up"
-    assert "visalign" in listed
+def test_it_is_listed_built_evaluated_and_scored(run_commands, tmp_path):
+    model = "python:stripes_benchmark:model,size=32,mean=0,std=1"
+    listed, built, evaluated, scored = run_commands(
+        ("list", "benchmarks", "--json"),
+        ("build", "stripes", "set", "--images", "3", "--bright", "--sheet", "sheet.png"),
+        ("evaluate", model, "--on", "set", "--out", "run"),
+        ("score", "run", "--measure", "accuracy,hellinger", "--resamples", "10", "--json"),
+    )
+    entries = {row["name"]: row for row in json.loads(listed[1])}
+    assert entries["stripes"]["supports"] == "build"
+    assert entries["stripes"]["humans"] == "made up"
+    assert "visalign" in entries
 
-    built = command("build", "stripes", "set", "--images", "3", "--bright", "--sheet", "sheet.png")
-    assert (built.returncode, built.stdout) == (0, "6 stimuli made: set\n"), built.stderr
-    assert built.stderr == "note: look at them\n"
+    assert built == [0, "6 stimuli made: set\n", "note: look at them\n"]
     assert (tmp_path / "sheet.png").is_file()
 
-    model = "python:stripes_benchmark:model,size=32,mean=0,std=1"
-    evaluated = command("evaluate", model, "--on", "set", "--out", "run")
-    assert evaluated.returncode == 0, evaluated.stderr
-    scores = command("score", "run", "--measure", "accuracy,hellinger", "--resamples", "10", "--json")
-    rows = {row["measure"]: row["value"] for row in json.loads(scores.stdout)}
+    assert evaluated[0] == 0, evaluated[2]
+    rows = {row["measure"]: row["value"] for row in json.loads(scored[1])}
     assert rows["accuracy"] == 0.5
     near, far = 1 - 0.75**0.5, 1 - 0.25**0.5
     assert rows["hellinger"] == pytest.approx((near**0.5 + far**0.5) / 2)

@@ -81,7 +81,7 @@ def test_names_that_cannot_be_built_are_refused(cosight, tmp_path):
 
 
 def test_a_benchmark_to_build_first_is_told_how(cosight, tmp_path):
-    done = cosight("evaluate", "timm:resnet18", "--on", "cifar-10h", "--out", tmp_path / "run")
+    done = cosight("evaluate", "python:math:floor,size=32,mean=0,std=1", "--on", "cifar-10h", "--out", tmp_path / "run")
     assert done.code == 2
     assert done.err.count("\n") == 1
     assert "run `cosight build cifar-10h SOURCE OUT`, then give --on OUT" in done.err
