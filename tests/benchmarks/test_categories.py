@@ -1,4 +1,4 @@
-"""The eight categories, and how counts are asked for."""
+"""VisAlign's categories, and parsing of counts."""
 
 import pytest
 

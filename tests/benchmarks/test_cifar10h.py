@@ -1,4 +1,4 @@
-"""CIFAR-10's test images with people's counts, from the one picture they come in."""
+"""CIFAR-10H: the images and people's counts are read from the published files."""
 
 import json
 
@@ -14,7 +14,7 @@ from cosight.stimuli.sets import read_set, verify
 
 @pytest.fixture
 def folder(tmp_path):
-    """Three images in the public form."""
+    """A source folder with three images."""
     root = tmp_path / "cifar10"
     root.mkdir()
     pixels = np.random.default_rng(0).integers(0, 256, (3, 1024, 3), dtype=np.uint8)

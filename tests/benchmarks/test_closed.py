@@ -19,7 +19,7 @@ from cosight.trials.spaces import label_spaces
 from cosight.trials.table import make_trials
 
 COUNTS = "1=4,2=3,3=0,4=3,5=3,6=3,7=3,8=6,train=0,distractors=2"
-EACH = 25  # images of a tested split
+EACH = 25  # images of an evaluation split
 PUBLIC = {"stimulus", "file", "image", "experiment", "split"}
 MODEL = """
 import numpy as np
@@ -49,8 +49,8 @@ def secret(built):
 
 
 def assert_reveals_nothing(folder, secret, seed):
-    """No table, text or image file below `folder` has what the secret manifest alone may say."""
-    # a clean image is its own source; what the set says of it is checked row by row
+    """Assert that no table, text or image file below `folder` has anything that only the secret manifest may have."""
+    # a clean image is its own source; its columns are checked row by row
     hidden = [str(seed), *set(secret["parent"].drop_nulls()) - set(secret["stimulus"])]
     for path in (path for path in folder.rglob("*") if path.is_file()):
         if path.suffix == ".parquet":

@@ -1,4 +1,4 @@
-"""The embedded benchmark: its digits are scikit-learn's, its categories what they say, its splits apart."""
+"""The digits benchmark: stored digits, drawings, categories, splits and resumed builds."""
 
 import importlib.util
 import json
@@ -57,7 +57,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def frame(whole):
-    """All rows with everything: those of the open set and of the secret manifest."""
+    """All rows with all columns: those of the open set and of the secret manifest."""
     own = whole[0].generated.stimuli.frame.filter(pl.col("split") != "closed")
     return pl.concat([own, whole[0].closed.stimuli.frame])
 
@@ -90,7 +90,7 @@ def test_as_many_of_each_category_as_asked_for(whole, frame):
 
 def test_splits_are_apart(whole, frame):
     check_splits(whole[0].generated.stimuli)
-    assert frame["stimulus"].n_unique() == frame.height  # no image twice at all
+    assert frame["stimulus"].n_unique() == frame.height  # no image occurs twice
     for _, part in frame.filter(pl.col("parent").is_not_null()).group_by("parent"):
         assert part["split"].n_unique() == 1
 
@@ -178,7 +178,7 @@ def test_a_killed_build_goes_on_to_the_same_bytes(whole, tmp_path, monkeypatch, 
     with pytest.raises(KeyboardInterrupt):
         build_digits(out, counts=FEW, closed=tmp_path / "secret")
     monkeypatch.undo()
-    monkeypatch.setattr(building.secrets, "randbits", lambda bits: 7 if after < OPEN else 8)  # it is drawn once
+    monkeypatch.setattr(building.secrets, "randbits", lambda bits: 7 if after < OPEN else 8)  # the seed is drawn once
     again = build_digits(out, counts=FEW, closed=tmp_path / "secret")
     assert again.generated.present + again.closed.present == after - 1
     assert tree(out) == tree(whole[1])
@@ -198,7 +198,7 @@ def test_another_seed_is_another_set(whole, tmp_path):
     few = parse_counts("3=0,train=0,distractors=0", base=FEW)
     other = build_digits(tmp_path / "set", counts=few, seed=1).generated.stimuli.frame.filter(pl.col("category") != 1)
     same = set(other["stimulus"]) & set(whole[0].generated.stimuli.frame["stimulus"])
-    assert len(same) < 0.03 * other.height  # contrast, say, draws nothing: one digit at one severity is one image
+    assert len(same) < 0.03 * other.height  # contrast is not random: one digit at one severity is one image
     with pytest.raises(InvalidInput, match="was made with seed 1, got 0"):
         build_digits(tmp_path / "set", counts=few, seed=0)
 
@@ -255,7 +255,7 @@ def test_every_glyph_is_drawn_and_inside_the_picture():
         assert ink.shape == (32, 32)
         assert 0.02 < ink.mean() < 0.6
         assert max(ink[0].max(), ink[-1].max(), ink[:, 0].max(), ink[:, -1].max()) < 0.5
-    blank = draw_glyph("\N{WHITE SQUARE}", rng)  # what a font without the glyph would not draw alike for all
+    blank = draw_glyph("\N{WHITE SQUARE}", rng)  # drawn instead of a glyph that a font lacks
     assert all(not np.allclose(ink, blank, atol=0.2) for ink in inks)
 
 

@@ -1,4 +1,4 @@
-"""The public set in its layouts, as the released code reads them."""
+"""The published VisAlign set in its two layouts."""
 
 import json
 
@@ -47,7 +47,7 @@ def test_lists_and_names_tell_categories_classes_and_severities(archive, tmp_pat
     assert {number: row["truth"] for number, row in rows.items()} == {
         1: "tiger", 2: "zebra", 3: "bear", 4: "abstain", 8: "camel",
     }  # fmt: skip
-    assert {row["image"] for row in rows.values()} == set(NAMES.values())  # what the leaderboard asks for
+    assert {row["image"] for row in rows.values()} == set(NAMES.values())  # the leaderboard needs them
     assert (rows[8]["condition"], rows[8]["level"]) == ("cropping", 6)
     assert rows[8]["gold"] == GOLD
     assert rows[4]["gold"][10] == 1

@@ -1,4 +1,4 @@
-"""Sets of composites: the same wherever the photos are, and growing without changing."""
+"""Sets of composites: independent of the folder of the photos, extended without changes."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from cosight.stimuli.sets import read_set, verify
 
 @pytest.fixture
 def animals(tmp_path):
-    """Discs that stand out from their ground, two of each of three colours; one class brings its masks."""
+    """Discs on a uniform background, two of each of three colours; one class has masks."""
     rng = np.random.default_rng(0)
     for truth, colour in {"bear": (120, 70, 20), "tiger": (240, 140, 20), "zebra": (20, 20, 20)}.items():
         for index in range(2):
@@ -51,7 +51,7 @@ def test_animals_on_plain_grounds(animals, tmp_path):
         image = read_image(tmp_path / "out" / row["file"])
         blue = (np.abs(image.astype(int) - (90, 160, 210)).max(axis=2) < 12).mean()
         assert image.shape == (96, 96, 3)
-        assert blue < 0.05  # the photo's own ground is gone
+        assert blue < 0.05  # the background of the photo is gone
 
 
 def test_hybrids_are_to_be_refused(animals, tmp_path):
@@ -97,7 +97,7 @@ def test_photos_as_backgrounds_and_other_animals(animals, tmp_path, squares):
 
 @pytest.fixture
 def faint(tmp_path):
-    """Grey on grey, with a little noise: no mask of it is to be trusted."""
+    """Grey on grey with a little noise: every mask is doubtful."""
     rng = np.random.default_rng(0)
     for truth in ("a", "b"):
         path = tmp_path / "faint" / truth / "1.png"
@@ -109,14 +109,14 @@ def faint(tmp_path):
 
 
 def square(photo):
-    """A mask beside a photo."""
+    """Write a mask beside a photo."""
     mask = np.zeros((96, 96), np.uint8)
     mask[30:60, 30:60] = 255
     photo.with_suffix(".mask.png").write_bytes(encode(mask, "png"))
 
 
 def tried(photos, out, **options):
-    """How many composites are new, there, and not kept."""
+    """Return how many composites are new, present, and dropped or skipped."""
     recipe = Composites(2, read_set(photos), 2, size=64, **options)
     result = generate_set(recipe, out, workers=1, on_error="skip")
     return result.new, result.present, len(result.dropped) + len(result.skipped)
@@ -143,11 +143,11 @@ def test_allowing_doubtful_masks_later_makes_what_was_not_kept_and_keeps_the_res
     assert tried(faint, tmp_path / "out", doubtful=True) == (1, 1, 0)
     assert before.items() <= {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.png")}.items()
     assert tried(faint, tmp_path / "out", doubtful=True) == (0, 2, 0)
-    assert tried(faint, tmp_path / "out") == (0, 2, 0)  # what is there stays
+    assert tried(faint, tmp_path / "out") == (0, 2, 0)  # present images stay
 
 
 def test_what_was_not_kept_is_not_tried_again_for_nothing(faint, tmp_path, monkeypatch):
-    """Photos without an object at all: neither allowed nor found."""
+    """Nothing that the composites are made from has changed."""
     assert tried(faint, tmp_path / "out") == (0, 0, 2)
     monkeypatch.setattr(Composites, "make", None)  # to call it would raise
     assert tried(faint, tmp_path / "out") == (0, 0, 2)
@@ -186,7 +186,7 @@ def test_a_mask_beside_a_background_says_nothing(animals, tmp_path, squares):
     [(np.zeros((1, 1, 3), np.uint8), "must be at least 32 x 32"), (None, "is listed but does not exist")],
 )
 def test_a_photo_that_cannot_be_used_is_named(animals, tmp_path, squares, photo, message):
-    """Here a background, which no search for a mask looks at first."""
+    """The photo is a background, for which no mask is searched."""
     (tmp_path / "grounds").mkdir()
     path = tmp_path / "grounds" / "hall.png"
     path.write_bytes(encode(squares[0] if photo is None else photo, "png"))
@@ -198,7 +198,7 @@ def test_a_photo_that_cannot_be_used_is_named(animals, tmp_path, squares, photo,
 
 
 class Painter:
-    """A pipeline whose pictures have one grey."""
+    """A pipeline whose images have a single grey value."""
 
     def __init__(self, value):
         self.value = value

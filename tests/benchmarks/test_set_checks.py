@@ -1,4 +1,4 @@
-"""Sets that must not be scored on."""
+"""Checks of finished sets: splits that share images or lack a category are refused."""
 
 from pathlib import Path
 

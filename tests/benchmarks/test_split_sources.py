@@ -1,4 +1,4 @@
-"""Sources are divided and deal_candidates by their names and the seed alone."""
+"""Sources are divided among splits and slots by their names and the seed alone."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""People's answers take the simulated panel's place; the commands."""
+"""`cosight build`: people's answers as gold labels, contact sheets, bad arguments."""
 
 import json
 import shutil
@@ -57,7 +57,7 @@ def test_people_take_the_panels_place(built):
     assert json.loads(row["parameters"])["gold"] == "people"
     others = pl.col("stimulus") != image
     assert after.filter(others).equals(before.filter(others))
-    again = run("digits", built, "--counts", FEW)  # to go on with the set keeps them
+    again = run("digits", built, "--counts", FEW)  # a resumed build keeps them
     assert again.output == f"0 stimuli made, 40 existed: {built}\n"
     assert read_set(built).frame.equals(after)
 

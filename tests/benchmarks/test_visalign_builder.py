@@ -1,4 +1,4 @@
-"""VisAlign's categories from folders of photos; here of coloured discs."""
+"""VisAlign's categories from folders of photos, here of coloured discs."""
 
 import json
 
@@ -21,7 +21,7 @@ COUNTS = parse_counts("1=10,2=10,3=4,4=4,5=6,6=3,7=5,8=12,train=20,distractors=4
 
 
 def photo(rng, hue):
-    """A disc that stands out from its ground, and its mask."""
+    """Return a disc on a uniform background, and its mask."""
     mask = np.zeros((90, 100), np.uint8)
     cv2.ellipse(mask, (50, 45), (int(rng.integers(24, 34)), 22), 0, 0, 360, 255, -1)
     image = np.clip(np.array((90, 160, 210)) + rng.normal(0, 4, (90, 100, 3)), 0, 255)
@@ -45,7 +45,7 @@ def folders(tmp_path_factory):
 
 
 class Halves:
-    """A classifier of two classes by the difference of two halves; a little noise turns it over."""
+    """A classifier that compares the brightness of two halves; a little noise changes its answer."""
 
     std = (1.0, 1.0, 1.0)
     name = "the halves"
@@ -94,7 +94,7 @@ def test_truth_original_and_gold(built):
     assert set(frame.filter(group="must-abstain")["truth"]) == {"abstain"}
     assert set(frame.filter(category=6)["original"]) == {None}
     assert set(frame.filter(category=7)["original"]) == {"tiger", None}
-    assert frame.filter(category=8)["gold"].null_count() == 24  # until people were asked
+    assert frame.filter(category=8)["gold"].null_count() == 24  # until people have answered
     others = frame.filter((pl.col("category") != 8) & pl.col("category").is_not_null())
     assert others["gold"].null_count() == 0
     row = frame.filter(category=2).row(0, named=True)
