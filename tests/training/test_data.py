@@ -8,7 +8,7 @@ from cosight.errors import InvalidInput
 from cosight.stimuli.images import digest, read_image
 from cosight.stimuli.sets import image_files
 from cosight.training import Recipe
-from cosight.training.data import material
+from cosight.training.data import load_training_data
 from cosight.trials.manifest import manifest_frame, write_manifest
 
 
@@ -33,7 +33,7 @@ def write_set(write_digits, tmp_path):
 
 
 def test_a_folder_of_classes(digits):
-    found = material(recipe(digits, validation=0.25))
+    found = load_training_data(recipe(digits, validation=0.25))
     assert found.classes == ("d0", "d1", "d2")
     assert (len(found.training), len(found.validation)) == (27, 9)
     assert np.bincount(found.validation.labels).tolist() == [3, 3, 3]  # a share of each class
@@ -43,7 +43,7 @@ def test_a_folder_of_classes(digits):
 
 
 def test_the_share_is_drawn_by_names_and_a_seed(digits):
-    one, same, other = (material(recipe(digits, validation_seed=seed)).validation.files for seed in (0, 0, 1))
+    one, same, other = (load_training_data(recipe(digits, validation_seed=seed)).validation.files for seed in (0, 0, 1))
     assert one == same != other
 
 
@@ -54,46 +54,46 @@ def test_the_manifests_split_decides(write_set):
     root = write_set(
         lambda row: {**row, "split": "calibration"} if "d0" in row["truth"] and row["split"] == "x" else row
     )
-    found = material(recipe(root))
+    found = load_training_data(recipe(root))
     assert (len(found.training), len(found.validation)) == (9, 3)
     frame = pl.read_parquet(root / "stimuli.parquet")
     rows = [with_test(row) for row in frame.iter_rows(named=True)]
     write_manifest(root, manifest_frame(rows), {"made": "here"})
     with pytest.raises(InvalidInput, match="none of d2"):  # what is for testing is not learnt from
-        material(recipe(root))
+        load_training_data(recipe(root))
 
 
 def test_the_digest_follows_images_targets_and_split(write_set):
     root = write_set()
-    first = material(recipe(root)).digest
-    assert material(recipe(root)).digest == first
+    first = load_training_data(recipe(root)).digest
+    assert load_training_data(recipe(root)).digest == first
     frame = pl.read_parquet(root / "stimuli.parquet")
     for change in (
         pl.when(pl.int_range(pl.len()) == 0).then(pl.lit("train")).otherwise(pl.col("split")).alias("split"),
         pl.when(pl.int_range(pl.len()) == 1).then(pl.lit("d2")).otherwise(pl.col("truth")).alias("truth"),
     ):
         write_manifest(root, frame.with_columns(change), {"made": "here"})
-        assert material(recipe(root)).digest != first
+        assert load_training_data(recipe(root)).digest != first
 
 
 def test_gold_is_peoples_distribution(write_set):
     root = write_set(lambda row: {**row, "gold_counts": [6, 3, 1]})
-    found = material(recipe(root, labels="d0,d1,d2", targets="gold"))
+    found = load_training_data(recipe(root, labels="d0,d1,d2", targets="gold"))
     np.testing.assert_allclose(found.training.targets, [[0.6, 0.3, 0.1]] * 9)
     assert found.training.labels.tolist() == [0] * 9
 
 
 def test_gold_may_have_a_place_for_abstain_that_nobody_chose(write_set):
     root = write_set(lambda row: {**row, "gold": [0.5, 0.25, 0.25, 0.0]})
-    np.testing.assert_allclose(material(recipe(root, targets="gold")).training.targets[0], [0.5, 0.25, 0.25])
+    np.testing.assert_allclose(load_training_data(recipe(root, targets="gold")).training.targets[0], [0.5, 0.25, 0.25])
 
 
 @pytest.mark.parametrize(
     ("gold", "told"),
     [
-        ({"gold": [0.5, 0.25, 0.1]}, "sums to one, .*d0.* has a sum of 0.85"),
-        ({"gold": [1.5, -0.25, -0.25]}, "not negative"),
-        ({"gold": [0.5, 0.25, 0.15, 0.1]}, "one share for each of the 3 classes"),
+        ({"gold": [0.5, 0.25, 0.1]}, "must sum to one, .*d0.* has a sum of 0.85"),
+        ({"gold": [1.5, -0.25, -0.25]}, "must not be negative"),
+        ({"gold": [0.5, 0.25, 0.15, 0.1]}, "one value for each of the 3 classes"),
         ({"gold_counts": [0, 0, 0]}, "has a sum of 0"),
         ({}, "has neither"),
     ],
@@ -101,7 +101,7 @@ def test_gold_may_have_a_place_for_abstain_that_nobody_chose(write_set):
 def test_bad_gold(gold, told, write_set):
     root = write_set(lambda row: {**row, **gold})
     with pytest.raises(InvalidInput, match=told):
-        material(recipe(root, targets="gold"))
+        load_training_data(recipe(root, targets="gold"))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_bad_gold(gold, told, write_set):
         (lambda row: row, {"labels": "d0,d1"}, "got 'd2'"),
         (lambda row: {**row, "truth": None} if "d0" in row["file"] else row, {}, "has none; leave it out"),
         (lambda row: {**row, "truth": "abstain"} if "d0" in row["file"] else row, {}, "has abstain; leave it out"),
-        (lambda row: {**row, "truth": "d0"}, {}, "two classes or more"),
+        (lambda row: {**row, "truth": "d0"}, {}, "at least two classes"),
         (lambda row: {**row, "split": "test"}, {}, "none whose split is train"),
         (lambda row: {**row, "split": None}, {"validation": 0.1}, "leaves none; raise validation"),
         (lambda row: {**row, "split": None if "d0" in row["file"] else "train"}, {}, "or none, got both"),
@@ -120,5 +120,5 @@ def test_bad_gold(gold, told, write_set):
 )
 def test_bad_data(change, settings, told, write_set):
     with pytest.raises(InvalidInput, match=told) as caught:
-        material(recipe(write_set(change), **settings))
+        load_training_data(recipe(write_set(change), **settings))
     assert "\n" not in str(caught.value)

@@ -77,7 +77,7 @@ def test_no_recipe(tmp_path):
         read_recipe(tmp_path)
 
 
-def test_importing_the_room_imports_no_torch():
+def test_importing_training_imports_no_torch():
     check = "import cosight.training, sys; print([m for m in ('torch', 'timm', 'lightly') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosight.training import Recipe
-from cosight.training.schedule import Schedule
+from cosight.training.checkpoint import Schedule
 
 values = st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]), min_size=1, max_size=60)
 
@@ -73,6 +73,6 @@ def test_training_ends_as_written_out(accuracies, stop):
 def test_facts_are_json_and_come_back():
     fresh = Schedule(1e-5)
     assert inf not in fresh.facts.values()
-    assert Schedule.of(fresh.facts) == fresh
+    assert Schedule.from_facts(fresh.facts) == fresh
     later = fresh.after(0, loss=0.5, accuracy=0.25, recipe=recipe())
-    assert Schedule.of(later.facts) == later
+    assert Schedule.from_facts(later.facts) == later

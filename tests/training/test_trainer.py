@@ -19,8 +19,8 @@ from cosight.errors import InvalidInput, UnknownName
 from cosight.models import load_model
 from cosight.models.architectures import build, checkpoint_facts
 from cosight.training import Recipe, train
-from cosight.training.data import material
-from cosight.training.session import losses
+from cosight.training.context import cross_entropies
+from cosight.training.data import load_training_data
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -48,7 +48,7 @@ def test_a_finished_network_is_a_model(settings, tmp_path):
     assert seen[-1][2].startswith("mixer-small@46 6: loss ")
 
     model = load_model(first.line)
-    data = material(recipe)
+    data = load_training_data(recipe)
     assert model.class_names == data.classes
     photos = np.stack([model.prepare(data.stimuli.pixels(file)) for file in data.validation.files])
     right = model.answer(photos).logits.argmax(axis=1) == data.validation.labels
@@ -80,7 +80,7 @@ def test_finished_seeds_are_not_trained_again(settings, tmp_path):
 
 def test_other_settings_or_data_need_another_folder(settings, write_digits, tmp_path):
     train(Recipe(**settings), out=tmp_path / "out")
-    with pytest.raises(InvalidInput, match=r"trained with rate 0\.002, got 0\.001; name another folder"):
+    with pytest.raises(InvalidInput, match=r"trained with rate 0\.002, got 0\.001; choose another folder"):
         train(Recipe(**{**settings, "rate": 1e-3}), out=tmp_path / "out")
     other = write_digits(tmp_path / "digits", each=13)
     with pytest.raises(InvalidInput, match="trained with data_digest"):
@@ -184,10 +184,10 @@ def test_soft_labels_are_cross_entropy_where_people_agree():
     labels = torch.from_numpy(rng.integers(0, 4, 20))
     one_hot = torch.eye(4)[labels]
     expected = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
-    torch.testing.assert_close(losses(logits, one_hot), expected)
+    torch.testing.assert_close(cross_entropies(logits, one_hot), expected)
     shares = torch.from_numpy(rng.dirichlet(np.ones(4), 20).astype(np.float32))
     by_hand = -(shares * (logits - logits.exp().sum(dim=1, keepdim=True).log())).sum(dim=1)
-    torch.testing.assert_close(losses(logits, shares), by_hand, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(cross_entropies(logits, shares), by_hand, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("architecture", [pytest.param("densenet-small", marks=pytest.mark.slow), "vit-small"])

@@ -1,20 +1,19 @@
-"""Training: networks from a recipe, one a seed, as checkpoints that `cosight:NAME,checkpoint=FILE` reads.
+"""Training: networks from a recipe, one per seed, as checkpoints that `cosight:NAME,checkpoint=FILE` loads.
 
-* recipe      what is trained on what, and how: a TOML file
+* recipe      architecture, data and settings: a TOML file
 * data        a stimulus set or folder as training data: classes, targets, validation images
-* augment     what becomes of an image each time it is learnt from
-* networks    the network that training begins with: new, or a pretrained trunk under a new head
-* schedule    when the rate falls and when training ends
+* augment     random crops, flips and views
+* networks    the network that training starts from: new, or a pretrained trunk with a new head
+* ssl         self-supervised pretraining: SimCLR, BYOL
 * trainer     the epochs, and `train` itself
-* ssl         learning from images alone first: SimCLR, BYOL
-* checkpoint  what is left behind, and the state while training is under way
-* processes   several processes that torchrun started
+* checkpoint  finished networks, and the state of unfinished ones
+* context     what all networks of a recipe share: data, device, the processes that torchrun started
 
-Importing this imports no torch; training does.
+Importing this package imports no torch; training does.
 """
 
+from cosight.training.checkpoint import Epoch
 from cosight.training.recipe import Recipe, read_recipe
-from cosight.training.schedule import Epoch
 from cosight.training.trainer import TrainedNetwork, train
 
 __all__ = ["Epoch", "Recipe", "TrainedNetwork", "read_recipe", "train"]

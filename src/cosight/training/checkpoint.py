@@ -1,8 +1,9 @@
-"""What training leaves behind: weights with everything said of them, and its state while it is under way.
+"""Checkpoints of training: finished networks, and the state of unfinished ones.
 
-`OUT/NAME@45.safetensors` is a finished network: the weights of its best epoch, and in the metadata (JSON) architecture,
-classes, preprocessing, recipe, seed, history. Until then `OUT/NAME@45.training/state.safetensors` has the weights, the
-best ones, the optimiser's moments and where training is, written whole after each epoch. No pickle anywhere.
+`OUT/NAME@45.safetensors` is a finished network: the weights of its best epoch, with architecture, classes,
+preprocessing, recipe, seed and history as JSON in its metadata. Until it is finished,
+`OUT/NAME@45.training/state.safetensors` has the current and the best weights, the optimiser's moments, the schedule and
+the history; it is replaced after each epoch. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -10,20 +11,21 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.models.architectures import METADATA, checkpoint_facts
-from cosight.training.schedule import Epoch, Schedule
+from cosight.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
-__all__ = ["Place", "State"]
+__all__ = ["CheckpointFiles", "Epoch", "Schedule", "TrainingState"]
 
 Tensors = dict[str, "Tensor"]
 
@@ -31,9 +33,75 @@ _STATE = "state.safetensors"
 _WEIGHTS, _BEST, _MOMENTS = "weights/", "best/", "moments/"
 
 
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One pass over the training images.
+
+    Args:
+        phase: "ssl" for SimCLR or BYOL, "train" otherwise.
+        epoch: Number in its phase, from 0.
+        rate: Learning rate.
+        loss: Mean training loss.
+        validation_loss: Mean validation loss; None in phase "ssl".
+        validation_accuracy: Validation accuracy; None in phase "ssl".
+    """
+
+    phase: str
+    epoch: int
+    rate: float
+    loss: float
+    validation_loss: float | None = None
+    validation_accuracy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Learning rate of the next epoch, the best epochs so far, and how many epochs ago they were.
+
+    The rate depends on the validation loss, the end on the validation accuracy, as in the released code of Lee et al.
+    2023; "no improvement for 10 epochs" means ten in a row that are no better than the best one before them.
+    """
+
+    rate: float
+    least_loss: float = inf
+    loss_waits: int = 0  # epochs since the loss or the rate fell
+    best_accuracy: float = -inf
+    best_epoch: int = -1
+    accuracy_waits: int = 0
+
+    def after(self, epoch: int, *, loss: float, accuracy: float, recipe: Recipe) -> Schedule:
+        """Return the schedule after `epoch` ended with this validation loss and accuracy."""
+        lower, higher = loss < self.least_loss, accuracy > self.best_accuracy
+        waits = 0 if lower else self.loss_waits + 1
+        falls = waits >= recipe.patience
+        return replace(
+            self,
+            rate=max(self.rate * recipe.factor, recipe.least_rate) if falls else self.rate,
+            least_loss=min(loss, self.least_loss),
+            loss_waits=0 if falls else waits,
+            best_accuracy=max(accuracy, self.best_accuracy),
+            best_epoch=epoch if higher else self.best_epoch,
+            accuracy_waits=0 if higher else self.accuracy_waits + 1,
+        )
+
+    def ends(self, epochs: int, recipe: Recipe) -> bool:
+        """Return whether training ends after `epochs` epochs."""
+        return epochs >= recipe.epochs or self.accuracy_waits >= recipe.stop
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The schedule for JSON, with None for infinities."""
+        return {key: None if value in (inf, -inf) else value for key, value in asdict(self).items()}
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> Schedule:
+        """Return the schedule of these `facts`."""
+        return cls(**{key: value for key, value in facts.items() if value is not None})
+
+
 @dataclass(slots=True, eq=False)
-class State:
-    """Where training is: the phase ("ssl" or "train"), what it has gone through, its best weights."""
+class TrainingState:
+    """State of training: the phase ("ssl" or "train"), the schedule, the epochs so far, the best weights."""
 
     phase: str
     schedule: Schedule
@@ -42,19 +110,19 @@ class State:
 
     @property
     def epochs(self) -> int:
-        """Epochs of this phase that have ended."""
+        """Number of finished epochs of this phase."""
         return sum(epoch.phase == self.phase for epoch in self.history)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """All but the weights."""
+        """Everything except the weights, for JSON."""
         history = [asdict(epoch) for epoch in self.history]
         return {"phase": self.phase, "schedule": self.schedule.facts, "history": history}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where one network's files are. `identity` is what must be the same to resume them."""
+class CheckpointFiles:
+    """The files of one network. Only a network of the same `identity` is resumed."""
 
     out: Path
     name: str  # NAME@SEED
@@ -67,102 +135,90 @@ class Place:
 
     @property
     def folder(self) -> Path:
-        """Where the state of training is, until the network is finished."""
+        """Folder of the state, until the network is finished."""
         return self.out / f"{self.name}.training"
 
-    def finished(self) -> dict[str, Any] | None:
-        """What the finished network says of itself, or None where there is none."""
-        if not self.path.exists():
-            return None
-        facts = checkpoint_facts(self.path)
-        self._check_same(facts, self.path)
-        return facts
+    def read_finished(self) -> dict[str, Any] | None:
+        """Return the metadata of the finished network, or None if there is none."""
+        return self._read_facts(self.path) if self.path.exists() else None
 
-    def write_state(self, module: nn.Module, optimiser: Optimizer, state: State) -> None:
-        """Keep everything that the next epoch needs."""
+    def write_state(self, module: nn.Module, optimiser: Optimizer, state: TrainingState) -> None:
+        """Write everything that the next epoch needs."""
+        moments = optimiser.state_dict()["state"]  # Adam's running means by parameter: `3/exp_avg` and so on
         tensors = {
             **{_WEIGHTS + name: value for name, value in module.state_dict().items()},
             **{_BEST + name: value for name, value in state.best.items()},
-            **{_MOMENTS + name: value for name, value in _moments(optimiser).items()},
+            **{f"{_MOMENTS}{index}/{key}": v for index, values in moments.items() for key, v in values.items()},
         }
         with atomic_write(self.folder / _STATE) as draft:
             _save(draft, tensors, {**self.identity, "state": state.facts})
 
-    def read_state(self) -> State | None:
-        """Where training was when it stopped, or None where it has not begun."""
+    def read_state(self) -> TrainingState | None:
+        """Return the state after the last finished epoch, or None if there is none."""
         path = self.folder / _STATE
         if not path.exists():
             return None
-        facts = checkpoint_facts(path)
-        self._check_same(facts, path)
-        found = facts["state"]
-        history = [Epoch(**epoch) for epoch in found["history"]]
-        best = _part(path, _BEST)
-        return State(found["phase"], Schedule.of(found["schedule"]), history, best)
+        facts = self._read_facts(path)["state"]
+        history = [Epoch(**epoch) for epoch in facts["history"]]
+        return TrainingState(facts["phase"], Schedule.from_facts(facts["schedule"]), history, _load(path, _BEST))
 
     def restore(self, module: nn.Module, optimiser: Optimizer) -> None:
-        """Put the weights and moments of `read_state` back."""
+        """Load the weights and moments of the state."""
         path = self.folder / _STATE
-        module.load_state_dict(_part(path, _WEIGHTS))
-        _put_moments(optimiser, _part(path, _MOMENTS))
+        module.load_state_dict(_load(path, _WEIGHTS))
+        moments: dict[int, Tensors] = {}
+        for name, value in _load(path, _MOMENTS).items():
+            index, key = name.split("/")
+            moments.setdefault(int(index), {})[key] = value
+        optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
 
-    def write_finished(self, state: State, facts: Mapping[str, Any]) -> None:
+    def write_finished(self, state: TrainingState, facts: Mapping[str, Any]) -> None:
         """Write the best weights, then remove the state."""
-        history = [asdict(epoch) for epoch in state.history]
-        ready = self.folder / self.path.name  # an unfinished draft stays where it is removed
-        with atomic_write(ready, durable=True) as draft:
-            _save(draft, state.best, {**self.identity, **facts, "history": history, **_summary(state)})
-        ready.replace(self.path)
-        self.clear()
+        metadata = {
+            **self.identity,
+            **facts,
+            "history": [asdict(epoch) for epoch in state.history],
+            "best_epoch": state.schedule.best_epoch,
+            "validation_accuracy": state.schedule.best_accuracy,
+        }
+        finished = self.folder / self.path.name  # in the folder, so that an incomplete draft is removed with it
+        with atomic_write(finished, durable=True) as draft:
+            _save(draft, state.best, metadata)
+        finished.replace(self.path)
+        self.remove_state()
 
-    def clear(self) -> None:
-        """Remove what is left of training: the state, and whatever a process was writing when it was killed."""
+    def remove_state(self) -> None:
+        """Remove the state, and any draft that a killed process left."""
         if self.folder.is_dir():
             shutil.rmtree(self.folder)
 
-    def _check_same(self, facts: Mapping[str, Any], path: Path) -> None:
-        other = [key for key, value in self.identity.items() if facts.get(key) != value]
-        if not other:
-            return
-        key = other[0]
-        had, has = facts.get(key), self.identity[key]
-        if isinstance(had, dict) and isinstance(has, dict):
-            key = next(name for name in {**had, **has} if had.get(name) != has.get(name))
-            had, has = had.get(key), has.get(key)
-        raise InvalidInput(
-            f"a folder goes on with what it holds, {path} was trained with {key} {had!r}, got {has!r}; name another "
-            "folder with --out, or remove it"
-        )
-
-
-def _summary(state: State) -> dict[str, Any]:
-    schedule = state.schedule
-    return {"best_epoch": schedule.best_epoch, "validation_accuracy": schedule.best_accuracy}
+    def _read_facts(self, path: Path) -> dict[str, Any]:
+        """Return the metadata of a file; raise if it belongs to a network of another identity."""
+        facts = checkpoint_facts(path)
+        for key, expected in self.identity.items():
+            stored = facts.get(key)
+            if stored == expected:
+                continue
+            if isinstance(stored, dict) and isinstance(expected, dict):
+                key = next(name for name in {**stored, **expected} if stored.get(name) != expected.get(name))
+                stored, expected = stored.get(key), expected.get(key)
+            raise InvalidInput(
+                f"cannot resume {path}: it was trained with {key} {stored!r}, got {expected!r}; choose another folder "
+                "with --out, or remove the file"
+            )
+        return facts
 
 
 def _save(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     from safetensors.torch import save_file
 
-    ready = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    save_file(ready, path, metadata={METADATA: json.dumps(facts, sort_keys=True, ensure_ascii=False)})
+    contiguous = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    save_file(contiguous, path, metadata={METADATA: json.dumps(facts, sort_keys=True, ensure_ascii=False)})
 
 
-def _part(path: Path, prefix: str) -> Tensors:
+def _load(path: Path, prefix: str) -> Tensors:
+    """Return the tensors whose names start with `prefix`, without it."""
     from safetensors import safe_open
 
     with safe_open(path, framework="pt") as file:
         return {name.removeprefix(prefix): file.get_tensor(name) for name in file.keys() if name.startswith(prefix)}  # noqa: SIM118
-
-
-def _moments(optimiser: Optimizer) -> Tensors:
-    """Adam's running means by parameter: `3/exp_avg` and so on."""
-    state = optimiser.state_dict()["state"]
-    return {f"{index}/{key}": value for index, values in state.items() for key, value in values.items()}
-
-
-def _put_moments(optimiser: Optimizer, moments: Tensors) -> None:
-    state: dict[int, Tensors] = {}
-    for name, value in moments.items():
-        index, key = name.split("/")
-        state.setdefault(int(index), {})[key] = value
-    optimiser.load_state_dict({**optimiser.state_dict(), "state": state})

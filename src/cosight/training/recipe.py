@@ -1,4 +1,4 @@
-"""What is trained on what, and how: a TOML file. What it leaves out is as in Lee et al. 2023, appendix B.
+"""Recipes of training: a TOML file. Defaults are those of Lee et al. 2023, appendix B, and its released code.
 
 architecture = "vit-small"
 data = "digits"
@@ -23,38 +23,66 @@ Targets = Literal["truth", "gold"]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A training run, one network a seed.
+    """Settings of a training run, which trains one network per seed.
 
-    `architecture` names the network; or `pretrained` a checkpoint of ours or a model of timm (`timm:NAME`, perhaps with
-    `checkpoint=FILE`), whose trunk is kept as it is under a new head. With `ssl`, the trunk first learns from images
-    alone. `data` is a stimulus set or a folder of images, `targets` says whether it is the true class that is learnt or
-    people's distribution (`gold`). `resize` is the images' short side before a crop of the network's size is taken.
+    Args:
+        data: A stimulus set, or a folder of images.
+        architecture: Name of the network; either this or `pretrained` is needed.
+        pretrained: A checkpoint that training wrote, or a model of timm (`timm:NAME[,checkpoint=FILE]`). Its
+            weights are frozen, and it gets a new head.
+        name: Name of the checkpoints (default: the architecture's).
+        labels: A label space or comma-separated classes (default: those of the data).
+        targets: Whether the targets are the true classes or people's distributions (`gold`).
+        validation: Fraction of each class used for validation if the data have no split "validation".
+        validation_seed: Seed of that split.
+        seeds: Seeds of the networks.
+        epochs: Largest number of epochs.
+        batch: Batch size.
+        rate: Learning rate of AdamW.
+        weight_decay: Weight decay of AdamW.
+        factor: Factor by which the rate falls.
+        patience: Epochs without a lower validation loss before the rate falls.
+        least_rate: Lowest rate.
+        stop: Epochs without a higher validation accuracy before training ends.
+        clip: Largest norm of the gradient.
+        dropout: Dropout before the head.
+        resize: Short side of the images before they are cropped (default: the architecture's own, 256 for photos).
+        padding: Black pixels around an image before it is cropped.
+        flip: Whether half of the images are mirrored.
+        ssl: Self-supervised method by which the network is pretrained: simclr or byol.
+        ssl_epochs: Epochs of pretraining.
+
+    Raises:
+        InvalidInput: A setting is out of range, or two settings contradict each other.
+
+    >>> Recipe(data="photos", architecture="vit-small").seeds
+    (45, 46, 47, 48, 49)
     """
 
     data: str
     architecture: str | None = None
     pretrained: str | None = None
-    name: str | None = None  # of the checkpoints; None: the architecture's
-    labels: str | None = None  # a label space or comma-separated classes; None: those of the data
+    name: str | None = None
+    labels: str | None = None
     targets: Targets = "truth"
-    validation: float = 0.1  # share of each class where the data have no split "validation"; the released code: a tenth
+    validation: float = 0.1
     validation_seed: int = 0
     seeds: tuple[int, ...] = (45, 46, 47, 48, 49)
-    epochs: int = 1000  # at most: the released code's figure
+    epochs: int = 1000  # as in the released code
     batch: int = 16
-    rate: float = 1e-5  # AdamW's
-    weight_decay: float = 0.01  # torch's default, which the paper leaves as it is
+    rate: float = 1e-5
+    weight_decay: float = 0.01  # torch's default, which the paper does not change
     factor: float = 0.5
-    patience: int = 10  # epochs without a lower validation loss before the rate is multiplied by `factor`
+    patience: int = 10
     least_rate: float = 1e-6
-    stop: int = 15  # epochs without a higher validation accuracy before training ends
-    clip: float = 0.5  # the gradient's greatest norm
-    dropout: float = 0.1  # before the head
-    resize: int | None = None  # None: the architecture's own, 256 for photos
+    stop: int = 15
+    clip: float = 0.5
+    dropout: float = 0.1
+    resize: int | None = None
     padding: int = 4
     flip: bool = True
     ssl: Ssl | None = None
-    ssl_epochs: int = 100  # the released code's figure
+    ssl_epochs: int = 100  # as in the released code
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seeds", tuple(self.seeds))
@@ -64,26 +92,30 @@ class Recipe:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Every setting but the seeds, for the record: what must be the same to resume a network."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {key: value for key, value in given.items() if key != "seeds"}
+        """All settings except the seeds; they must be the same to resume a network."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "seeds"}
 
 
 def read_recipe(path: str | Path, *, seeds: tuple[int, ...] | None = None) -> Recipe:
-    """Read a recipe; paths in it are relative to its folder. `seeds` take the place of its own."""
+    """Read a recipe.
+
+    Args:
+        path: TOML file; paths in it are relative to its folder.
+        seeds: Seeds to use instead of the file's.
+
+    Returns:
+        The recipe.
+
+    Raises:
+        InvalidInput: The file cannot be read, or a setting is wrong.
+        UnknownName: A setting does not exist; the message suggests the nearest one.
+    """
     file = Path(path)
-    found = parse_table(Recipe, read_toml(file), context=str(file))
-    return replace(found, seeds=seeds or found.seeds, **_placed(found, file.parent))
-
-
-def _placed(recipe: Recipe, folder: Path) -> dict[str, Any]:
-    """Paths as seen from here."""
-    weights = recipe.pretrained
-    is_line = weights is None or ":" in weights
-    return {
-        "data": str(folder / Path(recipe.data).expanduser()),
-        "pretrained": weights if is_line else str(folder / Path(str(weights)).expanduser()),
-    }
+    recipe = parse_table(Recipe, read_toml(file), context=str(file))
+    data, pretrained = str(file.parent / Path(recipe.data).expanduser()), recipe.pretrained
+    if pretrained is not None and ":" not in pretrained:  # a file, not the name of a model
+        pretrained = str(file.parent / Path(pretrained).expanduser())
+    return replace(recipe, seeds=seeds or recipe.seeds, data=data, pretrained=pretrained)
 
 
 _TEXTS = ("data", "architecture", "pretrained", "name", "labels")
@@ -101,8 +133,8 @@ def _check_ranges(recipe: Recipe) -> None:
     for name in _POSITIVE:
         if not 0 < getattr(recipe, name) < float("inf"):
             raise InvalidInput(f"{name} must be positive, got {getattr(recipe, name):g}")
-    for name, low, high in (("factor", 0, 1), ("validation", 0, 1)):
-        if not low < getattr(recipe, name) < high:
+    for name in ("factor", "validation"):
+        if not 0 < getattr(recipe, name) < 1:
             raise InvalidInput(f"{name} must be between 0 and 1, got {getattr(recipe, name):g}")
     if recipe.padding < 0 or recipe.weight_decay < 0 or recipe.validation_seed < 0:
         raise InvalidInput("padding, weight_decay and validation_seed must be 0 or more, got less")
@@ -122,9 +154,9 @@ def _check_seeds(seeds: tuple[int, ...]) -> None:
 def _check_mode(recipe: Recipe) -> None:
     if (recipe.architecture is None) == (recipe.pretrained is None):
         got = "neither" if recipe.architecture is None else "both"
-        raise InvalidInput(f"a recipe names an architecture, or pretrained weights with theirs, got {got}; name one")
+        raise InvalidInput(f"a recipe needs either an architecture or pretrained weights, got {got}; set one of them")
     if recipe.ssl is not None and recipe.pretrained is not None:
         raise InvalidInput(
-            f"ssl trains every weight of a new network, pretrained keeps them, got {recipe.ssl} and "
+            f"ssl trains all weights of a new network and pretrained freezes them, got {recipe.ssl} and "
             f"{recipe.pretrained}; leave one out"
         )

@@ -1,7 +1,7 @@
-"""Learning from images alone: SimCLR (Chen et al. 2020) and BYOL (Grill et al. 2020), with lightly's heads and losses.
+"""Self-supervised pretraining: SimCLR (Chen et al. 2020) and BYOL (Grill et al. 2020), with lightly's heads and losses.
 
-Each is a module that takes two views of every image and gives the loss; its `trunk` is the network, whose own head is
-left as it is.
+A learner is a module that takes two views of every image and returns the loss; its `trunk` is the network, whose own
+head is not trained.
 """
 
 from __future__ import annotations
@@ -10,21 +10,88 @@ from math import cos, pi
 from typing import TYPE_CHECKING, Any
 
 from cosight.errors import InvalidInput
-from cosight.training.blueprint import head_of
+from cosight.stimuli.images import Bytes
+from cosight.training.augment import image_order, two_views
+from cosight.training.checkpoint import CheckpointFiles, Epoch, TrainingState
+from cosight.training.context import (
+    Indices,
+    TrainingContext,
+    check_loss,
+    make_optimiser,
+    split_batches,
+    take_step,
+    to_channels_first,
+)
+from cosight.training.networks import head_of, seeded
 from cosight.training.recipe import Ssl
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
-__all__ = ["TEMPERATURE", "momentum", "two_view_learner"]
+__all__ = ["TEMPERATURE", "momentum", "pretrain", "two_view_learner"]
 
 TEMPERATURE = 0.5  # of SimCLR: its best on CIFAR-10 (appendix B.9), and the released code of Lee et al. 2023
 _FIRST_MOMENTUM = 0.996  # of BYOL's slow network (section 3.2)
 _SIMCLR_OUT, _BYOL_OUT = 128, 256
 
 
+def pretrain(
+    context: TrainingContext,
+    files: CheckpointFiles,
+    module: nn.Module,
+    state: TrainingState,
+    seed: int,
+    *,
+    resumed: bool,
+) -> None:
+    """Train the trunk of a network for a fixed number of epochs; its own head does not change."""
+    recipe, group, images = context.recipe, context.group, len(context.data.training)
+    if recipe.batch % group.world or recipe.batch // group.world < 2:
+        raise InvalidInput(
+            f"ssl divides a batch evenly, at least two images per process, got {recipe.batch} for {group.world}"
+        )
+    if images < recipe.batch:
+        raise InvalidInput(f"ssl needs at least one whole batch of {recipe.batch} images, got {images}; lower batch")
+    head_of(module).requires_grad_(False)
+    with seeded(seed, "ssl"):
+        learner = two_view_learner(recipe.ssl or "simclr", module, gathered=group.world > 1).to(context.device)
+    optimiser = make_optimiser(learner, recipe)
+    if resumed:
+        files.restore(learner, optimiser)
+    parallel = group.parallel(learner)
+    while (epoch := state.epochs) < recipe.ssl_epochs:
+        learner.train()
+        # an incomplete last batch is left out, because it has fewer negatives
+        batches = split_batches(image_order(seed, epoch, images), recipe.batch)[: images // recipe.batch]
+        total = 0.0
+        with seeded(seed, "ssl", epoch, group.rank):
+            for done, batch in enumerate(batches, start=1):
+                loss = parallel(*_read_views(context, group.part_of(batch), epoch, seed))
+                take_step(loss, parallel, optimiser, rate=recipe.rate, clip=recipe.clip)
+                learner.after_step(epoch * len(batches) + done, recipe.ssl_epochs * len(batches))
+                total += float(loss.detach())
+                context.report(done, len(batches), files, state)
+        mean = check_loss(group.sum(total)[0] / group.world / len(batches), epoch)
+        state.history.append(Epoch("ssl", epoch, recipe.rate, mean))
+        context.save_state(files, learner, optimiser, state)
+    head_of(module).requires_grad_(True)
+
+
+def _read_views(context: TrainingContext, indices: Indices, epoch: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Return the two views of these images, (n, 3, height, width) each."""
+    size, flip = context.network.preprocessing.size, context.recipe.flip
+
+    def both_views(image: Bytes, number: int) -> tuple[Bytes, Bytes]:
+        return two_views(image, seed=seed, epoch=epoch, number=number, size=size, flip=flip)
+
+    images = context.read_images(context.data.training, indices)
+    pairs = list(context.pool.map(both_views, images, indices.tolist()))
+    first, second = (context.normalise([to_channels_first(pair[k]) for pair in pairs]) for k in (0, 1))
+    return first, second
+
+
 def momentum(step: int, steps: int) -> float:
-    """How much of BYOL's slow network stays at a step: 1 - (1 - .996)(cos(pi k / K) + 1) / 2 (section 3.2).
+    """Return the momentum of BYOL's slow network at a step: 1 - (1 - .996)(cos(pi k / K) + 1) / 2 (section 3.2).
 
     >>> momentum(0, 100), momentum(100, 100)
     (0.996, 1.0)
@@ -33,9 +100,9 @@ def momentum(step: int, steps: int) -> float:
 
 
 def two_view_learner(method: Ssl, module: nn.Module, *, gathered: bool = False) -> Any:
-    """The module's trunk with what `method` adds: an nn.Module of two views, and `after_step(step, steps)`.
+    """Return a learner with the module as its trunk: an nn.Module of two views with `after_step(step, steps)`.
 
-    `gathered` says that several processes have parts of one batch, whose images are then each other's negatives.
+    With `gathered`, several processes have parts of one batch, and all its images are negatives of each other.
     """
     try:
         import lightly.loss  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
@@ -47,22 +114,22 @@ def two_view_learner(method: Ssl, module: nn.Module, *, gathered: bool = False) 
 def _simclr(module: nn.Module, gathered: bool) -> Any:
     from lightly.loss import NTXentLoss  # type: ignore[import-not-found,import-untyped,unused-ignore]
     from lightly.models.modules import SimCLRProjectionHead  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    from torch import Tensor, nn
+    from torch import nn
 
     class SimClr(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.trunk = module
-            wide = head_of(module).in_features
-            self.project = SimCLRProjectionHead(wide, wide, _SIMCLR_OUT)
+            width = head_of(module).in_features
+            self.project = SimCLRProjectionHead(width, width, _SIMCLR_OUT)
             self.criterion = NTXentLoss(temperature=TEMPERATURE, gather_distributed=gathered)
 
         def forward(self, a: Tensor, b: Tensor) -> Tensor:
-            loss: Tensor = self.criterion(*(self.project(_features(self.trunk, v)) for v in (a, b)))
+            loss: Tensor = self.criterion(*(self.project(_features(self.trunk, view)) for view in (a, b)))
             return loss
 
         def after_step(self, step: int, steps: int) -> None:
-            """Nothing to do: it has one network."""
+            """Do nothing: there is one network."""
 
     return SimClr()
 
@@ -77,37 +144,38 @@ def _byol(module: nn.Module) -> Any:
         deactivate_requires_grad,
         update_momentum,
     )
-    from torch import Tensor, nn
+    from torch import nn
 
     class Byol(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            wide = head_of(module).in_features
+            width = head_of(module).in_features
             self.trunk = module
-            self.project = BYOLProjectionHead(wide, 4 * wide, _BYOL_OUT)
-            self.predict = BYOLPredictionHead(_BYOL_OUT, 4 * wide, _BYOL_OUT)
+            self.project = BYOLProjectionHead(width, 4 * width, _BYOL_OUT)
+            self.predict = BYOLPredictionHead(_BYOL_OUT, 4 * width, _BYOL_OUT)
             self.slow_trunk, self.slow_project = deepcopy(self.trunk), deepcopy(self.project)
             deactivate_requires_grad(self.slow_trunk)
             deactivate_requires_grad(self.slow_project)
             self.criterion = NegativeCosineSimilarity()
 
         def forward(self, a: Tensor, b: Tensor) -> Tensor:
-            told = [self.predict(self.project(_features(self.trunk, v))) for v in (a, b)]
+            predictions = [self.predict(self.project(_features(self.trunk, view))) for view in (a, b)]
             with torch.no_grad():
-                slow = [self.slow_project(_features(self.slow_trunk, v)) for v in (a, b)]
-            # |p - z|^2 of unit vectors is 2 - 2 cos; both ways round (equations 2 and 3)
-            loss: Tensor = 4 + 2 * (self.criterion(told[0], slow[1]) + self.criterion(told[1], slow[0]))
+                targets = [self.slow_project(_features(self.slow_trunk, view)) for view in (a, b)]
+            # |p - z|^2 of unit vectors is 2 - 2 cos; symmetrised over the views (equations 2 and 3)
+            similarity = self.criterion(predictions[0], targets[1]) + self.criterion(predictions[1], targets[0])
+            loss: Tensor = 4 + 2 * similarity
             return loss
 
         def after_step(self, step: int, steps: int) -> None:
-            """The slow network follows."""
-            stays = momentum(step, steps)
-            update_momentum(self.trunk, self.slow_trunk, stays)
-            update_momentum(self.project, self.slow_project, stays)
+            """Update the slow network."""
+            weight = momentum(step, steps)
+            update_momentum(self.trunk, self.slow_trunk, weight)
+            update_momentum(self.project, self.slow_project, weight)
 
     return Byol()
 
 
 def _features(trunk: Any, images: Any) -> Any:
-    """The penultimate layer of a network of timm's making."""
+    """Return the penultimate layer of a network of timm."""
     return trunk.forward_head(trunk.forward_features(images), pre_logits=True)

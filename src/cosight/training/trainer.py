@@ -1,7 +1,7 @@
-"""Training: one network a seed, killed and resumed at will.
+"""Training: one network per seed; an interrupted run resumes.
 
-Each epoch's order, crops and dropout follow from (seed, epoch, image), and the state is kept after each epoch: to go on
-is to run again, and gives the weights that would have come without the break (same machine, same number of threads).
+The order, crops and dropout of each epoch follow from (seed, epoch, image), and the state is written after each epoch,
+so a resumed run gives the same weights as an uninterrupted one (same machine, same number of threads).
 """
 
 from __future__ import annotations
@@ -21,26 +21,23 @@ from cosight.errors import InvalidInput
 from cosight.models.preprocessing import preprocess
 from cosight.models.torch_models import weights_digest
 from cosight.processes import core_count
-from cosight.stimuli.images import Floats
-from cosight.training.augment import crop_and_flip, draws, order
-from cosight.training.blueprint import blueprint, seeded, set_training
-from cosight.training.checkpoint import Place, State
-from cosight.training.data import TrainingImages, material
-from cosight.training.distributed import Processes, processes
-from cosight.training.pretraining import pretrain
-from cosight.training.recipe import Recipe, read_recipe
-from cosight.training.schedule import Epoch, Schedule
-from cosight.training.session import (
-    Numbers,
+from cosight.training.augment import crop_and_flip, crop_draws, image_order
+from cosight.training.checkpoint import CheckpointFiles, Epoch, Schedule, TrainingState
+from cosight.training.context import (
     Progress,
-    Session,
-    adamw,
-    batches,
-    channels_first,
-    descend,
-    finite,
-    losses,
+    TrainingContext,
+    check_loss,
+    cross_entropies,
+    make_optimiser,
+    process_group,
+    split_batches,
+    take_step,
+    to_channels_first,
 )
+from cosight.training.data import TrainingImages, load_training_data
+from cosight.training.networks import network_factory, seeded, set_training
+from cosight.training.recipe import Recipe, read_recipe
+from cosight.training.ssl import pretrain
 
 if TYPE_CHECKING:
     from torch import nn
@@ -51,7 +48,18 @@ __all__ = ["TrainedNetwork", "train"]
 
 @dataclass(frozen=True, slots=True)
 class TrainedNetwork:
-    """A finished network; `new` says whether this call trained it. `line` names it as a model."""
+    """A finished network.
+
+    Args:
+        name: NAME@SEED.
+        seed: Its seed.
+        path: Its checkpoint.
+        line: Its name as a model.
+        best_epoch: Epoch of the weights, from 0.
+        validation_accuracy: Validation accuracy after that epoch.
+        history: All epochs.
+        new: Whether this call trained it.
+    """
 
     name: str
     seed: int
@@ -86,137 +94,152 @@ def train(
     Raises:
         InvalidInput: The recipe or its data cannot be used.
     """
-    wanted = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
+    settings = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     if seed:
-        wanted = replace(wanted, seeds=tuple(seed))
-    with processes() as group, ThreadPoolExecutor(core_count()) as pool, _deterministic():
-        plan, data = blueprint(wanted), material(wanted)
-        pictures = TrainingImages(data.stimuli, plan.resize, plan.preprocessing.interpolation)
-        session = Session(wanted, plan, data, pictures, group, _device(device, group), pool, progress)
-        return [_trained(session, Path(out), seed) for seed in wanted.seeds]
+        settings = replace(settings, seeds=tuple(seed))
+    with process_group() as group, ThreadPoolExecutor(core_count()) as pool, _deterministic_algorithms():
+        if device == "cuda" and group.world > 1:  # one card per process
+            device = f"cuda:{os.environ.get('LOCAL_RANK', group.rank)}"
+        network, data = network_factory(settings), load_training_data(settings)
+        images = TrainingImages(data.stimuli, network.resize, network.preprocessing.interpolation)
+        context = TrainingContext(settings, network, data, images, group, device, pool, progress)
+        return [_train_seed(context, Path(out), number) for number in settings.seeds]
 
 
-def _trained(session: Session, out: Path, seed: int) -> TrainedNetwork:
-    name = f"{session.recipe.name or session.plan.architecture.replace(':', '-')}@{seed}"
-    place = Place(out, name, _identity(session, seed))
-    facts = place.finished()
-    new = facts is None
-    session.group.wait()  # until all have looked, before one may write it
-    if facts is None:
-        _run(session, place, seed)
-    elif session.group.first:
-        place.clear()  # where a process was killed after it had finished the network
-    done = facts or place.finished()
-    if done is None:
-        raise InvalidInput(f"{place.path} was removed as soon as it was there; run it again")
-    history = tuple(Epoch(**epoch) for epoch in done["history"])
-    line = f"cosight:{session.plan.architecture},checkpoint={place.path}"
-    return TrainedNetwork(name, seed, place.path, line, done["best_epoch"], done["validation_accuracy"], history, new)
-
-
-def _identity(session: Session, seed: int) -> dict[str, Any]:
-    """What a network is made from: the same on every machine, so files are named without their folders."""
-    recipe, trunk = session.recipe, session.plan.trunk
-    facts = {**recipe.facts, "data": Path(recipe.data).name, "pretrained": trunk.name if trunk else None}
-    return {
-        "architecture": session.plan.architecture,
-        "classes": list(session.data.classes),
-        "preprocessing": session.plan.preprocessing.facts,
-        "recipe": facts,
+def _train_seed(context: TrainingContext, out: Path, seed: int) -> TrainedNetwork:
+    """Train the network of one seed unless it is finished."""
+    recipe, network, group = context.recipe, context.network, context.group
+    trunk = network.trunk
+    # the same on every machine, so files are named without their folders
+    portable = {"data": Path(recipe.data).name, "pretrained": trunk.name if trunk else None}
+    identity: dict[str, Any] = {
+        "architecture": network.architecture,
+        "classes": list(context.data.classes),
+        "preprocessing": network.preprocessing.facts,
+        "recipe": {**recipe.facts, **portable},
         "seed": seed,
-        "data_digest": session.data.digest,
+        "data_digest": context.data.digest,
         "trunk_digest": weights_digest(trunk.module) if trunk else None,
     }
+    name = f"{recipe.name or network.architecture.replace(':', '-')}@{seed}"
+    files = CheckpointFiles(out, name, identity)
+    facts = files.read_finished()
+    is_new = facts is None
+    group.barrier()  # all processes have looked before the first one writes
+    if is_new:
+        _run_phases(context, files, seed)
+        facts = files.read_finished()
+    elif group.is_first:
+        files.remove_state()  # in case a process was killed after it had finished the network
+    if facts is None:
+        raise InvalidInput(f"{files.path} was removed while it was in use; run it again")
+    return TrainedNetwork(
+        name=name,
+        seed=seed,
+        path=files.path,
+        line=f"cosight:{network.architecture},checkpoint={files.path}",
+        best_epoch=facts["best_epoch"],
+        validation_accuracy=facts["validation_accuracy"],
+        history=tuple(Epoch(**epoch) for epoch in facts["history"]),
+        new=is_new,
+    )
 
 
-def _run(session: Session, place: Place, seed: int) -> None:
-    """Train one network to its end, from wherever it is."""
-    module = session.plan.make(len(session.data.classes), seed).to(session.device)
-    found = place.read_state()
-    session.group.wait()
-    first = "ssl" if session.recipe.ssl else "train"
-    state = found or State(first, Schedule(session.recipe.rate))
+def _run_phases(context: TrainingContext, files: CheckpointFiles, seed: int) -> None:
+    """Pretrain and train one network from its last state, and write it."""
+    group = context.group
+    module = context.network.make(len(context.data.classes), seed).to(context.device)
+    stored = files.read_state()
+    group.barrier()
+    first_phase = "ssl" if context.recipe.ssl else "train"
+    state, resumed = stored or TrainingState(first_phase, Schedule(context.recipe.rate)), stored is not None
     if state.phase == "ssl":
-        pretrain(session, place, module, state, seed, resumed=found is not None)
-        state, found = replace(state, phase="train"), None
-    _learn(session, place, module, state, seed, resumed=found is not None)
-    if session.group.first:
+        pretrain(context, files, module, state, seed, resumed=resumed)
+        state, resumed = replace(state, phase="train"), False
+    _train_epochs(context, files, module, state, seed, resumed=resumed)
+    if group.is_first:
         versions = {name: version(name) for name in ("cosight", "torch", "timm", "numpy", "pillow")}
-        place.write_finished(state, {"versions": versions})
-    session.group.wait()
+        files.write_finished(state, {"versions": versions})
+    group.barrier()
 
 
-def _learn(session: Session, place: Place, module: nn.Module, state: State, seed: int, *, resumed: bool) -> None:
-    """Epochs until the schedule ends."""
-    recipe = session.recipe
-    optimiser = adamw(module, recipe)
+def _train_epochs(
+    context: TrainingContext,
+    files: CheckpointFiles,
+    module: nn.Module,
+    state: TrainingState,
+    seed: int,
+    *,
+    resumed: bool,
+) -> None:
+    """Train until the schedule ends."""
+    recipe = context.recipe
+    optimiser = make_optimiser(module, recipe)
     if resumed:
-        place.restore(module, optimiser)
-    joined = session.group.joined(module)
+        files.restore(module, optimiser)
+    parallel = context.group.parallel(module)
     while not state.schedule.ends(state.epochs, recipe):
         epoch, rate = state.epochs, state.schedule.rate
-        set_training(module, frozen=session.plan.frozen)
-        with seeded(seed, "train", epoch, session.group.rank):
-            loss = _pass(session, place, joined, optimiser, state, seed)
-        missed, accuracy = _validated(session, module)
-        state.schedule = state.schedule.after(epoch, loss=missed, accuracy=accuracy, recipe=recipe)
-        state.history.append(Epoch("train", epoch, rate, loss, missed, accuracy))
+        set_training(module, frozen=context.network.frozen)
+        with seeded(seed, "train", epoch, context.group.rank):
+            loss = _train_epoch(context, files, parallel, optimiser, state, seed)
+        validation_loss, accuracy = _validate(context, module)
+        state.schedule = state.schedule.after(epoch, loss=validation_loss, accuracy=accuracy, recipe=recipe)
+        state.history.append(Epoch("train", epoch, rate, loss, validation_loss, accuracy))
         if state.schedule.best_epoch == epoch:
             state.best = {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
-        session.keep(place, module, optimiser, state)
+        context.save_state(files, module, optimiser, state)
 
 
-def _pass(session: Session, place: Place, joined: nn.Module, optimiser: Optimizer, state: State, seed: int) -> float:
-    """One epoch over the training images; the mean loss."""
-    recipe, group, examples, epoch = session.recipe, session.group, session.data.training, state.epochs
-    crops, total = draws(seed, epoch, len(examples)), 0.0
-    every = batches(order(seed, epoch, len(examples)), recipe.batch)
-    for done, batch in enumerate(every, start=1):
-        mine = group.share(batch)
-        used = mine if len(mine) else batch[:1]  # without an image, a process still takes part, with one of no weight
-        logits = joined(session.normalised(_cropped(session, used, crops)))
-        found = losses(logits, session.targets(examples, used)) * bool(len(mine))
-        # Processes' gradients are averaged: this way to the mean over the batch, however it is shared out.
-        loss = found.sum() * (group.world / len(batch))
-        descend(loss, joined, optimiser, rate=state.schedule.rate, clip=recipe.clip)
-        total += float(found.detach().sum())
-        session.say(done, len(every), place, state)
-    return finite(group.total(total)[0] / len(examples), epoch)
+def _train_epoch(
+    context: TrainingContext,
+    files: CheckpointFiles,
+    parallel: nn.Module,
+    optimiser: Optimizer,
+    state: TrainingState,
+    seed: int,
+) -> float:
+    """Train on all training images once and return the mean loss."""
+    recipe, group, examples, epoch = context.recipe, context.group, context.data.training, state.epochs
+    draws, total = crop_draws(seed, epoch, len(examples)), 0.0
+    size, padding, flip = context.network.preprocessing.size, recipe.padding, recipe.flip
+    batches = split_batches(image_order(seed, epoch, len(examples)), recipe.batch)
+    for done, batch in enumerate(batches, start=1):
+        own = group.part_of(batch)
+        used = own if len(own) else batch[:1]  # a process without an image takes part with one of weight zero
+        images = [
+            to_channels_first(crop_and_flip(image, draws[index], size=size, padding=padding, flip=flip))
+            for image, index in zip(context.read_images(examples, used), used, strict=True)
+        ]
+        losses = cross_entropies(parallel(context.normalise(images)), context.targets(examples, used)) * bool(len(own))
+        # Gradients are averaged over processes; this gives the mean over the batch, however it is divided.
+        loss = losses.sum() * (group.world / len(batch))
+        take_step(loss, parallel, optimiser, rate=state.schedule.rate, clip=recipe.clip)
+        total += float(losses.detach().sum())
+        context.report(done, len(batches), files, state)
+    return check_loss(group.sum(total)[0] / len(examples), epoch)
 
 
-def _cropped(session: Session, numbers: Numbers, crops: Any) -> list[Floats]:
-    size, recipe = session.plan.preprocessing.size, session.recipe
-    photos = session.photos(session.data.training, numbers)
-    return [
-        channels_first(crop_and_flip(photo, crops[i], size=size, padding=recipe.padding, flip=recipe.flip))
-        for photo, i in zip(photos, numbers, strict=True)
-    ]
-
-
-def _validated(session: Session, module: nn.Module) -> tuple[float, float]:
-    """Mean loss and accuracy on the validation images, seen as the finished model will see images."""
+def _validate(context: TrainingContext, module: nn.Module) -> tuple[float, float]:
+    """Return mean loss and accuracy on the validation images, prepared as the finished model prepares images."""
     import torch
 
-    examples, loss, right = session.data.validation, 0.0, 0.0
+    examples, loss, correct = context.data.validation, 0.0, 0.0
     module.eval()
     with torch.no_grad():
-        for batch in batches(session.group.share(np.arange(len(examples))), session.recipe.batch):
-            photos = session.photos(examples, batch)
-            logits = module(session.normalised([preprocess(photo, session.plan.preprocessing) for photo in photos]))
-            loss += float(losses(logits, session.targets(examples, batch)).sum())
-            right += int((logits.argmax(dim=1).cpu().numpy() == examples.labels[batch]).sum())
-    loss, right = session.group.total(loss, right)
-    return loss / len(examples), right / len(examples)
-
-
-def _device(device: str, group: Processes) -> str:
-    """A card a process, where there are several."""
-    return f"cuda:{os.environ.get('LOCAL_RANK', group.rank)}" if device == "cuda" and group.world > 1 else device
+        for batch in split_batches(context.group.part_of(np.arange(len(examples))), context.recipe.batch):
+            images = context.read_images(examples, batch)
+            inputs = context.normalise([preprocess(image, context.network.preprocessing) for image in images])
+            logits = module(inputs)
+            loss += float(cross_entropies(logits, context.targets(examples, batch)).sum())
+            correct += int((logits.argmax(dim=1).cpu().numpy() == examples.labels[batch]).sum())
+    loss, correct = context.group.sum(loss, correct)
+    return loss / len(examples), correct / len(examples)
 
 
 @contextmanager
-def _deterministic() -> Iterator[None]:
-    """torch adds up in a fixed order, so that the same epoch gives the same weights with several threads too."""
+def _deterministic_algorithms() -> Iterator[None]:
+    """Let torch add in a fixed order, so that an epoch gives the same weights with several threads too."""
     import torch
 
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
