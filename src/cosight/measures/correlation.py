@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from cosight.arrays import BoolArray, FloatArray, IntArray, labels, same_length
 from cosight.errors import InvalidInput
+from cosight.measures.arithmetic import divide, normal_z
 from cosight.measures.declarations import declare
 
 __all__ = [
@@ -71,25 +71,31 @@ class DomainCorrelations:
     aliases=("spearman",),
 )
 def rank_correlation(x: ArrayLike, y: ArrayLike) -> RankCorrelation:
-    """Spearman's r: Pearson's r of the ranks, ties sharing their mean rank (Spearman 1904).
+    """Compute Spearman's r: Pearson's r of the ranks, ties sharing their mean rank (Spearman 1904).
 
-    Pairs with a nan are left out before ranking, and counted.
+    Args:
+        x: Values of the first measure.
+        y: Values of the second, in the same order. Pairs with a nan are left out before ranking, and counted.
 
-    Undefined (`value` is nan) with fewer than 3 pairs or when one side is constant.
+    Returns:
+        The correlation; nan with fewer than 3 pairs or when one side is constant.
+
+    Raises:
+        InvalidInput: If a value is infinite, or the lengths differ.
 
     >>> rank_correlation([1, 2, 3, 4, float("nan")], [1, 4, 9, 16, 25])
     RankCorrelation(value=1.0, n=4, left_out=1)
     """
     a, b = _numbers(x, name="x", ndim=1), _numbers(y, name="y", ndim=1)
     same_length(x=a, y=b)
-    n = int(np.count_nonzero(_defined(a, b)))
+    n = int(np.count_nonzero(_both_defined(a, b)))
     return RankCorrelation(float(rank_correlation_resampled(a[None], b[None])[0]), n, len(a) - n)
 
 
 def rank_correlation_resampled(x: ArrayLike, y: ArrayLike) -> FloatArray:
-    """Spearman's r of each row of x with the same row of y: shapes (resamples, n) to (resamples,).
+    """Compute Spearman's r of each row of x with the same row of y: shapes (resamples, n) to (resamples,).
 
-    A pair with a nan is left out of its row. Undefined (nan) for a row with fewer than 3 pairs or a constant side.
+    A pair with a nan is left out of its row. nan for a row with fewer than 3 pairs or a constant side.
 
     >>> rank_correlation_resampled([[1, 2, 3], [1, 2, 2]], [[3, 2, 1], [0, 5, 5]]).tolist()
     [-1.0, 1.0]
@@ -97,8 +103,8 @@ def rank_correlation_resampled(x: ArrayLike, y: ArrayLike) -> FloatArray:
     a, b = _numbers(x, name="x", ndim=2), _numbers(y, name="y", ndim=2)
     if a.shape != b.shape:
         raise InvalidInput(f"x and y must have one shape, got {a.shape} and {b.shape}")
-    keep = _defined(a, b)
-    return _pearson(_ranks(a, keep), _ranks(b, keep), keep)
+    keep = _both_defined(a, b)  # the other entries are moved behind these, so that their ranks do not matter
+    return _pearson(_mean_ranks(np.where(keep, a, np.inf)), _mean_ranks(np.where(keep, b, np.inf)), keep)
 
 
 @declare(
@@ -113,61 +119,91 @@ def rank_correlation_resampled(x: ArrayLike, y: ArrayLike) -> FloatArray:
     aliases=("pearson",),
 )
 def pearson_correlation(x: ArrayLike, y: ArrayLike, *, confidence: float = 0.95) -> Correlation:
-    """Pearson's r and its interval tanh(atanh(r) -+ z / sqrt(n - 3)) (Fisher 1921).
+    """Compute Pearson's r and its interval tanh(atanh(r) -+ z / sqrt(n - 3)) (Fisher 1921).
 
-    Pairs with a nan are left out and counted. The interval supposes roughly normal pairs; elsewhere resample.
+    The interval assumes roughly normal pairs; for other data, resample.
 
-    Undefined (`value` is nan) with fewer than 3 pairs or when one side is constant; the interval is nan also with
-    3 pairs. At r = 1 or -1 it has no width.
+    Args:
+        x: The first list of numbers.
+        y: The second, in the same order. Pairs with a nan are left out and counted.
+        confidence: Confidence of the interval.
+
+    Returns:
+        The correlation and its interval. `value` is nan with fewer than 3 pairs or when one side is constant; the
+        interval is nan also with 3 pairs. At r = 1 or -1 it has no width.
+
+    Raises:
+        InvalidInput: If a value is infinite, the lengths differ, or the confidence is not between 0 and 1.
 
     >>> r = pearson_correlation([1, 2, 3, 4, 5], [2, 1, 4, 3, 5])
     >>> round(r.value, 3), round(r.low, 3), round(r.high, 3)
     (0.8, -0.28, 0.986)
     """
-    if not 0 < confidence < 1:
-        raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}; 0.95 is usual")
+    z = normal_z(confidence)
     a, b = _numbers(x, name="x", ndim=1), _numbers(y, name="y", ndim=1)
     same_length(x=a, y=b)
-    keep = _defined(a, b)
+    keep = _both_defined(a, b)
     n = int(keep.sum())
     r = float(_pearson(a[None], b[None], keep[None])[0])
-    low, high = _fisher_interval(r, n, confidence)
+    if np.isnan(r) or n <= _FEWEST:
+        low, high = float("nan"), float("nan")
+    elif abs(r) == 1:
+        low, high = r, r  # atanh is infinite here
+    else:
+        half = z / np.sqrt(n - 3)
+        low, high = float(np.tanh(np.arctanh(r) - half)), float(np.tanh(np.arctanh(r) + half))
     return Correlation(r, low, high, n, len(a) - n)
 
 
 def domain_correlations(domain: ArrayLike, values: Mapping[str, ArrayLike]) -> DomainCorrelations:
-    """Spearman's r of every two measures, in each domain and over all (Xu et al. 2024, Table 1 and Figure 5).
+    """Compute Spearman's r of every two measures, per domain and over all (Xu et al. 2024, Table 1 and Figure 5).
 
-    Row i is one pair of observers in `domain[i]`; `values[m][i]` is what measure m says about it, nan if undefined.
-    The average gives every domain with a defined r the same weight; the domains left out are counted.
+    Args:
+        domain: The domain of each row; a row is one pair of observers.
+        values: The values of each measure by its name, one per row, nan if undefined.
 
-    Undefined (nan) where `rank_correlation` is; an average when every domain is.
+    Returns:
+        The correlations; nan where `rank_correlation` is. The average gives every domain with a defined r the same
+        weight and is nan when there is none; the domains left out are counted.
+
+    Raises:
+        InvalidInput: If there is no measure, a row has no domain, a value is infinite, or the lengths differ.
 
     >>> r = domain_correlations(["a"] * 3 + ["b"] * 3, {"ec": [1, 2, 3, 7, 8, 9], "ma": [7, 8, 9, 1, 2, 3]})
     >>> float(r.average[0, 1]), round(float(r.global_[0, 1]), 3)
     (1.0, -0.543)
     """
-    where = _named(domain)
+    rows = labels(domain, name="domain").tolist()
+    for i, name in enumerate(rows):
+        if name is None or name == "" or name != name:
+            raise InvalidInput(f"domain must name every row, got {name!r} in row {i}; name it or leave the row out")
+    names = np.array([str(name) for name in rows], dtype=np.str_)
     table = {f"values[{name!r}]": _numbers(column, name=name, ndim=1) for name, column in values.items()}
     if not table:
         raise InvalidInput("values must name at least one measure, got none")
-    same_length(domain=where, **table)
+    same_length(domain=names, **table)
     stack = np.stack(list(table.values()))  # (measures, rows)
-    domains = tuple(dict.fromkeys(where.tolist()))
-    each = [_correlation_matrix(stack[:, where == name]) for name in domains]
-    in_domain = np.array(each).reshape(-1, len(table), len(table))
+    domains = tuple(dict.fromkeys(names.tolist()))
+    per_domain = [_correlation_matrix(stack[:, names == name]) for name in domains]
+    in_domain = np.array(per_domain).reshape(-1, len(table), len(table))
     left_out = np.isnan(in_domain).sum(axis=0)
     defined = len(domains) - left_out
-    average = np.divide(np.nansum(in_domain, axis=0), defined, out=np.full(defined.shape, np.nan), where=defined > 0)
+    average = divide(np.nansum(in_domain, axis=0), defined)
     return DomainCorrelations(tuple(values), domains, in_domain, _correlation_matrix(stack), average, left_out)
 
 
 def z_scores(values: ArrayLike, *, ddof: int = 0) -> FloatArray:
-    """One measure's values in standard deviations from their mean (Xu et al. 2024, Figure 6).
+    """Express one measure's values in standard deviations from their mean (Xu et al. 2024, Figure 6).
 
-    z = (v - mean) / sd, where mean and sd (divisor n - ddof) leave nan out; nan stays nan.
+    Args:
+        values: The values; nan is left out of mean and standard deviation, and stays nan.
+        ddof: The standard deviation has the divisor n - ddof; 0 or 1.
 
-    Undefined (all nan) with fewer than 2 values, or when they are constant.
+    Returns:
+        z = (v - mean) / sd; all nan with fewer than 2 values, or when they are constant.
+
+    Raises:
+        InvalidInput: If a value is infinite, or `ddof` is neither 0 nor 1.
 
     >>> z_scores([1, 3, float("nan")]).round(6).tolist()
     [-1.0, 1.0, nan]
@@ -183,7 +219,7 @@ def z_scores(values: ArrayLike, *, ddof: int = 0) -> FloatArray:
 
 
 def _numbers(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
-    """Numbers with `ndim` axes in which nan, but not infinity, is allowed."""
+    """Return numbers with `ndim` axes in which nan, but not infinity, is allowed."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != ndim:
         raise InvalidInput(f"{name} must have {ndim} axes, got shape {array.shape}")
@@ -192,41 +228,27 @@ def _numbers(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
     return array
 
 
-def _named(domain: ArrayLike) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
-    """Domain names as text; a row without one has nowhere to go."""
-    rows = labels(domain, name="domain").tolist()
-    for i, name in enumerate(rows):
-        if name is None or name == "" or name != name:
-            raise InvalidInput(f"domain must name every row, got {name!r} in row {i}; name it or leave the row out")
-    return np.array([str(name) for name in rows], dtype=np.str_)
-
-
-def _defined(a: FloatArray, b: FloatArray) -> BoolArray:
+def _both_defined(a: FloatArray, b: FloatArray) -> BoolArray:
     return ~(np.isnan(a) | np.isnan(b))
 
 
-def _ranks(rows: FloatArray, keep: BoolArray) -> FloatArray:
-    """Average ranks within each row of the kept entries; the others, moved behind them, get ranks nobody reads."""
-    return _mean_ranks(np.where(keep, rows, np.inf))
-
-
 def _mean_ranks(rows: FloatArray) -> FloatArray:
-    """Ranks from 1 within each row, ties sharing their mean rank; scipy.stats has it, but takes long to import."""
+    """Rank from 1 within each row, ties sharing their mean rank; scipy.stats has it, but takes long to import."""
     n = rows.shape[1]
     order = np.argsort(rows, axis=1)
     ordered = np.take_along_axis(rows, order, axis=1)
     new = np.ones((len(rows), n + 1), dtype=np.bool_)  # where a value differs from the one before it
     new[:, 1:n] = ordered[:, 1:] != ordered[:, :-1]
-    place = np.arange(n)
-    first = np.maximum.accumulate(np.where(new[:, :-1], place, 0), axis=1)
-    last = np.minimum.accumulate(np.where(new[:, 1:], place, n)[:, ::-1], axis=1)[:, ::-1]
+    position = np.arange(n)
+    first = np.maximum.accumulate(np.where(new[:, :-1], position, 0), axis=1)
+    last = np.minimum.accumulate(np.where(new[:, 1:], position, n)[:, ::-1], axis=1)[:, ::-1]
     ranks = np.empty(rows.shape)
     np.put_along_axis(ranks, order, (first + last) / 2 + 1, axis=1)
     return ranks
 
 
 def _unit(rows: FloatArray, keep: BoolArray) -> FloatArray:
-    """Each row's kept entries centred and of length one (others 0 or nan); nan for a constant row."""
+    """Centre each row's kept entries and scale them to length one (others 0 or nan); nan for a constant row."""
     values = np.where(keep, rows, 0.0)
     peak = np.abs(values).max(axis=-1, keepdims=True, initial=0.0)
     # in units of the largest, squares cannot overflow and a constant row is exactly 1, so that it centres to exactly 0
@@ -239,7 +261,7 @@ def _unit(rows: FloatArray, keep: BoolArray) -> FloatArray:
 
 
 def _pearson(a: FloatArray, b: FloatArray, keep: BoolArray) -> FloatArray:
-    """Row by row: (|u + v|^2 - |u - v|^2) / (|u + v|^2 + |u - v|^2) of the unit rows, never outside [-1, 1]."""
+    """Compute (|u + v|^2 - |u - v|^2) / (|u + v|^2 + |u - v|^2) per row of the unit rows, never outside [-1, 1]."""
     u, v = _unit(np.where(keep, a, 0.0), keep), _unit(np.where(keep, b, 0.0), keep)
     alike, unlike = np.square(u + v).sum(axis=-1), np.square(u - v).sum(axis=-1)
     enough = keep.sum(axis=-1) >= _FEWEST
@@ -247,17 +269,8 @@ def _pearson(a: FloatArray, b: FloatArray, keep: BoolArray) -> FloatArray:
     return r
 
 
-def _fisher_interval(r: float, n: int, confidence: float) -> tuple[float, float]:
-    if np.isnan(r) or n <= _FEWEST:
-        return float("nan"), float("nan")
-    if abs(r) == 1:
-        return r, r  # atanh is infinite here
-    half = float(ndtri((1 + confidence) / 2)) / np.sqrt(n - 3)
-    return float(np.tanh(np.arctanh(r) - half)), float(np.tanh(np.arctanh(r) + half))
-
-
 def _correlation_matrix(stack: FloatArray) -> FloatArray:
-    """Spearman's r of every two rows."""
+    """Compute Spearman's r of every two rows."""
     rows, columns = np.triu_indices(len(stack))
     matrix = np.full((len(stack), len(stack)), np.nan)
     matrix[rows, columns] = rank_correlation_resampled(stack[rows], stack[columns])

@@ -31,6 +31,19 @@ class CKA:
     batches: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class FrechetDistance:
+    """Squared Frechet distance of two Gaussians, as a sum of two parts."""
+
+    mean_part: float
+    covariance_part: float
+
+    @property
+    def value(self) -> float:
+        """The sum of both parts."""
+        return self.mean_part + self.covariance_part
+
+
 @declare(
     "linear_cka",
     summary="Linear centred kernel alignment of two feature sets.",
@@ -43,43 +56,59 @@ class CKA:
     aliases=("cka",),
 )
 def linear_cka(x: ArrayLike, y: ArrayLike, *, unbiased: bool = True) -> CKA:
-    """How alike two models arrange the same stimuli: features (n, d1) and (n, d2), row i the same stimulus.
+    """Compute how similarly two models arrange the same stimuli.
 
     CKA = HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L)), K = X X', L = Y Y'. With K0, L0 their diagonals set to zero, the
     unbiased HSIC (Song et al. 2012; in CKA: Nguyen et al. 2021) is [tr(K0 L0) + 1'K0 1 1'L0 1 / ((n - 1)(n - 2))
     - 2 / (n - 2) 1'K0 L0 1] / (n (n - 3)). `unbiased=False` gives ||Y'X||^2 / (||X'X|| ||Y'Y||) of the centred
-    features (Kornblith et al. 2019), which nears 1 for unrelated features when d is large beside n.
+    features (Kornblith et al. 2019), which approaches 1 for unrelated features when d is large compared with n.
 
-    Both are at most 1; the biased one is never negative, the unbiased one may be. Undefined (`value` is nan) with
-    fewer than 4 stimuli (biased: 2), when a feature set is constant, and, unbiased, when all its rows are equally
-    far apart.
+    Args:
+        x: Features of the first model, (n, d1).
+        y: Features of the second, (n, d2); row i is the same stimulus.
+        unbiased: Whether to use the unbiased HSIC.
+
+    Returns:
+        The alignment, at most 1; the biased one is never negative, the unbiased one may be. `value` is nan with fewer
+        than 4 stimuli (biased: 2), when a feature set is constant, and, unbiased, when all its rows are equally far
+        apart.
+
+    Raises:
+        InvalidInput: If a feature is not finite, or the numbers of rows differ.
 
     >>> x = [[0, 1], [1, 3], [2, 0], [4, 1], [3, 3]]
     >>> round(linear_cka(x, [[2 * b, 2 * a] for a, b in x]).value, 6)
     1.0
     """
-    sets = _feature_sets(x=x, y=y)
+    sets = _check_features(x=x, y=y)
     return CKA(float(_cka(sets, unbiased=unbiased)[0, 1]), len(sets[0]), unbiased)
 
 
 def linear_cka_matrix(features: Sequence[ArrayLike], *, unbiased: bool = True) -> FloatArray:
-    """`linear_cka` of every two of m feature sets, shape (m, m); nan in the same cases.
+    """Compute `linear_cka` of every two of m feature sets, shape (m, m); nan in the same cases.
 
     >>> linear_cka_matrix([[[0], [1], [2], [4]], [[0], [1], [2], [4]], [[1], [1], [1], [1]]]).round(6).tolist()
     [[1.0, 1.0, nan], [1.0, 1.0, nan], [nan, nan, nan]]
     """
     if not len(features):
         raise InvalidInput("features must hold at least one feature set, got none")
-    return _cka(_feature_sets(**{f"features[{i}]": x for i, x in enumerate(features)}), unbiased=unbiased)
+    return _cka(_check_features(**{f"features[{i}]": x for i, x in enumerate(features)}), unbiased=unbiased)
 
 
 def minibatch_cka(batches: Iterable[tuple[ArrayLike, ArrayLike]]) -> CKA:
-    """Linear CKA from (x, y) batches that are seen once and forgotten (Nguyen et al. 2021, Eq. 3).
+    """Compute linear CKA from batches, each in memory only once (Nguyen et al. 2021, Eq. 3).
 
     The three unbiased HSICs are averaged over the batches, each with the same weight, before their ratio is taken.
-    One batch gives `linear_cka`. A batch of fewer than 4 stimuli raises.
+    One batch gives `linear_cka`.
 
-    Undefined (`value` is nan) without batches, or when one side has no spread within any batch.
+    Args:
+        batches: Pairs of features (x, y) of the same stimuli.
+
+    Returns:
+        The alignment; nan without batches, or when one side has no spread within any batch.
+
+    Raises:
+        InvalidInput: If a batch has fewer than 4 stimuli, or its features are not finite.
 
     >>> x = [[0, 1], [1, 3], [2, 0], [4, 1]]
     >>> minibatch_cka([(x, x), (x, x)])
@@ -87,90 +116,12 @@ def minibatch_cka(batches: Iterable[tuple[ArrayLike, ArrayLike]]) -> CKA:
     """
     total, n, count = np.zeros((2, 2)), 0, 0
     for x, y in batches:
-        sets = _feature_sets(x=x, y=y)
+        sets = _check_features(x=x, y=y)
         if len(sets[0]) < _FEWEST[True]:
             raise InvalidInput(f"a batch must hold at least 4 stimuli, got {len(sets[0])}; drop it or enlarge batches")
         total += _hsic([centred(one) for one in sets], unbiased=True)
         n, count = n + len(sets[0]), count + 1
-    return CKA(float(_normalised(total)[0, 1]), n, True, count)
-
-
-def _feature_sets(**features: ArrayLike) -> list[FloatArray]:
-    sets = {name: finite(one, name=name, ndim=2) for name, one in features.items()}
-    same_length(**sets)
-    return list(sets.values())
-
-
-def _cka(sets: list[FloatArray], *, unbiased: bool) -> FloatArray:
-    """CKA of every two sets."""
-    if len(sets[0]) < _FEWEST[unbiased]:
-        return np.full((len(sets), len(sets)), np.nan)
-    middled = [centred(x) for x in sets]
-    peaks = [np.abs(x).max(initial=0.0) or 1.0 for x in middled]  # CKA has no unit; fourth powers could overflow
-    return _normalised(_hsic([x / peak for x, peak in zip(middled, peaks, strict=True)], unbiased=unbiased))
-
-
-def _normalised(hsic: FloatArray) -> FloatArray:
-    own = np.diag(hsic)
-    scale = np.sqrt(np.outer(own, own))
-    return np.divide(hsic, scale, out=np.full_like(hsic, np.nan), where=scale > 0)
-
-
-def _hsic(sets: list[FloatArray], *, unbiased: bool) -> FloatArray:
-    """HSIC of every two centred sets; the biased form without its 1 / (n - 1)^2, which cancels in CKA.
-
-    HSIC does not change when features are centred, and centred features have 1'K = 0, so K0 1 = -diag(K):
-    the unbiased form needs no Gram matrix but its diagonal.
-    """
-    cross = _squared_crosses(sets)
-    if not unbiased:
-        return cross
-    diagonals = np.stack([np.square(x).sum(axis=1) for x in sets])  # (m, n)
-    n, traces = diagonals.shape[1], diagonals.sum(axis=1)
-    hsic = cross - n / (n - 2) * diagonals @ diagonals.T + np.outer(traces, traces) / ((n - 1) * (n - 2))
-    none = np.diag(hsic) <= _ROUNDING * np.diag(cross)
-    hsic[none, none] = 0.0
-    return np.asarray(hsic / (n * (n - 3)))
-
-
-def _squared_crosses(sets: list[FloatArray]) -> FloatArray:
-    """||X_i' X_j||^2 = tr(K_i K_j) of every two sets, by the way that multiplies less."""
-    n, widths = len(sets[0]), np.array([x.shape[1] for x in sets], dtype=np.float64)
-    by_columns = (widths.sum() ** 2 + np.square(widths).sum()) / 2
-    by_rows = n * (widths.sum() + len(sets) ** 2)
-    return _crosses_by_columns(sets) if by_columns <= by_rows else _crosses_by_rows(sets)
-
-
-def _crosses_by_columns(sets: list[FloatArray]) -> FloatArray:
-    cross = np.zeros((len(sets), len(sets)))
-    for i, x in enumerate(sets):
-        for j, y in enumerate(sets[: i + 1]):
-            parts = (x[:, block].T @ y for block in blocks(x.shape[1], y.shape[1], most=_BLOCK))
-            cross[i, j] = cross[j, i] = sum(float(np.vdot(part, part)) for part in parts)
-    return cross
-
-
-def _crosses_by_rows(sets: list[FloatArray]) -> FloatArray:
-    """Through Gram matrices, some rows of each at a time."""
-    m, n = len(sets), len(sets[0])
-    cross = np.zeros((m, m))
-    for block in blocks(n, m * n, most=_BLOCK):
-        grams = np.stack([x[block] @ x.T for x in sets]).reshape(m, -1)
-        cross += grams @ grams.T
-    return cross
-
-
-@dataclass(frozen=True, slots=True)
-class FrechetDistance:
-    """Squared Frechet distance of two Gaussians, and the two parts it is the sum of."""
-
-    mean_part: float
-    covariance_part: float
-
-    @property
-    def value(self) -> float:
-        """Both parts together."""
-        return self.mean_part + self.covariance_part
+    return CKA(float(_normalise(total)[0, 1]), n, True, count)
 
 
 @declare(
@@ -185,13 +136,22 @@ class FrechetDistance:
     aliases=("frechet",),
 )
 def frechet_distance(x: ArrayLike, y: ArrayLike) -> FrechetDistance:
-    """How far apart two sets of features lie, as Gaussians: (n1, d) and (n2, d); the rows need not correspond.
+    """Compute the squared Frechet distance between Gaussians fitted to two sets of features.
 
     ||mu1 - mu2||^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2)), covariances with divisor n - 1 (Dowson & Landau 1982). It is FID
     (Heusel et al. 2017) if the features are that Inception network's. Biased upwards for few rows: compare sets of
     equal size.
 
-    Undefined (`covariance_part` and `value` are nan) when a set has fewer than 2 rows; both parts when one has none.
+    Args:
+        x: The first set of features, (n1, d).
+        y: The second set, (n2, d); the rows need not correspond.
+
+    Returns:
+        The distance and its two parts. `covariance_part` and `value` are nan when a set has fewer than 2 rows; both
+        parts when one has none.
+
+    Raises:
+        InvalidInput: If a feature is not finite, or the widths differ.
 
     >>> result = frechet_distance([[0.0], [2.0]], [[3.0], [7.0]])
     >>> result.mean_part, round(result.covariance_part, 6)
@@ -203,24 +163,81 @@ def frechet_distance(x: ArrayLike, y: ArrayLike) -> FrechetDistance:
     if not (len(a) and len(b)):
         return FrechetDistance(math.nan, math.nan)
     mean_part = float(np.square(a.mean(axis=0) - b.mean(axis=0)).sum())
-    enough = min(len(a), len(b)) >= 2
-    return FrechetDistance(mean_part, _covariance_part(a, b) if enough else math.nan)
+    if min(len(a), len(b)) < 2:
+        return FrechetDistance(mean_part, math.nan)
+    # tr(S1 + S2 - 2 (S1 S2)^(1/2)) is the minimum over rotations U of ||A - U B||^2, where S1 = A'A and S2 = B'B: the
+    # trace of the root is the sum of the singular values of A B' (the Bures distance as a Procrustes problem). A sum
+    # of squares is real and not negative, which the formula evaluated literally often is not.
+    rows = max(min(a.shape), min(b.shape))
+    root_a, root_b = _covariance_root(a, rows), _covariance_root(b, rows)
+    left, _, right = np.linalg.svd(root_a @ root_b.T)
+    return FrechetDistance(mean_part, float(np.square(root_a - left @ right @ root_b).sum()))
 
 
-def _covariance_part(x: FloatArray, y: FloatArray) -> float:
-    """tr(S1 + S2 - 2 (S1 S2)^(1/2)) as min over rotations U of ||A - U B||^2, where S1 = A'A and S2 = B'B.
+def _check_features(**features: ArrayLike) -> list[FloatArray]:
+    sets = {name: finite(one, name=name, ndim=2) for name, one in features.items()}
+    same_length(**sets)
+    return list(sets.values())
 
-    The trace of the root is the sum of the singular values of A B' (the Bures distance as a Procrustes problem).
-    A sum of squares is real and not negative, which the formula evaluated to the letter often is.
+
+def _cka(sets: list[FloatArray], *, unbiased: bool) -> FloatArray:
+    """Compute CKA of every two sets."""
+    if len(sets[0]) < _FEWEST[unbiased]:
+        return np.full((len(sets), len(sets)), np.nan)
+    scaled = []
+    for x in map(centred, sets):
+        scaled.append(x / (np.abs(x).max(initial=0.0) or 1.0))  # CKA has no unit; fourth powers could overflow
+    return _normalise(_hsic(scaled, unbiased=unbiased))
+
+
+def _normalise(hsic: FloatArray) -> FloatArray:
+    own = np.diag(hsic)
+    scale = np.sqrt(np.outer(own, own))
+    return np.divide(hsic, scale, out=np.full_like(hsic, np.nan), where=scale > 0)
+
+
+def _hsic(sets: list[FloatArray], *, unbiased: bool) -> FloatArray:
+    """Compute HSIC of every two centred sets; the biased form without its 1 / (n - 1)^2, which cancels in CKA.
+
+    HSIC does not change when features are centred, and centred features have 1'K = 0, so K0 1 = -diag(K):
+    the unbiased form needs no Gram matrix but its diagonal.
     """
-    rows = max(min(x.shape), min(y.shape))
-    a, b = _root(x, rows), _root(y, rows)
-    left, _, right = np.linalg.svd(a @ b.T)
-    return float(np.square(a - left @ right @ b).sum())
+    n, widths = len(sets[0]), np.array([x.shape[1] for x in sets], dtype=np.float64)
+    by_columns = (widths.sum() ** 2 + np.square(widths).sum()) / 2  # multiplications
+    by_rows = n * (widths.sum() + len(sets) ** 2)
+    cross = _crosses_by_columns(sets) if by_columns <= by_rows else _crosses_by_rows(sets)
+    if not unbiased:
+        return cross
+    diagonals = np.stack([np.square(x).sum(axis=1) for x in sets])  # (m, n)
+    traces = diagonals.sum(axis=1)
+    hsic = cross - n / (n - 2) * diagonals @ diagonals.T + np.outer(traces, traces) / ((n - 1) * (n - 2))
+    none = np.diag(hsic) <= _ROUNDING * np.diag(cross)
+    hsic[none, none] = 0.0
+    return np.asarray(hsic / (n * (n - 3)))
 
 
-def _root(x: FloatArray, rows: int) -> FloatArray:
-    """A with A'A the covariance of x, padded with zeros to `rows` rows."""
+def _crosses_by_columns(sets: list[FloatArray]) -> FloatArray:
+    """Compute ||X_i' X_j||^2 = tr(K_i K_j) of every two sets through products of columns."""
+    cross = np.zeros((len(sets), len(sets)))
+    for i, x in enumerate(sets):
+        for j, y in enumerate(sets[: i + 1]):
+            parts = (x[:, block].T @ y for block in blocks(x.shape[1], y.shape[1], most=_BLOCK))
+            cross[i, j] = cross[j, i] = sum(float(np.vdot(part, part)) for part in parts)
+    return cross
+
+
+def _crosses_by_rows(sets: list[FloatArray]) -> FloatArray:
+    """Compute the same through Gram matrices, some rows of each at a time."""
+    m, n = len(sets), len(sets[0])
+    cross = np.zeros((m, m))
+    for block in blocks(n, m * n, most=_BLOCK):
+        grams = np.stack([x[block] @ x.T for x in sets]).reshape(m, -1)
+        cross += grams @ grams.T
+    return cross
+
+
+def _covariance_root(x: FloatArray, rows: int) -> FloatArray:
+    """Return A with A'A the covariance of x, padded with zeros to `rows` rows."""
     root = centred(x) / math.sqrt(len(x) - 1)
     if len(root) > root.shape[1]:
         root = np.asarray(np.linalg.qr(root, mode="r"), dtype=np.float64)
