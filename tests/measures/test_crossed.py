@@ -98,7 +98,7 @@ def test_limits_of_people_and_images():
     parts = VarianceParts(0.5, 0.01, 0.02, 0.2)
     found = people_and_images_for_width(parts, width=0.12, people=[50, 20, 50], most_images=100)
     assert found.people.tolist() == [20, 50]
-    with pytest.raises(InvalidInput, match=r"0\.1753 or more for 5 people and endless images, got 0\.12"):
+    with pytest.raises(InvalidInput, match=r"0\.1753 or more for 5 people and any number of images, got 0\.12"):
         people_and_images_for_width(parts, width=0.12, people=range(2, 6))
     with pytest.raises(InvalidInput, match="50 people and 3 images"):
         people_and_images_for_width(parts, width=0.12, people=[50], most_images=3)

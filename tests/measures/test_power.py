@@ -398,7 +398,7 @@ def test_misclassification_difference_sd_is_that_of_simulated_studies():
         (lambda: trials_to_tell_apart(0.1, sd=-1), "above 0, got -1"),
         (lambda: trials_to_tell_apart(0.1, sd=1, power=80), "power must lie between 0 and 1, got 80"),
         (lambda: trials_to_tell_apart(0.1, sd=1, power=0.02), "alpha / 2"),
-        (lambda: trials_to_tell_apart(1e-12, sd=1), "ask for less"),
+        (lambda: trials_to_tell_apart(1e-12, sd=1), "a plan must stay within"),
         (lambda: kappa_standard_error([[0.5, 0.5]], n=3), "square"),
         (lambda: kappa_standard_error([[0.5, 0.1], [0, 0]], n=3), "sum to one"),
         (lambda: kappa_standard_error([[0.5, 0], [0, 0.5]], n=0), "n must be positive"),

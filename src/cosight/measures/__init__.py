@@ -1,16 +1,16 @@
-"""Measures: numbers in, numbers out. Pure functions of arrays; numpy and scipy only.
+"""Measures: pure functions of arrays, with numpy and scipy only.
 
-* errors of two observers   consistency (when: EC), misclassification (how: MA), confusion (of which classes: CLES)
-* one observer              bias (accuracy, shape bias, entropy of the answers), reliability, risk (abstaining rightly)
-* distributions, features   distance (Hellinger ...), representation (SOC, SOCE, Frechet), cka
-* forced choices            choice (2AFC, clustering)
-* people among themselves   gold (label distributions), agreement (Fleiss, Krippendorff), survey (Cronbach, how many)
-* how sure we are           uncertainty (bootstrap over stimuli and people), contrast (who is closer?), ceilings, power
-* measures among themselves correlation
+* errors of two observers    consistency (when: EC), misclassification (how: MA), confusion (of which classes: CLES)
+* one observer               responses (accuracy, shape bias, entropy), abstention (reliability, risk), choice (2AFC)
+* distributions, features    distance (Hellinger, SOC ...), representation (CKA, Frechet)
+* people among themselves    gold_distributions, agreement (Fleiss, Krippendorff, Cronbach)
+* uncertainty and planning   uncertainty (bootstrap, differences, ranks), power (trials), study_size (people, images)
+* measures among themselves  correlation
+* shared by all              declarations (registries), answers (coded answers of many observers), arithmetic
 
 Every measure returns a small frozen result with `.value` and is declared in the registry `measures`, with its range,
-direction, needs and citation; `pair_forms` and `solo_forms` hold the forms for whole tables of `Answers` and for
-resamples of them. A measure of another package joins by the entry point group `cosight.measures`.
+direction, needs and citation; `pair_forms` and `solo_forms` hold its forms for tables of `Answers` and for resamples
+of them. A measure of another package joins by the entry point group `cosight.measures`.
 
 >>> error_consistency([1, 1, 0, 0], [1, 1, 0, 1]).value
 0.5

@@ -23,12 +23,12 @@ Need = Literal[
     "cues",  # the shape and texture class of a cue-conflict image
     "distributions",  # a label distribution, per stimulus
     "gold",  # people's label distribution, per stimulus
-    "abstention",  # how ready the observer is to refuse, per stimulus
+    "abstention",  # how strongly the observer tends to refuse, per stimulus
     "groups",  # Must-Act, Must-Abstain or Uncertain, per stimulus
     "features",  # a feature vector, per stimulus
     "distances",  # from a query to each option
     "to_target",  # the distance from a query to its target
-    "to_seed",  # the distance from a query to the seed it grew from
+    "to_seed",  # the distance from a query to the seed it was optimised from
     "counts",  # how many people chose each class, (items, classes)
     "ratings",  # several people's answers to the same items, (raters, items), nan where one gave none
     "scores",  # complete forms, (people, items)
@@ -40,11 +40,11 @@ Need = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Facts about one measure; `function` computes it from arrays and returns a result with `.value`.
+    """The declaration of one measure; `function` computes it from arrays and returns a result with `.value`.
 
-    `needs` and `symmetric` fix the positional arguments: one array for each need, in the order of `needs`,
-    and for a measure of two observers (`symmetric` is not None) first the one's and then the other's array
-    of every need but those both share (truth, original, gold, groups, cues). `cues` are two arrays: shape, texture.
+    `needs` and `symmetric` determine the positional arguments: one array per need, in the order of `needs`. A measure
+    of two observers (`symmetric` is not None) takes the first observer's array and then the second's, except for needs
+    of the stimuli (truth, original, gold, groups, cues). `cues` are two arrays: shape, texture.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Measure:
     function: Callable[..., Any]
     low: float  # the range of `.value`; infinite where there is no bound
     high: float
-    direction: Direction  # which way is more alike, or better
+    direction: Direction  # which values mean more alike, or better
     symmetric: bool | None  # None: a measure of one observer
     needs: tuple[Need, ...]
     citation: str
@@ -74,11 +74,26 @@ def declare(
     citation: str,
     aliases: tuple[str, ...] = (),
 ) -> Callable[[Function], Function]:
-    """Register the decorated function as a measure and return it unchanged."""
+    """Register the decorated function as a measure and return it unchanged.
+
+    Args:
+        name: Name of the measure, equal to that of the function.
+        summary: One sentence for `cosight list measures`.
+        low: Lowest possible value, or -inf.
+        high: Highest possible value, or inf.
+        direction: Which values mean more alike, or better.
+        symmetric: Whether swapping two observers leaves the value as it is; None for a measure of one observer.
+        needs: The arrays that the function takes.
+        citation: Where the measure is defined.
+        aliases: Other names.
+
+    Raises:
+        InvalidInput: If a name or alias exists already.
+    """
 
     def register(function: Function) -> Function:
-        facts = Measure(name, summary, function, low, high, direction, symmetric, needs, citation, aliases)
-        measures.add(name, facts, aliases=aliases)
+        entry = Measure(name, summary, function, low, high, direction, symmetric, needs, citation, aliases)
+        measures.add(name, entry, aliases=aliases)
         return function
 
     return register
@@ -92,10 +107,10 @@ class PairForm:
     resampled: Callable[[Answers, Weights, Pairs], FloatArray]  # (pairs, resamples)
     count: Callable[[Answers, Pairs], FloatArray]  # (pairs,): how many trials the value rests on
     undefined: str  # when the value is undefined, in words
-    shared: bool = True  # whether the two must have met the same stimuli
+    shared: bool = True  # whether the two must have seen the same stimuli
     min_high: Callable[[Answers, Pairs, float], FloatArray] | None = None  # (pairs,): the least high end of an interval
     errors: Callable[[Answers, Pairs], FloatArray] | None = None  # (pairs,): the errors in common behind the value
-    remarks: Callable[[Answers, Pairs], list[str]] | None = None  # what a reader should know of each pair
+    remarks: Callable[[Answers, Pairs], list[str]] | None = None  # a note for readers per pair
 
 
 @dataclass(frozen=True, slots=True)

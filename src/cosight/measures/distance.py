@@ -313,7 +313,7 @@ def jensen_shannon_divergence(p: FloatArray, q: FloatArray) -> FloatArray:
 def softmax_output_consistency(p: ArrayLike, q: ArrayLike) -> OutputConsistency:
     """Compute SOC: the mean over trials of the Jensen-Shannon divergence of two models' softmax outputs, in nats.
 
-    Source: Xu et al. 2024, section 3.1. Lower is more alike.
+    0 for equal outputs, ln 2 for outputs without a common class: lower is more alike. Source: Xu et al. 2024.
 
     Args:
         p: Softmax outputs of the first model, (trials, classes).

@@ -1,4 +1,4 @@
-"""How many people and images does a study need?"""
+"""How many people and images does a study need? Crossed designs from a pilot, and raters per image."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class VarianceParts:
-    """Where the variance of a people x items table comes from; `value` is its mean.
+    """Variance components of a people x items table; `value` is its mean.
 
-    The parts are as estimated. One below zero (`negative` names it) means that the pilot cannot tell it from none.
+    A component below zero (`negative` names it) means that the pilot cannot distinguish it from zero.
     """
 
     value: float
     people: float  # variance between people's true means
     stimuli: float  # variance between the images' true means
-    rest: float  # what is left: person by image, and noise
+    rest: float  # the residual: person by image, and noise
 
     @property
     def negative(self) -> tuple[str, ...]:
-        """The names of the parts estimated below zero, by more than rounding."""
+        """The names of the components below zero by more than rounding."""
         parts = {"people": self.people, "stimuli": self.stimuli, "rest": self.rest}
         return tuple(name for name, part in parts.items() if part < -ROUNDING * max(parts.values()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossedPlan:
-    """For each number of people the fewest images that reach the width; `value` is the answers of the cheapest."""
+    """The fewest images for each number of people; `value` is the number of answers of the cheapest design."""
 
     people: IntArray  # (designs,), ascending
     images: IntArray  # (designs,)
-    width: FloatArray  # (designs,), reached
+    width: FloatArray  # (designs,), of the interval
     cheapest: int  # index of the design with the fewest answers in all
 
     @property
@@ -59,12 +59,29 @@ class CrossedPlan:
         return float(self.people[self.cheapest] * self.images[self.cheapest])
 
 
+@dataclass(frozen=True, slots=True)
+class RaterPlan:
+    """The number of people that an image needs."""
+
+    value: float  # before rounding up
+    raters: int
+
+
 def variance_parts(table: ArrayLike) -> VarianceParts:
-    """Variance between people, between images, and the rest, from complete values (people, items).
+    """Estimate the variance between people, between images, and the residual.
 
     Two-way random effects without replication: rest = MS_rest, people = (MS_people - MS_rest) / items, stimuli =
     (MS_stimuli - MS_rest) / people, left negative where they come out so. Source: Searle, Casella & McCulloch 1992,
-    Variance Components, ch. 4. Raises with fewer than two people or items: nothing can be told apart.
+    Variance Components, ch. 4.
+
+    Args:
+        table: Complete values, (people, items).
+
+    Returns:
+        The components.
+
+    Raises:
+        InvalidInput: If there are fewer than two people or items.
 
     >>> variance_parts([[1, 2, 3], [3, 4, 5]])
     VarianceParts(value=3.0, people=2.0, stimuli=1.0, rest=0.0)
@@ -89,33 +106,107 @@ def people_and_images_for_width(
     most_images: int | None = None,
     negative: Literal["raise", "zero"] = "raise",
 ) -> CrossedPlan:
-    """For each number of people, the fewest images that give the mean an interval no wider than `width`.
+    """Compute, for each number of people, the fewest images that give the mean an interval no wider than `width`.
 
     Everybody answers every image: Var = v_people / P + v_stimuli / I + v_rest / (P I), width = 2 z sqrt(Var); with
-    fewer than some ten people a real interval is wider. `most_images` is what one person can be asked. A negative part
-    raises unless `negative="zero"` counts it as none. Source: Searle, Casella & McCulloch 1992, ch. 4.
+    fewer than some ten people a real interval is wider. Source: Searle, Casella & McCulloch 1992, ch. 4.
+
+    Args:
+        parts: Variance components, from a pilot.
+        width: The width of the interval, end to end.
+        confidence: Confidence of the interval.
+        people: Numbers of people to consider.
+        most_images: The most images that one person can answer.
+        negative: What to do with a negative component: "raise", or "zero" to count it as zero.
+
+    Returns:
+        The designs that reach the width.
+
+    Raises:
+        InvalidInput: If no design reaches the width, or a component cannot be used.
 
     >>> plan = people_and_images_for_width(VarianceParts(0.5, 0.01, 0.02, 0.2), width=0.1)
     >>> plan.people[plan.cheapest].item(), plan.images[plan.cheapest].item()
     (33, 75)
     """
-    v_people, v_stimuli, v_rest = _usable(parts, negative)
+    v_people, v_stimuli, v_rest = _check_parts(parts, negative)
     check_width(width, math.inf)
-    target, p = (width / (2 * normal_z(confidence))) ** 2, _head_counts(people)
-    spare = target - v_people / p
-    images = np.full(len(p), math.inf)
-    np.divide(v_stimuli + v_rest / p, spare, out=images, where=spare > 0)
+    counts = np.unique(finite(list(people), name="people", ndim=1))
+    if not len(counts) or counts[0] < 1 or (counts != np.floor(counts)).any():
+        raise InvalidInput(f"people must be whole numbers of 1 or more, got {list(people)[:5]}")
+    z = normal_z(confidence)
+    spare = (width / (2 * z)) ** 2 - v_people / counts
+    images = np.full(len(counts), math.inf)
+    np.divide(v_stimuli + v_rest / counts, spare, out=images, where=spare > 0)
     images = np.maximum(np.ceil(np.round(images, 9)), 1.0)
-    kept = images <= (MOST_TRIALS if most_images is None else most_images)
-    if not kept.any():
-        raise InvalidInput(_out_of_reach(width, confidence, v_people, v_stimuli, v_rest, int(p.max()), most_images))
-    p, images = p[kept], images[kept]
-    reached = 2 * normal_z(confidence) * np.sqrt(v_people / p + v_stimuli / images + v_rest / (p * images))
+    possible = images <= (MOST_TRIALS if most_images is None else most_images)
+    if not possible.any():
+        most = int(counts.max())
+        least = v_people / most + ((v_stimuli + v_rest / most) / most_images if most_images else 0.0)
+        raise InvalidInput(
+            f"the width must be {2 * z * math.sqrt(least):.4g} or more for {most} people and "
+            f"{most_images or 'any number of'} images, got {width:g}; allow more"
+        )
+    p, images = counts[possible], images[possible]
+    reached = 2 * z * np.sqrt(v_people / p + v_stimuli / images + v_rest / (p * images))
     return CrossedPlan(p.astype(np.int64), images.astype(np.int64), reached, int(np.argmin(p * images)))
 
 
-def _usable(parts: VarianceParts, negative: Literal["raise", "zero"]) -> tuple[float, float, float]:
-    found = parts.people, parts.stimuli, parts.rest
+def minimum_raters(error_bound: float, *, p: float, z: float = 2.0, plus_one: bool = False) -> RaterPlan:
+    """Compute how many people an image needs for a proportion near `p` to be known within `error_bound`.
+
+    n >= z^2 p (1 - p) / error_bound^2, and one more with `plus_one`. Lee et al. (2023, F.4) derive the one more,
+    drop it for simplicity, and round z = 1.96 to 2; `error_bound` is the inverse of the form with `plus_one`.
+
+    Args:
+        error_bound: Half the width of the interval, between 0 and 1.
+        p: The expected proportion.
+        z: How many standard errors the interval extends to either side.
+        plus_one: Whether to add one person.
+
+    Returns:
+        The number of people, before and after rounding up.
+
+    Raises:
+        InvalidInput: If an argument is out of range.
+
+    >>> plan = minimum_raters(0.05, p=1 / 11)
+    >>> round(plan.value, 2), plan.raters
+    (132.23, 133)
+    """
+    _check_proportion(p, z)
+    if not 0 < error_bound < 1:
+        raise InvalidInput(f"the error bound must lie between 0 and 1, got {error_bound}; 5 % is 0.05")
+    value = z**2 * p * (1 - p) / error_bound**2 + (1 if plus_one else 0)
+    return RaterPlan(value, math.ceil(round(value, 9)))  # round: 400.00000000000006 needs 400 people
+
+
+def error_bound(n: float, *, p: float, z: float = 2.0) -> float:
+    """Compute half the width of the interval of a proportion near `p` after `n` people's answers.
+
+    z sqrt(p (1 - p) / (n - 1)): with n - 1, from the unbiased variance, as in Lee et al. (2023, F.4, eq. 3).
+    Their 134 people per image, planned for 5 % at p = 1/11, give a wider interval at p = 1/2.
+
+    Args:
+        n: The number of people.
+        p: The expected proportion.
+        z: How many standard errors the interval extends to either side.
+
+    Raises:
+        InvalidInput: If an argument is out of range.
+
+    >>> round(error_bound(134, p=1 / 11), 3), round(error_bound(134, p=0.5), 3)
+    (0.05, 0.087)
+    """
+    _check_proportion(p, z)
+    if not n > 1:
+        raise InvalidInput(f"an error bound needs two people or more, got {n}")
+    return z * math.sqrt(p * (1 - p) / (n - 1))
+
+
+def _check_parts(parts: VarianceParts, negative: Literal["raise", "zero"]) -> tuple[float, float, float]:
+    """Return the three components, none negative."""
+    values = parts.people, parts.stimuli, parts.rest
     if negative not in ("raise", "zero"):
         raise InvalidInput(f"negative must be 'raise' or 'zero', got {negative!r}")
     if negative == "raise" and parts.negative:
@@ -124,70 +215,14 @@ def _usable(parts: VarianceParts, negative: Literal["raise", "zero"]) -> tuple[f
             f"parts of variance must not be negative, got {getattr(parts, name):.4g} for {name}; take a larger pilot, "
             "or count it as none with negative='zero'"
         )
-    if not np.isfinite(found).all():
-        raise InvalidInput(f"parts of variance must be finite, got {found}")
-    if max(found) <= 0:
+    if not np.isfinite(values).all():
+        raise InvalidInput(f"parts of variance must be finite, got {values}")
+    if max(values) <= 0:
         raise InvalidInput("parts of variance must not all be 0, got no variance; take a larger pilot")
-    return max(found[0], 0.0), max(found[1], 0.0), max(found[2], 0.0)
+    return max(values[0], 0.0), max(values[1], 0.0), max(values[2], 0.0)
 
 
-def _head_counts(people: Sequence[int]) -> FloatArray:
-    counts = np.unique(finite(list(people), name="people", ndim=1))
-    if not len(counts) or counts[0] < 1 or (counts != np.floor(counts)).any():
-        raise InvalidInput(f"people must be whole numbers of 1 or more, got {list(people)[:5]}")
-    return counts
-
-
-def _out_of_reach(
-    width: float, confidence: float, v_people: float, v_stimuli: float, v_rest: float, people: int, images: int | None
-) -> str:
-    least = v_people / people + ((v_stimuli + v_rest / people) / images if images else 0.0)
-    limit = f"{people} people and {images or 'endless'} images"
-    narrowest = 2 * normal_z(confidence) * math.sqrt(least)
-    return f"the width must be {narrowest:.4g} or more for {limit}, got {width:g}; allow more"
-
-
-@dataclass(frozen=True, slots=True)
-class RaterPlan:
-    """How many people an image needs."""
-
-    value: float  # before rounding up
-    raters: int
-
-
-def minimum_raters(error_bound: float, *, p: float, z: float = 2.0, plus_one: bool = False) -> RaterPlan:
-    """How many people an image needs for a share near `p` to be known within `error_bound`.
-
-    n >= z^2 p (1 - p) / error_bound^2, and one more with `plus_one`. Lee et al. (2023, F.4) derive the one more,
-    drop it for simplicity, and round z = 1.96 to 2; `error_bound` undoes the form with `plus_one`.
-
-    >>> plan = minimum_raters(0.05, p=1 / 11)
-    >>> round(plan.value, 2), plan.raters
-    (132.23, 133)
-    """
-    _check_share(p, z)
-    if not 0 < error_bound < 1:
-        raise InvalidInput(f"the error bound must lie between 0 and 1, got {error_bound}; 5 % is 0.05")
-    value = z**2 * p * (1 - p) / error_bound**2 + (1 if plus_one else 0)
-    return RaterPlan(value, math.ceil(round(value, 9)))  # rounded, lest 400.00000000000006 ask for 401 people
-
-
-def error_bound(n: float, *, p: float, z: float = 2.0) -> float:
-    """Half the width of the interval for a share near `p` after `n` people's answers.
-
-    z sqrt(p (1 - p) / (n - 1)): with n - 1, from the unbiased variance, as in Lee et al. (2023, F.4, eq. 3).
-    Their 134 people an image, planned for 5 % at p = 1/11, leave more at p = 1/2:
-
-    >>> round(error_bound(134, p=1 / 11), 3), round(error_bound(134, p=0.5), 3)
-    (0.05, 0.087)
-    """
-    _check_share(p, z)
-    if not n > 1:
-        raise InvalidInput(f"an error bound needs two people or more, got {n}")
-    return z * math.sqrt(p * (1 - p) / (n - 1))
-
-
-def _check_share(p: float, z: float) -> None:
+def _check_proportion(p: float, z: float) -> None:
     if not 0 < p < 1:
         raise InvalidInput(f"p must lie between 0 and 1, got {p}; one over the number of classes is a common guess")
     if not z > 0:
