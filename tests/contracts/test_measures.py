@@ -230,26 +230,26 @@ def test_every_form_belongs_to_a_measure():
     assert all(measures[name].symmetric is None for name in solo_forms)
 
 
-# --- the room -------------------------------------------------------------------------------------------------------
+# --- the package ----------------------------------------------------------------------------------------------------
 
 
 INNER = {"arithmetic"}  # what the modules share among themselves
 
 
-def test_the_room_offers_every_public_name_of_its_modules():
+def test_the_package_exports_every_public_name_of_its_modules():
     names = {m.name for m in pkgutil.iter_modules(cosight.measures.__path__)} - INNER
     modules = [importlib.import_module(f"cosight.measures.{name}") for name in sorted(names)]
     names = [name for module in modules for name in module.__all__]
     assert len(names) == len(set(names)), "two modules share a public name"
     missing, extra = set(names) - set(cosight.measures.__all__), set(cosight.measures.__all__) - set(names)
     assert not missing, f"import them in cosight/measures/__init__.py and list them in its __all__: {sorted(missing)}"
-    assert not extra, f"no module of the room has them: {sorted(extra)}"
+    assert not extra, f"no module has them: {sorted(extra)}"
     for module in modules:
         for name in module.__all__:
             assert getattr(cosight.measures, name) is getattr(module, name)
 
 
-def test_importing_the_room_is_light():
+def test_importing_the_package_is_light():
     """scipy.stats alone would take as long as all the rest; torch is no part of the core."""
     heavy = "{'scipy.stats', 'scipy.optimize', 'torch', 'polars', 'sklearn'} & set(sys.modules)"
     code = f"import sys, cosight.measures; print(sorted({heavy}))"

@@ -12,6 +12,9 @@ from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_fleiss
 
 from cosight.errors import InvalidInput
 from cosight.measures.agreement import (
+    cronbach_alpha,
+    cronbach_alpha_from_variances,
+    cronbach_alpha_resampled,
     fleiss_kappa,
     fleiss_kappa_resampled,
     intra_annotator_kappa,
@@ -366,3 +369,103 @@ def test_declared(name):
     assert facts.function.__name__ == name
     assert (facts.symmetric, facts.direction, facts.high) == (None, "higher", 1)
     assert all(measures[alias] is facts for alias in facts.aliases)
+
+
+score_tables = array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=6).flatmap(
+    lambda shape: arrays(np.float64, shape, elements=st.integers(0, 5))
+)
+
+# --- Cronbach -------------------------------------------------------------------------------------------------------
+
+
+def test_cronbach_published_values():
+    # Lee et al. (2023), appendix D.1.
+    assert round(cronbach_alpha_from_variances(100, 127.134, 976.564).value, 2) == 0.88
+    # Three questions, ten people: pingouin.cronbach_alpha gives 0.7734375.
+    scores = [[1, 2, 2, 3, 2, 2, 3, 3, 2, 3], [1, 1, 1, 2, 3, 3, 2, 3, 3, 3], [1, 1, 2, 1, 2, 3, 3, 3, 2, 3]]
+    assert cronbach_alpha(np.transpose(scores)).value == pytest.approx(0.7734375, abs=1e-12)
+
+
+@few
+@given(score_tables)
+def test_cronbach_is_hoyts_analysis_of_variance(scores):
+    # Hoyt (1941): 1 - MS(residual) / MS(people), which shares no step with the variances of the items.
+    assume(np.ptp(scores.sum(axis=1)) > 0)
+    people, items = scores.shape
+    rows, columns, mean = scores.mean(axis=1, keepdims=True), scores.mean(axis=0), scores.mean()
+    between = items * ((rows - mean) ** 2).sum() / (people - 1)
+    residual = ((scores - rows - columns + mean) ** 2).sum() / ((people - 1) * (items - 1))
+    assert cronbach_alpha(scores).value == pytest.approx(1 - residual / between, rel=1e-9, abs=1e-9)
+
+
+@few
+@given(score_tables, st.randoms(use_true_random=False))
+def test_cronbach_laws(scores, random):
+    result = cronbach_alpha(scores)
+    people, items = (random.sample(range(k), k) for k in scores.shape)
+    for other in (scores[people][:, items], 3 * scores + 100, scores + np.arange(scores.shape[1])):
+        assert cronbach_alpha(other).value == pytest.approx(result.value, rel=1e-9, abs=1e-9, nan_ok=True)
+    assert not result.value > 1 + 1e-12
+    again = cronbach_alpha_from_variances(scores.shape[1], result.item_variance_sum, result.total_variance)
+    assert again.value == pytest.approx(result.value, rel=1e-9, abs=1e-9, nan_ok=True)
+    np.testing.assert_allclose(result.items, scores.var(axis=0, ddof=1))
+    assert result.n == len(scores)
+
+
+def test_cronbach_of_identical_items_is_one():
+    assert cronbach_alpha([[1, 1, 1], [2, 2, 2], [4, 4, 4]]).value == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [[1, 2, 3]],  # one person
+        [[1], [2]],  # one item
+        [[1, 0], [0, 1]],  # equal totals
+        [[0.1, 0.7], [0.7, 0.1], [0.2, 0.6]],  # equal but for rounding
+        [[1e8 + 0.1, -1e8], [0.1, 0]],  # equal but for the rounding of large scores
+        np.zeros((0, 3)),
+        np.zeros((3, 0)),
+    ],
+)
+def test_cronbach_undefined(scores):
+    assert np.isnan(cronbach_alpha(scores).value)
+
+
+def test_cronbach_from_variances_undefined_and_refused():
+    assert np.isnan(cronbach_alpha_from_variances(1, 1, 1).value)
+    assert np.isnan(cronbach_alpha_from_variances(5, 1, 0).value)
+    assert cronbach_alpha_from_variances(5, 1, 2).items is None
+    for sums in ((-1, 1), (1, -1), (nan, 1)):
+        with pytest.raises(InvalidInput, match="must not be negative"):
+            cronbach_alpha_from_variances(5, *sums)
+
+
+def test_cronbach_refuses_incomplete_forms():
+    with pytest.raises(InvalidInput, match="alpha needs complete forms, got 1 missing"):
+        cronbach_alpha([[1, nan], [0, 1]])
+    with pytest.raises(InvalidInput, match="scores must have 2 axes"):
+        cronbach_alpha([1, 2])
+
+
+@few
+@given(score_tables, st.integers(0, 2**32 - 1))
+def test_cronbach_resampled_is_alpha_of_the_repeated_people(scores, seed):
+    draws = _draws(len(scores), seed)
+    one_by_one = [cronbach_alpha(np.repeat(scores, w, axis=0)).value for w in draws]
+    np.testing.assert_allclose(cronbach_alpha_resampled(scores, draws), one_by_one, rtol=1e-9, atol=1e-9)
+
+
+def test_cronbach_resampling_edges():
+    scores = [[1, 0], [1, 1], [0, 0]]
+    assert np.isnan(cronbach_alpha_resampled(scores, np.zeros((2, 3)))).all()
+    assert cronbach_alpha_resampled(scores, np.zeros((0, 3))).shape == (0,)
+    for weights in ([[1, 1]], [[1, 1, -1]], [[1, 1, nan]], [1, 1, 1]):
+        with pytest.raises(InvalidInput, match="weights must"):
+            cronbach_alpha_resampled(scores, weights)
+
+
+def test_cronbach_declared():
+    facts = measures["cronbach"]
+    assert facts.function is cronbach_alpha
+    assert (facts.symmetric, facts.direction, facts.high, facts.needs) == (None, "higher", 1, ("scores",))

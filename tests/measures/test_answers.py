@@ -1,12 +1,30 @@
 """Coding answers: every spelling of no answer, orders of classes, and what is refused."""
 
+from __future__ import annotations
+
+from collections import Counter
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cosight
 from cosight.errors import InvalidInput
-from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, common_trials, encode, joint_errors
+from cosight.measures import class_level_error_similarity, error_consistency, misclassification_agreement
+from cosight.measures.answers import (
+    NO_ANSWER,
+    NOT_SHOWN,
+    Answers,
+    common_trials,
+    encode,
+    half_pairs,
+    joint_errors,
+    split_half_crowds,
+)
+from cosight.statistics.resampling import random_stream
+from cosight.trials.join import align
+from tests.scoring.made import answered, observers, row_of, trials
 
 nan = float("nan")
 TABLE = Answers(
@@ -136,3 +154,155 @@ def test_of_correctness_is_right_where_it_says_so():
     assert table.correct.tolist() == [[True, False, True], [True, True, False]]
     assert np.array_equal(table.wrong, ~table.correct)
     assert table.shown.all()
+
+
+_MARKS = 200  # stimuli on which everybody gives an answer of their own: ties show who is in a half
+
+
+def table(response, classes):
+    response = np.asarray(response, dtype=np.int16)
+    return Answers(response, np.zeros(response.shape[1], dtype=np.int16), classes)
+
+
+def marked(response, classes=0):
+    """The answers, followed by stimuli on which person i always answers i."""
+    response = np.asarray(response, dtype=np.int16)
+    people = len(response)
+    marks = np.repeat(np.arange(people, dtype=np.int16)[:, None], _MARKS, axis=1)
+    return table(np.hstack([response, marks]), max(classes, people))
+
+
+def members(crowds):
+    """Who is in each half, read off the marks."""
+    return [set(row[-_MARKS:].tolist()) for row in crowds.response]
+
+
+def halves_of(people, splits, seed=0):
+    nothing = np.empty((people, 0))
+    crowds = split_half_crowds(marked(nothing), splits=splits, rng=np.random.default_rng(seed))
+    return members(crowds), crowds
+
+
+@pytest.mark.parametrize("people", [4, 5, 6, 9])
+def test_halves_are_disjoint_and_of_equal_size(people):
+    who, crowds = halves_of(people, splits=15)
+    assert crowds.response.shape == (30, _MARKS)
+    left_out = set()
+    for first, second in zip(who[::2], who[1::2], strict=True):
+        assert len(first) == len(second) == people // 2
+        assert not first & second
+        left_out |= set(range(people)) - first - second
+    assert bool(left_out) == (people % 2 == 1)  # an odd one is left out,
+    assert len(left_out) != 1  # and not always the same
+    assert len({frozenset(half) for half in who}) > 2  # splits differ
+
+
+def test_the_seed_decides_the_splits_and_the_ties():
+    one, again, other = (halves_of(6, splits=4, seed=seed)[1].response for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, again)
+    assert (one != other).any()
+
+
+def test_every_tied_answer_wins_about_as_often():
+    _, crowds = halves_of(4, splits=50)
+    for row in crowds.response:
+        shares = np.bincount(row, minlength=4) / _MARKS
+        assert sorted(shares)[2:] == pytest.approx([0.5, 0.5], abs=0.2)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(4, 8), st.integers(0, 2**32 - 1))
+def test_a_half_answers_with_one_of_its_commonest_answers(people, seed):
+    rng = np.random.default_rng(seed)
+    given_answers = rng.integers(NOT_SHOWN, 3, (people, 25))  # not shown, no answer, three classes
+    crowds = split_half_crowds(marked(given_answers, classes=3), splits=3, rng=rng)
+    for half, row in zip(members(crowds), crowds.response, strict=True):
+        for stimulus, answer in enumerate(row[:-_MARKS]):
+            said = [int(given_answers[person, stimulus]) for person in half]
+            counts = Counter(code for code in said if code >= 0)
+            if counts:
+                assert counts[int(answer)] == max(counts.values())
+            else:
+                assert answer == (NO_ANSWER if NO_ANSWER in said else NOT_SHOWN)
+
+
+@pytest.mark.parametrize(("column", "allowed"), [
+    ([NOT_SHOWN] * 4, {NOT_SHOWN}),
+    ([NO_ANSWER] * 4, {NO_ANSWER}),
+    ([2, NOT_SHOWN, NOT_SHOWN, NOT_SHOWN], {2, NOT_SHOWN}),  # one half met it, and answers
+    ([2, NO_ANSWER, NO_ANSWER, NO_ANSWER], {2, NO_ANSWER}),  # one answer outweighs silence
+    ([NO_ANSWER, NOT_SHOWN, NO_ANSWER, NOT_SHOWN], {NO_ANSWER, NOT_SHOWN}),
+    ([1, 1, 1, 1], {1}),
+])  # fmt: skip
+def test_what_nobody_met_or_answered(column, allowed):
+    crowds = split_half_crowds(table(np.array(column)[:, None], 3), splits=40, rng=np.random.default_rng(0))
+    assert set(crowds.response.ravel().tolist()) == allowed
+
+
+def test_a_majority_is_never_overturned_by_chance():
+    people = [[0, 1]] * 5 + [[2, 2]]  # any half of three has two or more of the first kind
+    crowds = split_half_crowds(table(people, 3), splits=60, rng=np.random.default_rng(0))
+    assert (crowds.response == [0, 1]).all()
+
+
+def test_truth_and_classes_stay():
+    answers = Answers(np.zeros((4, 3), dtype=np.int16), np.array([0, 5, -1], dtype=np.int16), 7)
+    crowds = split_half_crowds(answers, splits=2, rng=np.random.default_rng(0))
+    assert crowds.truth.tolist() == [0, 5, -1]
+    assert crowds.classes == 7
+    assert crowds.response.dtype == np.int16
+
+
+@pytest.mark.parametrize("people", [0, 1, 3])
+def test_fewer_than_four_people_are_refused(people):
+    with pytest.raises(InvalidInput, match=f"two crowds need four people or more, got {people}"):
+        split_half_crowds(table(np.zeros((people, 2)), 2), rng=np.random.default_rng(0))
+
+
+def test_half_pairs_are_neighbouring_rows():
+    assert half_pairs(3).tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert half_pairs(0).shape == (0, 2)
+
+
+# ---------------------------------------------------------------------------------------------------- what compare says
+
+
+def plain_ceilings(crowds):
+    """The mean over splits of each measure, one pair of crowds after the other."""
+    found = {"error_consistency": [], "misclassification_agreement": [], "class_level_error_similarity": []}
+    truth, classes = crowds.truth.tolist(), list(range(crowds.classes))
+    for first, second in half_pairs(len(crowds.response) // 2):
+        one, two = (
+            [None if code < 0 else int(code) for code in crowds.response[row].tolist()] for row in (first, second)
+        )
+        right = [[a == t for a, t in zip(said, truth, strict=True)] for said in (one, two)]
+        found["error_consistency"].append(error_consistency(*right).value)
+        for name, function in (
+            ("misclassification_agreement", misclassification_agreement),
+            ("class_level_error_similarity", class_level_error_similarity),
+        ):
+            found[name].append(function(one, two, truth, classes=classes).value)
+    return {name: float(np.nanmean(values)) for name, values in found.items()}
+
+
+@pytest.mark.parametrize(("people", "seed"), [(4, 0), (7, 3)])
+def test_the_ceiling_of_compare_is_a_plain_loop_over_the_same_splits(people, seed):
+    data = trials(answered(observers(people=people, models=1), skill=0.4, missing=0.2, seed=seed))
+    found = cosight.compare(data, measure=["ec", "ma", "cles"], resamples=5, seed=seed)
+    aligned = align(data)
+    rng = random_stream(seed, "halves", "people", "()")
+    crowds = split_half_crowds(aligned.answers.of(aligned.people), splits=20, rng=rng)
+    assert (crowds.response == NO_ANSWER).any()  # else the test would not see how silence is treated
+    for name, value in plain_ceilings(crowds).items():
+        row = row_of(found, "people", "people", name, statistic="ceiling_split_half")
+        assert row.value == pytest.approx(value, abs=1e-12)
+
+
+def test_another_seed_splits_otherwise():
+    data = trials(answered(observers(people=6), skill=0.4))
+    one, two = (
+        row_of(cosight.compare(data, measure=["ec"], resamples=5, seed=s), "people", "people",
+               "error_consistency", statistic="ceiling_split_half").value
+        for s in (0, 1)
+    )  # fmt: skip
+    assert one != two

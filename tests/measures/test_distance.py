@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 from scipy.spatial import distance as reference
+from scipy.spatial.distance import jensenshannon
 
 from cosight.errors import InvalidInput
 from cosight.measures import distance
 from cosight.measures.declarations import measures
+from cosight.measures.distance import soc_matrix, softmax_output_consistency, softmax_output_consistency_on_errors
 
 PAIRWISE = ["hellinger", "hellinger_printed", "total_variation", "jensen_shannon", "kullback_leibler"]
 SYMMETRIC = PAIRWISE[:-1]
@@ -228,3 +230,115 @@ def test_aliases(alias, name):
 def test_results_are_frozen():
     with pytest.raises(FrozenInstanceError):
         distance.hellinger([1, 0], [1, 0]).items = np.zeros(1)
+
+
+seeds = st.integers(0, 2**31)
+
+
+def _outputs(m, n, k, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet(np.full(k, 0.5), size=(m, n)), rng.random((m, n)) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "value"),
+    [
+        ([[1, 0]], [[0, 1]], math.log(2)),  # nothing in common
+        ([[1, 0]], [[0.5, 0.5]], 0.75 * math.log(4 / 3)),  # by hand: ln(4/3)/2 + (ln(2/3) + ln 2)/4
+        ([[0.2, 0.8]], [[0.2, 0.8]], 0),
+        ([[1, 0], [1, 0]], [[0, 1], [1, 0]], math.log(2) / 2),  # a mean over trials
+    ],
+)
+def test_soc_by_hand(p, q, value):
+    result = softmax_output_consistency(p, q)
+    assert result.value == pytest.approx(value, abs=1e-15)
+    assert result.n == len(p)
+
+
+def test_soc_is_scipys_jensen_shannon():
+    (p, q), _ = _outputs(2, 50, 7)
+    result = softmax_output_consistency(p, q)
+    np.testing.assert_allclose(result.items, jensenshannon(p, q, axis=1) ** 2, rtol=1e-9)
+    assert result.value == pytest.approx(result.items.mean())
+
+
+def test_soce_counts_joint_errors_only():
+    (p, q), (a, b) = _outputs(2, 60, 5)
+    result = softmax_output_consistency_on_errors(p, q, a, b)
+    wrong = ~a & ~b
+    assert result.n == wrong.sum()
+    assert result.value == pytest.approx(softmax_output_consistency(p[wrong], q[wrong]).value)
+    np.testing.assert_array_equal(np.isnan(result.items), ~wrong)
+
+
+@given(seeds)
+@settings(deadline=None)
+def test_soc_and_soce_laws(seed):
+    (p, q), (a, b) = _outputs(2, 6, 4, seed)
+    order = np.random.default_rng(seed).permutation(4)
+    soc, soce = softmax_output_consistency(p, q), softmax_output_consistency_on_errors(p, q, a, b)
+    assert 0 <= soc.value <= math.log(2) + 1e-12
+    assert softmax_output_consistency(q, p).value == pytest.approx(soc.value)
+    assert softmax_output_consistency(p[:, order], q[:, order]).value == pytest.approx(soc.value)
+    assert softmax_output_consistency(p[::-1], q[::-1]).value == pytest.approx(soc.value)
+    assert softmax_output_consistency(p, p).value == 0
+    other = softmax_output_consistency_on_errors(q, p, b, a)
+    np.testing.assert_allclose(other.items, soce.items)
+    everywhere = softmax_output_consistency_on_errors(p, q, np.zeros(6), np.zeros(6))
+    np.testing.assert_array_equal(everywhere.items, soc.items)
+
+
+def test_soc_and_soce_undefined():
+    assert math.isnan(softmax_output_consistency(np.empty((0, 3)), np.empty((0, 3))).value)
+    result = softmax_output_consistency_on_errors([[1, 0]], [[0, 1]], [True], [False])
+    assert math.isnan(result.value)
+    assert result.n == 0
+
+
+@pytest.mark.parametrize("block", [1, 40, 1 << 20])
+def test_soc_matrix_is_every_pair(block, monkeypatch):
+    monkeypatch.setattr(distance, "_BLOCK", block)
+    outputs, correct = _outputs(5, 13, 3)
+    correct[0] = True  # no errors at all
+    soc = [[softmax_output_consistency(p, q).value for q in outputs] for p in outputs]
+    np.testing.assert_allclose(soc_matrix(outputs), soc, atol=1e-15)
+    marked = list(zip(outputs, correct, strict=True))
+    soce = [[softmax_output_consistency_on_errors(p, q, a, b).value for q, b in marked] for p, a in marked]
+    np.testing.assert_allclose(soc_matrix(outputs, correct), soce, atol=1e-15)
+    assert np.isnan(soc_matrix(outputs, correct)[0]).all()
+
+
+def test_soc_matrix_takes_float32_and_no_trials():
+    outputs, _ = _outputs(3, 8, 4)
+    np.testing.assert_allclose(soc_matrix(outputs.astype(np.float32)), soc_matrix(outputs), atol=1e-6)
+    assert np.isnan(soc_matrix(np.empty((2, 0, 3)))).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: softmax_output_consistency([[0.5, 0.4]], [[1, 0]]), "p must sum to one, got 0.9"),
+        (lambda: softmax_output_consistency([[1, 0]], [[1, 0, 0]]), r"got \(1, 2\) and \(1, 3\)"),
+        (lambda: softmax_output_consistency([1, 0], [1, 0]), r"one shape \(trials, classes\)"),
+        (lambda: softmax_output_consistency_on_errors([[1, 0]], [[1, 0]], [1], [1, 0]), "b_correct 2"),
+        (lambda: softmax_output_consistency_on_errors([[1, 0]], [[1, 0]], [2], [1]), "a_correct must be true/false"),
+        (lambda: soc_matrix([[1, 0]]), "probabilities must have shape"),
+        (lambda: soc_matrix([[[1, 0]], [[2, 0]]]), "must sum to one, got 2"),
+        (lambda: soc_matrix([[[1, 0]]], [[1, 0]]), r"\(1, 1\), got \(1, 2\)"),
+    ],
+)
+def test_soc_refuses_bad_input(call, message):
+    with pytest.raises(InvalidInput, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("alias", "function"),
+    [
+        ("soc", softmax_output_consistency),
+        ("soce", softmax_output_consistency_on_errors),
+    ],
+)
+def test_soc_declared(alias, function):
+    assert measures[alias].function is function
+    assert measures[alias].symmetric is True

@@ -356,7 +356,7 @@ def test_simulated_power_of_accuracy_from_a_pilots_influences():
 
 
 def test_misclassification_difference_sd_is_that_of_simulated_studies():
-    rng, n, classes, joint, observed = np.random.default_rng(0), 3000, 4, 0.5, (0.6, 0.4)
+    rng, n, classes, joint, observed = np.random.default_rng(0), 1000, 4, 0.5, (0.6, 0.4)
     found = []
     for _ in range(400):
         truth = np.zeros(n, dtype=np.int64)  # one true class leaves three wrong ones, used evenly

@@ -1,4 +1,4 @@
-"""Softmax outputs and Frechet distance: by hand, scipy, closed forms, laws and edges."""
+"""CKA and Frechet distance: loops over Gram matrices, scikit-learn, scipy, closed forms, laws and edges."""
 
 import math
 
@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import sqrtm
-from scipy.spatial.distance import jensenshannon
+from sklearn.preprocessing import KernelCenterer
 
 from cosight.errors import InvalidInput
-from cosight.measures import distance
+from cosight.measures import representation
 from cosight.measures.declarations import measures
-from cosight.measures.distance import soc_matrix, softmax_output_consistency, softmax_output_consistency_on_errors
-from cosight.measures.representation import frechet_distance
+from cosight.measures.representation import frechet_distance, linear_cka, linear_cka_matrix, minibatch_cka
 
 seeds = st.integers(0, 2**31)
+SHAPES = [(8, 3, 2), (30, 4, 7), (5, 40, 60), (6, 2, 300), (4, 1, 1)]  # n, d1, d2: both ways of computing
 
 
 def _features(n, *widths, seed=0):
@@ -29,83 +29,167 @@ def _rotation(d, seed=1):
     return np.linalg.qr(np.random.default_rng(seed).normal(size=(d, d)))[0]
 
 
-def _outputs(m, n, k, seed=0):
-    rng = np.random.default_rng(seed)
-    return rng.dirichlet(np.full(k, 0.5), size=(m, n)), rng.random((m, n)) < 0.5
+def _loop_hsic(x, y):
+    """The unbiased HSIC of Song et al. 2012 (Eq. 5), by loops over the Gram matrices."""
+    n = len(x)
+    k = [[0.0 if i == j else float(x[i] @ x[j]) for j in range(n)] for i in range(n)]
+    m = [[0.0 if i == j else float(y[i] @ y[j]) for j in range(n)] for i in range(n)]
+    trace = sum(k[i][j] * m[j][i] for i in range(n) for j in range(n))
+    product = sum(map(sum, k)) * sum(map(sum, m)) / ((n - 1) * (n - 2))
+    chain = sum(k[i][j] * m[j][h] for i in range(n) for j in range(n) for h in range(n))
+    return (trace + product - 2 / (n - 2) * chain) / (n * (n - 3))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_unbiased_cka_by_loops(shape):
+    x, y = _features(*shape)
+    expected = _loop_hsic(x, y) / math.sqrt(_loop_hsic(x, x) * _loop_hsic(y, y))
+    result = linear_cka(x, y)
+    assert result.value == pytest.approx(expected, rel=1e-8)
+    assert (result.n, result.unbiased, result.batches) == (shape[0], True, 1)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_biased_cka_of_centred_gram_matrices(shape):
+    x, y = _features(*shape)
+    k, m = (KernelCenterer().fit_transform(a @ a.T) for a in (x, y))  # scikit-learn
+    result = linear_cka(x, y, unbiased=False)
+    assert result.value == pytest.approx((k * m).sum() / np.linalg.norm(k) / np.linalg.norm(m), rel=1e-8)
+    x, y = x - x.mean(axis=0), y - y.mean(axis=0)  # Kornblith et al. 2019, section 3
+    norms = [np.linalg.norm(b.T @ a) for a, b in ((x, y), (x, x), (y, y))]
+    assert result.value == pytest.approx(norms[0] ** 2 / (norms[1] * norms[2]), rel=1e-8)
+    assert not result.unbiased
+
+
+@given(seeds, st.booleans(), st.sampled_from([1e-100, 0.01, 1e100]))
+@settings(deadline=None)
+def test_cka_laws(seed, unbiased, scale):
+    x, y = _features(9, 4, 12, seed=seed)
+    value = linear_cka(x, y, unbiased=unbiased).value
+    assert linear_cka(y, x, unbiased=unbiased).value == pytest.approx(value)
+    assert linear_cka(x @ _rotation(4, seed) * scale, y + 3, unbiased=unbiased).value == pytest.approx(value)
+    assert linear_cka(x[::-1], y[::-1], unbiased=unbiased).value == pytest.approx(value)
+    assert linear_cka(x, x, unbiased=unbiased).value == pytest.approx(1)
+    assert (-1 if unbiased else 0) <= value <= 1 + 1e-12
+
+
+def test_only_the_unbiased_cka_of_unrelated_wide_features_is_near_zero():
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(2, 20, 500))
+    assert abs(linear_cka(x, y).value) < 0.2
+    assert linear_cka(x, y, unbiased=False).value > 0.9
+
+
+@pytest.mark.parametrize("shape", [(40, 3, 5, 2), (6, 50, 30, 90)])
+@pytest.mark.parametrize("block", [1, 17, 1 << 20])
+def test_cka_is_the_same_by_rows_columns_and_blocks(shape, block, monkeypatch):
+    sets = [x - x.mean(axis=0) for x in _features(*shape)]
+    monkeypatch.setattr(representation, "_BLOCK", block)
+    expected = [[np.linalg.norm(x.T @ y) ** 2 for y in sets] for x in sets]
+    np.testing.assert_allclose(representation._crosses_by_columns(sets), expected)
+    np.testing.assert_allclose(representation._crosses_by_rows(sets), expected)
+
+
+def test_long_narrow_features_never_make_a_gram_matrix(monkeypatch):
+    monkeypatch.delattr(representation, "_crosses_by_rows")
+    x, y = _features(20_000, 3, 2)
+    assert linear_cka(x, y).value > 0.1
+
+
+def test_short_wide_features_never_make_a_covariance(monkeypatch):
+    monkeypatch.delattr(representation, "_crosses_by_columns")
+    x, y = _features(6, 20_000, 10_000)
+    assert linear_cka(x, y).n == 6
+
+
+@pytest.mark.parametrize("unbiased", [True, False])
+def test_cka_matrix_is_every_pair(unbiased):
+    sets = [*_features(12, 3, 30, 1, 8), np.full((12, 2), 0.1)]
+    matrix = linear_cka_matrix(sets, unbiased=unbiased)
+    expected = [[linear_cka(x, y, unbiased=unbiased).value for y in sets] for x in sets]
+    np.testing.assert_allclose(matrix, expected, rtol=1e-10)
+    assert np.isnan(matrix[-1]).all()
+    np.testing.assert_allclose(np.diag(matrix)[:-1], 1)
 
 
 @pytest.mark.parametrize(
-    ("p", "q", "value"),
+    ("x", "unbiased"),
     [
-        ([[1, 0]], [[0, 1]], math.log(2)),  # nothing in common
-        ([[1, 0]], [[0.5, 0.5]], 0.75 * math.log(4 / 3)),  # by hand: ln(4/3)/2 + (ln(2/3) + ln 2)/4
-        ([[0.2, 0.8]], [[0.2, 0.8]], 0),
-        ([[1, 0], [1, 0]], [[0, 1], [1, 0]], math.log(2) / 2),  # a mean over trials
+        (np.arange(3.0)[:, None], True),
+        (np.arange(1.0)[:, None], False),
+        (np.empty((0, 2)), True),
+        (np.empty((0, 2)), False),
+        (np.full((7, 3), 0.1), True),
+        (np.full((7, 3), 0.1), False),
+        (np.empty((5, 0)), True),
+        (np.eye(6), True),  # all rows equally far apart
     ],
 )
-def test_soc_by_hand(p, q, value):
-    result = softmax_output_consistency(p, q)
-    assert result.value == pytest.approx(value, abs=1e-15)
-    assert result.n == len(p)
+def test_cka_undefined(x, unbiased):
+    y = np.arange(len(x) * 2.0).reshape(-1, 2) ** 2
+    assert math.isnan(linear_cka(x, y, unbiased=unbiased).value)
+    assert math.isnan(linear_cka(y, x, unbiased=unbiased).value)
 
 
-def test_soc_is_scipys_jensen_shannon():
-    (p, q), _ = _outputs(2, 50, 7)
-    result = softmax_output_consistency(p, q)
-    np.testing.assert_allclose(result.items, jensenshannon(p, q, axis=1) ** 2, rtol=1e-9)
-    assert result.value == pytest.approx(result.items.mean())
+def test_cka_is_defined_from_its_fewest_stimuli_on():
+    x = np.array([[0.0], [1.0], [3.0], [4.0]])
+    assert linear_cka(x, x).value == pytest.approx(1)
+    assert linear_cka(x[:2], x[:2], unbiased=False).value == pytest.approx(1)
 
 
-def test_soce_counts_joint_errors_only():
-    (p, q), (a, b) = _outputs(2, 60, 5)
-    result = softmax_output_consistency_on_errors(p, q, a, b)
-    wrong = ~a & ~b
-    assert result.n == wrong.sum()
-    assert result.value == pytest.approx(softmax_output_consistency(p[wrong], q[wrong]).value)
-    np.testing.assert_array_equal(np.isnan(result.items), ~wrong)
+def test_minibatch_cka_averages_hsic():
+    x, y = _features(24, 3, 5)
+    batches = [(x[i : i + 6], y[i : i + 6]) for i in range(0, 24, 6)]
+    sums = [sum(_loop_hsic(*pick(a, b)) for a, b in batches) for pick in (_xy, _xx, _yy)]
+    result = minibatch_cka(iter(batches))  # any iterable, read once
+    assert result.value == pytest.approx(sums[0] / math.sqrt(sums[1] * sums[2]), rel=1e-8)
+    assert (result.n, result.batches) == (24, 4)
 
 
-@given(seeds)
-@settings(deadline=None)
-def test_soc_and_soce_laws(seed):
-    (p, q), (a, b) = _outputs(2, 6, 4, seed)
-    order = np.random.default_rng(seed).permutation(4)
-    soc, soce = softmax_output_consistency(p, q), softmax_output_consistency_on_errors(p, q, a, b)
-    assert 0 <= soc.value <= math.log(2) + 1e-12
-    assert softmax_output_consistency(q, p).value == pytest.approx(soc.value)
-    assert softmax_output_consistency(p[:, order], q[:, order]).value == pytest.approx(soc.value)
-    assert softmax_output_consistency(p[::-1], q[::-1]).value == pytest.approx(soc.value)
-    assert softmax_output_consistency(p, p).value == 0
-    other = softmax_output_consistency_on_errors(q, p, b, a)
-    np.testing.assert_allclose(other.items, soce.items)
-    everywhere = softmax_output_consistency_on_errors(p, q, np.zeros(6), np.zeros(6))
-    np.testing.assert_array_equal(everywhere.items, soc.items)
+def _xy(a, b):
+    return a, b
 
 
-def test_soc_and_soce_undefined():
-    assert math.isnan(softmax_output_consistency(np.empty((0, 3)), np.empty((0, 3))).value)
-    result = softmax_output_consistency_on_errors([[1, 0]], [[0, 1]], [True], [False])
-    assert math.isnan(result.value)
-    assert result.n == 0
+def _xx(a, _):
+    return a, a
 
 
-@pytest.mark.parametrize("block", [1, 40, 1 << 20])
-def test_soc_matrix_is_every_pair(block, monkeypatch):
-    monkeypatch.setattr(distance, "_BLOCK", block)
-    outputs, correct = _outputs(5, 13, 3)
-    correct[0] = True  # no errors at all
-    soc = [[softmax_output_consistency(p, q).value for q in outputs] for p in outputs]
-    np.testing.assert_allclose(soc_matrix(outputs), soc, atol=1e-15)
-    marked = list(zip(outputs, correct, strict=True))
-    soce = [[softmax_output_consistency_on_errors(p, q, a, b).value for q, b in marked] for p, a in marked]
-    np.testing.assert_allclose(soc_matrix(outputs, correct), soce, atol=1e-15)
-    assert np.isnan(soc_matrix(outputs, correct)[0]).all()
+def _yy(_, b):
+    return b, b
 
 
-def test_soc_matrix_takes_float32_and_no_trials():
-    outputs, _ = _outputs(3, 8, 4)
-    np.testing.assert_allclose(soc_matrix(outputs.astype(np.float32)), soc_matrix(outputs), atol=1e-6)
-    assert np.isnan(soc_matrix(np.empty((2, 0, 3)))).all()
+def test_one_batch_is_the_whole():
+    x, y = _features(11, 3, 40)
+    assert minibatch_cka([(x, y)]).value == pytest.approx(linear_cka(x, y).value)
+
+
+def test_minibatch_cka_undefined():
+    assert math.isnan(minibatch_cka([]).value)
+    x, y = _features(8, 3, 2)
+    assert math.isnan(minibatch_cka([(x, np.full((8, 2), 0.1))]).value)
+    halved = minibatch_cka([(x, y), (np.ones((8, 3)), y)])  # a constant batch adds to HSIC(L, L) alone
+    assert halved.value == pytest.approx(linear_cka(x, y).value / math.sqrt(2))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: linear_cka(np.ones((4, 2)), np.ones((5, 2))), "x 4, y 5"),
+        (lambda: linear_cka([[math.nan]] * 4, np.ones((4, 1))), "x must be finite, got nan"),
+        (lambda: linear_cka(np.ones(4), np.ones((4, 1))), "x must have 2 axes"),
+        (lambda: linear_cka_matrix([]), "at least one feature set"),
+        (lambda: linear_cka_matrix([np.ones((4, 1)), np.ones((3, 1))]), r"features\[0\] 4, features\[1\] 3"),
+        (lambda: minibatch_cka([(np.ones((3, 1)), np.ones((3, 1)))]), "at least 4 stimuli, got 3; drop it"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=message):
+        call()
+
+
+def test_declared():
+    assert measures["cka"].function is linear_cka
+    assert measures["cka"].symmetric is True
 
 
 @pytest.mark.parametrize(("n1", "n2", "d"), [(60, 40, 5), (200, 200, 12)])
@@ -162,19 +246,11 @@ def test_frechet_undefined():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: softmax_output_consistency([[0.5, 0.4]], [[1, 0]]), "p must sum to one, got 0.9"),
-        (lambda: softmax_output_consistency([[1, 0]], [[1, 0, 0]]), r"got \(1, 2\) and \(1, 3\)"),
-        (lambda: softmax_output_consistency([1, 0], [1, 0]), r"one shape \(trials, classes\)"),
-        (lambda: softmax_output_consistency_on_errors([[1, 0]], [[1, 0]], [1], [1, 0]), "b_correct 2"),
-        (lambda: softmax_output_consistency_on_errors([[1, 0]], [[1, 0]], [2], [1]), "a_correct must be true/false"),
-        (lambda: soc_matrix([[1, 0]]), "probabilities must have shape"),
-        (lambda: soc_matrix([[[1, 0]], [[2, 0]]]), "must sum to one, got 2"),
-        (lambda: soc_matrix([[[1, 0]]], [[1, 0]]), r"\(1, 1\), got \(1, 2\)"),
         (lambda: frechet_distance(np.ones((3, 2)), np.ones((3, 4))), "one width, got 2 and 4"),
         (lambda: frechet_distance([[math.inf]], [[1.0]]), "x must be finite, got inf"),
     ],
 )
-def test_bad_input_is_refused(call, message):
+def test_frechet_refuses_bad_input(call, message):
     with pytest.raises(InvalidInput, match=message):
         call()
 
@@ -182,11 +258,9 @@ def test_bad_input_is_refused(call, message):
 @pytest.mark.parametrize(
     ("alias", "function"),
     [
-        ("soc", softmax_output_consistency),
-        ("soce", softmax_output_consistency_on_errors),
         ("frechet", frechet_distance),
     ],
 )
-def test_declared(alias, function):
+def test_frechet_declared(alias, function):
     assert measures[alias].function is function
     assert measures[alias].symmetric is True

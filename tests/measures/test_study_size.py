@@ -1,4 +1,4 @@
-"""How many people and images: parts of variance and the designs that reach a width."""
+"""People, images and raters: variance components, the designs that reach a width, published plans."""
 
 import math
 
@@ -10,7 +10,13 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from statsmodels.stats.anova import anova_lm
 
 from cosight.errors import InvalidInput
-from cosight.measures.study_size import VarianceParts, people_and_images_for_width, variance_parts
+from cosight.measures.study_size import (
+    VarianceParts,
+    error_bound,
+    minimum_raters,
+    people_and_images_for_width,
+    variance_parts,
+)
 
 nan = math.nan
 law = settings(deadline=None, max_examples=60)
@@ -129,3 +135,52 @@ def test_a_negative_part_is_not_passed_over():
 def test_refused(call, words):
     with pytest.raises(InvalidInput, match=words):
         call()
+
+
+few = settings(max_examples=50, deadline=None)
+
+
+# --- how many people ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bound", "value", "raters"), [(0.05, 132.23, 133), (0.10, 33.06, 34), (0.15, 14.69, 15)]
+)  # Lee et al. (2023), appendix F.4 (which prints 33.05)
+def test_minimum_raters_of_visalign(bound, value, raters):
+    plan = minimum_raters(bound, p=1 / 11)
+    assert (round(plan.value, 2), plan.raters) == (value, raters)
+
+
+def test_visalign_asked_134_people():
+    assert minimum_raters(0.05, p=1 / 11, plus_one=True).raters == 134
+    assert error_bound(134, p=1 / 11) <= 0.05 < error_bound(133, p=1 / 11)
+    assert round(100 * error_bound(134, p=0.5), 1) == 8.7
+
+
+@few
+@given(st.floats(0.01, 0.5), st.floats(0.01, 0.99), st.floats(0.5, 4))
+def test_error_bound_undoes_minimum_raters(bound, p, z):
+    plan = minimum_raters(bound, p=p, z=z, plus_one=True)
+    assert error_bound(plan.value, p=p, z=z) == pytest.approx(bound, rel=1e-6)
+    assert plan.value - 1e-8 <= plan.raters < plan.value + 1
+
+
+def test_rounding_does_not_ask_for_one_person_more():
+    assert [minimum_raters(1 / k, p=0.5).raters for k in range(2, 200)] == [k**2 for k in range(2, 200)]
+
+
+@pytest.mark.parametrize("options", [{"p": 0}, {"p": 1}, {"p": nan}, {"p": 0.5, "z": 0}])
+def test_plans_refuse_impossible_shares(options):
+    with pytest.raises(InvalidInput, match="must"):
+        minimum_raters(0.05, **options)
+    with pytest.raises(InvalidInput, match="must"):
+        error_bound(100, **options)
+
+
+def test_plans_refuse_impossible_bounds():
+    for bound in (0, 1, 5, nan):
+        with pytest.raises(InvalidInput, match="error bound must lie between 0 and 1"):
+            minimum_raters(bound, p=0.5)
+    for n in (1, 0, nan):
+        with pytest.raises(InvalidInput, match="two people or more"):
+            error_bound(n, p=0.5)
