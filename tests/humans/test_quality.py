@@ -88,7 +88,7 @@ def test_kept_are_the_trials_of_the_others(survey):
     out = {one.participant for one in survey.flagged}
     assert out.isdisjoint(survey.kept.frame["observer"])
     assert set(survey.kept.observers["observer"]) == set(survey.participants["participant"]) - out
-    assert survey.notices == (f"{len(out)} of 78 people left out",)
+    assert survey.notices == (f"{len(out)} of 78 people excluded",)
 
 
 def test_a_participant_in_numbers():
@@ -232,7 +232,7 @@ def test_simulated_people_are_judged_apart():
     assert quality.flagged == ()
     assert quality.participants["group"].to_list() == ["people"] * 30 + ["simulated people"] * 2
     assert {one.observer for one in quality.agreement} == {"people", "simulated people"}
-    assert "apart" in quality.notices[-1]
+    assert "separately" in quality.notices[-1]
     alone = assess(trials_of(people), resamples=10)
     assert [one for one in quality.agreement if one.observer == "people"] == list(alone.agreement)
     pressers = [{**r, "observer": f"human:x{r['session']}"} for r in sheet(["3" * 40] * 2)]

@@ -107,9 +107,9 @@ def assess(trials: Trials, *, rules: Rules | None = None, resamples: int | None 
     for name in groups:
         count = excluded.filter(group=name).height
         if count:
-            notices.append(f"{count} of {table.filter(group=name).height} {name} left out")
+            notices.append(f"{count} of {table.filter(group=name).height} {name} excluded")
     if len(groups) > 1:
-        notices.append("people and simulated people are judged and counted apart")
+        notices.append("people and simulated people are assessed separately")
     return Quality(
         participants=table,
         flagged=tuple(
