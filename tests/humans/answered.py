@@ -53,7 +53,7 @@ class Crowd:
         self.checks += [(f"g{i}", "gold", str(i % 10), None) for i in range(gold)]
         self.rows = []
 
-    def sit(self, who, worker):
+    def take_part(self, who, worker):
         """One participant; `worker(own, expected)` turns what a good person would say into an answer."""
         eyes, shown = 0.7 * self.rng.normal(), self.rng.choice(len(self.images), self.shown, replace=False)
         plan = [("test", *self.images[i]) for i in shown] + [check[1::-1] + check[2:] for check in self.checks]
@@ -93,7 +93,7 @@ class Crowd:
                     "presser": lambda own, extra, key=key: key,
                     "distracted": lambda own, extra: str(self.rng.integers(10)) if extra.get("clear") else own,
                 }
-                self.sit(f"{what}-{number}", workers[what])
+                self.take_part(f"{what}-{number}", workers[what])
         return trials_of(self.rows)
 
 

@@ -1,7 +1,7 @@
 """Small studies of every type, on images drawn here, and a server for them.
 
-`make_study(folder, "classify", images=4, answers=3)` writes a study with its set beside it; `opened` gives one that is
-served in this process, with a clock that the test sets.
+`make_study(folder, "classify", images=4, answers=3)` writes a study with its set beside it; `serve_study` serves one in
+this process, with a clock that the test sets.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Clock:
 
 
 @dataclass
-class Opened:
+class ServedStudy:
     """A study that is served in this process."""
 
     study: object
@@ -148,7 +148,7 @@ class Opened:
         fitting = {"2afc": "left", "curate": {"keep": True}, "cluster": [0] * len(images.get("rows", ()))}
         return fitting.get(self.study.type, "tiger")
 
-    def sit(self, **body):
+    def take_part(self, **body):
         """A participant from beginning to end: their headers and the completion."""
         headers = self.begin(**body)
         for trial in self.trials(headers):
@@ -169,12 +169,12 @@ def open_study(folder, url=None):
     study, clock = read_study(folder), Clock()
     pool, store = load_pool(study), Store.open(study, url, clock=clock)
     with TestClient(make_application(study, pool, store, admin_token=ADMIN, static=STATIC)) as client:
-        yield Opened(study, pool, store, client, clock)
+        yield ServedStudy(study, pool, store, client, clock)
 
 
 @pytest.fixture
-def opened(tmp_path):
-    """`opened("classify", images=4, ...)`: a small study, served in this process."""
+def serve_study(tmp_path):
+    """`serve_study("classify", images=4, ...)`: a small study, served in this process."""
     with ExitStack() as stack:
 
         def make(kind="classify", *, url=None, folder=None, **design):

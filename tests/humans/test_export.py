@@ -96,9 +96,9 @@ def test_a_curated_list_is_what_build_takes(tmp_path):
 
 
 @pytest.fixture
-def served(opened):
+def served(serve_study):
     """A classify study that three people sat: two name what they see, the third names distractors too."""
-    study = opened("classify", images=4, answers=3)
+    study = serve_study("classify", images=4, answers=3)
     truth = {slot.stimulus: item for item in study.pool.items.values() for slot in item.slots}
     for person in range(3):
         headers = study.begin()
@@ -164,10 +164,10 @@ def test_both_outputs_at_once_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "option", "name"), [("curate", "--curated", "curated"), ("2afc", "--gold", "gold")])
-def test_lists_and_choices_from_the_command_line(opened, tmp_path, kind, option, name):
-    study = opened(kind)
+def test_lists_and_choices_from_the_command_line(serve_study, tmp_path, kind, option, name):
+    study = serve_study(kind)
     for _ in range(2):
-        study.sit()
+        study.take_part()
     done = run("export", study.study.root, tmp_path / "a.parquet", option, "--all")
     assert done.exit_code == 0
     table = pl.read_csv(tmp_path / f"a-{name}.csv")
@@ -178,9 +178,9 @@ def test_lists_and_choices_from_the_command_line(opened, tmp_path, kind, option,
         assert table["kept"].all()
 
 
-def test_a_clustering_panel_gives_a_row_for_each_of_its_rows(opened, tmp_path):
-    study = opened("cluster")
-    study.sit()
+def test_a_clustering_panel_gives_a_row_for_each_of_its_rows(serve_study, tmp_path):
+    study = serve_study("cluster")
+    study.take_part()
     run("export", study.study.root, tmp_path / "a.parquet", "--gold", "--all")
     table = pl.read_csv(tmp_path / "a-gold.csv")
     assert table.filter(pl.col("stimulus").is_not_null()).height == 3  # its queries, and the mean over them

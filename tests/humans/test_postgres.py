@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("postgres")
 )
 def test_a_session_of_every_type(postgres, tmp_path, kind):
     with open_study(make_study(tmp_path, kind, name=f"session-{kind}"), postgres) as here:
-        _, ended = here.sit()
+        _, ended = here.take_part()
         assert ended.status_code == 200
         assert len(study_trials(here.study, here.pool, here.store))
 
@@ -36,7 +36,7 @@ def test_studies_in_one_database_do_not_meet(postgres, tmp_path):
         open_study(make_study(tmp_path / "a", "classify", name="first"), postgres) as one,
         open_study(make_study(tmp_path / "b", "classify", name="second"), postgres) as other,
     ):
-        headers, _ = one.sit()
+        headers, _ = one.take_part()
         assert other.client.get("/api/session", headers=headers).status_code == 401
         assert len(study_trials(other.study, other.pool, other.store)) == 0
         trial = one.trials(one.begin())[0]

@@ -9,11 +9,11 @@ def rows(here):
     return read_roster(here.study, here.pool, here.store).to_dicts()
 
 
-def test_what_people_say_and_how_the_platform_knows_them(opened):
+def test_what_people_say_and_how_the_platform_knows_them(serve_study):
     people = "platform = 'prolific'\ncompletion_code = 'C1A2B3'\ndemographics = ['age', 'gender']"
-    here = opened(people=people)
+    here = serve_study(people=people)
     assert read_roster(here.study, here.pool, here.store).is_empty()
-    headers, _ = here.sit(platform={"PROLIFIC_PID": "5f3e"})
+    headers, _ = here.take_part(platform={"PROLIFIC_PID": "5f3e"})
     here.client.post("/api/session/demographics", json={"age": "41", "gender": ""}, headers=headers)
     here.begin(platform={"PROLIFIC_PID": "77aa"})
     first, second = rows(here)
@@ -31,9 +31,9 @@ def test_what_people_say_and_how_the_platform_knows_them(opened):
     assert (second["participant"], second["finished"], second["answers"]) == ("human:p0002", False, 0)
 
 
-def test_blocks_above_the_threshold_earn_the_bonus(opened):
+def test_blocks_above_the_threshold_earn_the_bonus(serve_study):
     more = "[timing]\nbonus = 0.5\nbonus_above = 0.9\n"
-    here = opened("timed", more=more)
+    here = serve_study("timed", more=more)
     headers = here.begin()
     truths = {slot.stimulus: item.facts["truth"] for item in here.pool.items.values() for slot in item.slots}
     for trial in here.trials(headers):
@@ -58,8 +58,8 @@ def answer_rightly(here, headers, trials):
         here.answer(headers, trial, here.pool.items[item].facts["truth"])
 
 
-def test_a_block_that_was_broken_off_earns_nothing_until_the_rest_is_done(opened):
-    here = opened("timed")  # two to warm up, then two blocks of two
+def test_a_block_that_was_broken_off_earns_nothing_until_the_rest_is_done(serve_study):
+    here = serve_study("timed")  # two to warm up, then two blocks of two
     headers = here.begin()
     answer_rightly(here, headers, here.trials(headers)[:3])
     here.clock.now += 2 * 3600
@@ -70,9 +70,9 @@ def test_a_block_that_was_broken_off_earns_nothing_until_the_rest_is_done(opened
     assert rows(here)[0]["bonus"] == 1.0
 
 
-def test_who_comes_back_has_had_the_warm_up(opened):
+def test_who_comes_back_has_had_the_warm_up(serve_study):
     """What they answered there never counts for a block that is paid."""
-    here = opened("timed")
+    here = serve_study("timed")
     headers = here.begin()
     for trial in here.trials(headers)[:2]:
         here.answer(headers, trial, "abstain")  # wrong
@@ -84,9 +84,9 @@ def test_who_comes_back_has_had_the_warm_up(opened):
     assert rows(here)[0]["bonus"] == 1.0
 
 
-def test_simulated_participants_are_called_so(opened):
-    here = opened()
-    here.sit(simulated="panel")
+def test_simulated_participants_are_called_so(serve_study):
+    here = serve_study()
+    here.take_part(simulated="panel")
     frame = read_roster(here.study, here.pool, here.store)
     assert frame["participant"].to_list() == ["simulated:p0001"]
     assert frame.schema["answers"] == pl.Int64

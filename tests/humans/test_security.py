@@ -74,9 +74,9 @@ def test_anothers_trials_cannot_be_answered_or_seen(here):
     assert here.answer(one, trial).json()["stored"]
 
 
-def test_ids_cannot_be_guessed(opened):
+def test_ids_cannot_be_guessed(serve_study):
     """Names are long, random and never the same, also for the same image shown twice."""
-    here = opened(repeats=4)
+    here = serve_study(repeats=4)
     names = [trial["trial"] for _ in range(3) for trial in here.trials(here.begin())]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[\w-]{22}", name) for name in names)  # 16 random bytes in base 64
@@ -102,12 +102,12 @@ def test_addresses_that_were_never_made_show_nothing(here, name):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_tells_the_truth_the_condition_or_a_check(opened, kind):
+def test_nothing_tells_the_truth_the_condition_or_a_check(serve_study, kind):
     """All that a participant is ever sent, from beginning to end: only labels name classes, and trials look alike."""
-    here = opened(kind, more="")
+    here = serve_study(kind, more="")
     sent = []
     here.client.event_hooks = {"response": [lambda response: sent.append((response, response.read()))]}
-    headers, _ = here.sit()
+    headers, _ = here.take_part()
     del sent[:]
     headers = here.begin()
     trials = here.trials(headers)
@@ -249,13 +249,13 @@ def test_only_json_is_read(here, content_type):
     assert here.client.post("/api/answers", content=b"{}", headers=headers).status_code == 415
 
 
-def test_script_in_free_text_stays_text(opened, caplog):
+def test_script_in_free_text_stays_text(serve_study, caplog):
     """It is stored as it was written, and no page or log line carries it as markup or as a new line."""
     import sqlalchemy as sa
 
     from cosight.humans.database.schema import participants
 
-    here = opened(people="demographics = ['gender']")
+    here = serve_study(people="demographics = ['gender']")
     headers = here.begin()
     script = "<script>alert(1)</script>\n\u2028'; DROP TABLE cosight_participants; -- \x00 \U0001f98a"
     told = here.client.post("/api/session/demographics", json={"gender": script}, headers=headers)
@@ -269,21 +269,21 @@ def test_script_in_free_text_stays_text(opened, caplog):
     assert len(caplog.text.strip().splitlines()) == 1
 
 
-def test_half_a_character_is_refused(opened):
+def test_half_a_character_is_refused(serve_study):
     """JSON can spell one half of a pair; no table could hold it, and nobody else's answers could be read."""
-    here = opened(people="demographics = ['gender']")
+    here = serve_study(people="demographics = ['gender']")
     headers = {**here.begin(), "Content-Type": "application/json"}
     told = here.client.post("/api/session/demographics", content=b'{"gender": "\\ud800"}', headers=headers)
     assert (told.status_code, told.json()) == (400, {"error": "the body is not JSON that can be read"})
 
 
-def test_who_says_to_be_simulated_gets_no_code_of_the_platform(opened):
+def test_who_says_to_be_simulated_gets_no_code_of_the_platform(serve_study):
     url = "https://platform.example/complete?cc=C1A2B3"
-    here = opened(people=f"platform = 'prolific'\ncompletion_code = 'C1A2B3'\ncompletion_url = '{url}'")
-    headers, ended = here.sit(simulated="panel")
+    here = serve_study(people=f"platform = 'prolific'\ncompletion_code = 'C1A2B3'\ncompletion_url = '{url}'")
+    headers, ended = here.take_part(simulated="panel")
     assert "C1A2B3" not in ended.text
     assert "C1A2B3" not in here.client.get("/api/session", headers=headers).text
-    _, ended = here.sit(platform={"PROLIFIC_PID": "5f3e"})
+    _, ended = here.take_part(platform={"PROLIFIC_PID": "5f3e"})
     assert ended.json() == {"code": "C1A2B3", "url": url}
 
 

@@ -23,9 +23,9 @@ def recorded(here):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_session_from_the_link_to_the_code(opened, kind):
-    here = opened(kind)
-    headers, ended = here.sit()
+def test_a_session_from_the_link_to_the_code(serve_study, kind):
+    here = serve_study(kind)
+    headers, ended = here.take_part()
     session = here.client.get("/api/session", headers=headers).json()["session"]
     assert ended.status_code == 200
     assert ended.json() == {"code": session["completion"]["code"], "url": ""}
@@ -37,9 +37,9 @@ def test_a_session_from_the_link_to_the_code(opened, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_shown_is_what_the_trial_table_says(opened, kind):
+def test_what_is_shown_is_what_the_trial_table_says(serve_study, kind):
     """The bytes at each address have the pixels of the stimulus that the row names."""
-    here = opened(kind)
+    here = serve_study(kind)
     headers = here.begin()
     trials = here.trials(headers)
     shown = {}
@@ -63,8 +63,8 @@ def test_what_is_shown_is_what_the_trial_table_says(opened, kind):
             assert seen["image"] == [row["stimulus"]]
 
 
-def test_forced_choices_know_their_target(opened):
-    here = opened("2afc")
+def test_forced_choices_know_their_target(serve_study):
+    here = serve_study("2afc")
     headers = here.begin()
     for trial in here.trials(headers):
         here.answer(headers, trial, "right")
@@ -77,8 +77,8 @@ def test_forced_choices_know_their_target(opened):
     assert set(rows["role"]) == {"test", "check"}
 
 
-def test_the_study_as_the_page_is_told_it(opened):
-    here = opened("classify", people="demographics = ['age']")
+def test_the_study_as_the_page_is_told_it(serve_study):
+    here = serve_study("classify", people="demographics = ['age']")
     study = here.client.get("/api/session", headers=here.begin()).json()["study"]
     assert [label["name"] for label in study["labels"]] == [*CLASSES, "abstain"]
     assert [label["key"] for label in study["labels"]] == ["1", "2", "3", "4", "space"]
@@ -90,32 +90,32 @@ def test_the_study_as_the_page_is_told_it(opened):
         ["age"],
     )
     assert study["texts"]["question_classify"]
-    timing = opened("timed", folder=None, name="other").client
+    timing = serve_study("timed", folder=None, name="other").client
     assert timing.get("/api/session").status_code == 401
 
 
-def test_keys_are_unique_and_run_out_honestly(opened):
+def test_keys_are_unique_and_run_out_honestly(serve_study):
     from cosight.humans.web.sessions import _KEYS
 
     assert len(set(_KEYS)) == len(_KEYS) == 36
 
 
-def test_examples_have_addresses_without_their_names(opened, tmp_path):
+def test_examples_have_addresses_without_their_names(serve_study, tmp_path):
     from .conftest import draw_image, make_study
 
     folder = make_study(tmp_path, "classify", more="[[examples]]\nimage = 'zebra-in-grass.png'\nanswer = 'zebra'\n")
     from PIL import Image as Pillow
 
     Pillow.fromarray(draw_image(77)).save(folder / "zebra-in-grass.png")
-    here = opened(folder=folder)
+    here = serve_study(folder=folder)
     [example] = here.client.get("/api/session", headers=here.begin()).json()["study"]["examples"]
     assert example["answer"] == "zebra"
     assert "zebra" not in example["image"]
     assert digest(decode(here.client.get(example["image"]).content)) == digest(draw_image(77))
 
 
-def test_consent_comes_first(opened):
-    here = opened()
+def test_consent_comes_first(serve_study):
+    here = serve_study()
     headers = here.begin(consent=False)
     early = here.client.get("/api/trials", headers=headers)
     assert (early.status_code, early.json()) == (409, {"error": "trials come after consent"})
@@ -125,13 +125,13 @@ def test_consent_comes_first(opened):
     assert here.trials(headers)
 
 
-def test_a_study_may_do_without_consent(opened):
-    here = opened(people="consent = false")
+def test_a_study_may_do_without_consent(serve_study):
+    here = serve_study(people="consent = false")
     assert here.trials(here.begin(consent=False))
 
 
-def test_what_people_tell_of_themselves(opened):
-    here = opened("timed", people="demographics = ['age', 'gender']\ncalibration = true")
+def test_what_people_tell_of_themselves(serve_study):
+    here = serve_study("timed", people="demographics = ['age', 'gender']\ncalibration = true")
     headers = here.begin()
     told = here.client.get("/api/session", headers=headers).json()["session"]
     assert (told["demographics"], told["calibrated"]) == (False, False)
@@ -153,8 +153,8 @@ def test_what_people_tell_of_themselves(opened):
         assert post(name, body) == 400, body
 
 
-def test_reload_goes_on_at_the_first_unanswered(opened):
-    here = opened()
+def test_reload_goes_on_at_the_first_unanswered(serve_study):
+    here = serve_study()
     headers = here.begin()
     trials = here.trials(headers)
     for trial in trials[:3]:
@@ -165,8 +165,8 @@ def test_reload_goes_on_at_the_first_unanswered(opened):
     assert [trial["number"] for trial in trials] == list(range(1, len(trials) + 1))
 
 
-def test_sent_twice_is_stored_once(opened):
-    here = opened()
+def test_sent_twice_is_stored_once(serve_study):
+    here = serve_study()
     headers = here.begin()
     trial = here.trials(headers)[0]
     assert here.answer(headers, trial, "zebra").json() == {"stored": True, "block": None}
@@ -174,9 +174,9 @@ def test_sent_twice_is_stored_once(opened):
     assert recorded(here).frame["response"].to_list() == ["zebra"]
 
 
-def test_blocks_with_breaks_and_bonus(opened):
+def test_blocks_with_breaks_and_bonus(serve_study):
     """Two blocks after a warm-up: the first all right, the second all wrong."""
-    here = opened("timed")
+    here = serve_study("timed")
     headers = here.begin()
     page = here.client.get("/api/trials", headers=headers).json()
     trials = page["trials"]
@@ -195,8 +195,8 @@ def test_blocks_with_breaks_and_bonus(opened):
     assert again == {"stored": False, "block": {"number": 2, "bonus": True}}  # lost on the way, asked for again
 
 
-def test_missed_in_time_is_an_answer(opened):
-    here = opened("timed")
+def test_missed_in_time_is_an_answer(serve_study):
+    here = serve_study("timed")
     headers = here.begin()
     trial = here.trials(headers)[0]
     body = {"trial": trial["trial"], "response": None, "rt": None, "shown": {"late": True, "onset": 1.0}, "input": None}
@@ -206,8 +206,8 @@ def test_missed_in_time_is_an_answer(opened):
     assert json.loads(row["extra"])["late"] is True
 
 
-def test_the_abandoned_come_back(opened):
-    here = opened(images=4, answers=1, distractors=0, repeats=0)
+def test_the_abandoned_come_back(serve_study):
+    here = serve_study(images=4, answers=1, distractors=0, repeats=0)
     headers = here.begin()
     trials = here.trials(headers)
     here.answer(headers, trials[0])
@@ -220,15 +220,15 @@ def test_the_abandoned_come_back(opened):
     assert here.answer(headers, new[0]).json()["stored"]
 
 
-def test_the_sentences_are_there_before_a_session_and_when_there_will_be_none(opened):
-    here = opened(images=4, answers=1, distractors=0, repeats=0)
+def test_the_sentences_are_there_before_a_session_and_when_there_will_be_none(serve_study):
+    here = serve_study(images=4, answers=1, distractors=0, repeats=0)
     about = here.client.get("/api/study").json()
     assert about == {"name": here.study.name, "texts": dict(here.study.texts)}
     assert about["texts"]["language"] == "en"
 
 
-def test_a_page_that_heard_no_answer_begins_again_and_is_one_participant(opened):
-    here = opened(people="platform = 'prolific'\ncompletion_code = 'C1A2B3'")
+def test_a_page_that_heard_no_answer_begins_again_and_is_one_participant(serve_study):
+    here = serve_study(people="platform = 'prolific'\ncompletion_code = 'C1A2B3'")
     body = {"platform": {"PROLIFIC_PID": "5f3e"}, "simulated": None, "token": "a-b_" * 8}
     assert [here.client.post("/api/sessions", json=body).json() for _ in range(3)] == [{"token": "a-b_" * 8}] * 3
     assert here.client.post("/api/sessions", json={**body, "token": "c-d_" * 8}).status_code == 409
@@ -236,9 +236,9 @@ def test_a_page_that_heard_no_answer_begins_again_and_is_one_participant(opened)
 
 
 @pytest.mark.parametrize("token", ["", "short", "a" * 33, "ä" * 32, 7, ["a" * 32]])
-def test_a_token_that_can_be_guessed_is_refused(opened, token):
+def test_a_token_that_can_be_guessed_is_refused(serve_study, token):
     body = {"platform": {}, "simulated": None, "token": token}
-    assert opened().client.post("/api/sessions", json=body).status_code == 400
+    assert serve_study().client.post("/api/sessions", json=body).status_code == 400
 
 
 def test_classes_that_are_keys_are_their_own():
@@ -249,30 +249,30 @@ def test_classes_that_are_keys_are_their_own():
     assert _assign_keys(("tiger", "zebra")) == {"tiger": "1", "zebra": "2"}
 
 
-def test_curators_are_told_what_an_image_is_meant_to_show(opened):
-    here = opened("curate", more="")
+def test_curators_are_told_what_an_image_is_meant_to_show(serve_study):
+    here = serve_study("curate", more="")
     trials = here.trials(here.begin())
     assert {trial["title"] for trial in trials} <= {item.facts["truth"] for item in here.pool.items.values()}
 
 
-def test_full_is_told_politely(opened):
-    here = opened(images=4, answers=1, distractors=0, repeats=0)
+def test_full_is_told_politely(serve_study):
+    here = serve_study(images=4, answers=1, distractors=0, repeats=0)
     late = here.begin()  # comes before it is full, asks for trials after
     for _ in range(3):
-        here.sit()
+        here.take_part()
     refused = here.client.post("/api/sessions", json={"platform": {}, "simulated": None})
     assert (refused.status_code, refused.json()) == (423, {"error": "the study has all the answers it needs"})
     assert here.client.get("/api/trials", headers=late).status_code == 423
 
 
 @pytest.mark.parametrize(("platform", "key"), [("prolific", "PROLIFIC_PID"), ("mturk", "workerId")])
-def test_platforms(opened, platform, key):
+def test_platforms(serve_study, platform, key):
     code = "completion_code = 'C1A2B3'\ncompletion_url = 'https://example.org/done?cc=C1A2B3'"
-    here = opened(people=f"platform = '{platform}'\n{code}")
+    here = serve_study(people=f"platform = '{platform}'\n{code}")
     post = lambda parameters: here.client.post("/api/sessions", json={"platform": parameters, "simulated": None})  # noqa: E731
     assert post({}).status_code == 403
     assert post({key: "5f3e", "assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE"}).status_code == 403
-    _, ended = here.sit(platform={key: "5f3e", "STUDY_ID": "9"})
+    _, ended = here.take_part(platform={key: "5f3e", "STUDY_ID": "9"})
     assert ended.json() == {"code": "C1A2B3", "url": "https://example.org/done?cc=C1A2B3"}
     assert post({key: "5f3e"}).status_code == 409
     assert post({key: "other"}).status_code == 201
@@ -283,13 +283,13 @@ def test_platforms(opened, platform, key):
     assert frames == ("https://*.mturk.com" if platform == "mturk" else "'none'")
 
 
-def test_codes_are_made_for_each_where_there_is_no_platform(opened):
-    here = opened()
-    assert here.sit()[1].json()["code"] != here.sit()[1].json()["code"]
+def test_codes_are_made_for_each_where_there_is_no_platform(serve_study):
+    here = serve_study()
+    assert here.take_part()[1].json()["code"] != here.take_part()[1].json()["code"]
 
 
-def test_the_page_and_its_files(opened):
-    here = opened()
+def test_the_page_and_its_files(serve_study):
+    here = serve_study()
     assert here.client.get("/").headers["content-type"] == "text/html; charset=utf-8"
     assert b"experimenter" in here.client.get("/admin").content
     assert here.client.get("/static/page.js").headers["content-type"].startswith("text/javascript")
@@ -297,12 +297,12 @@ def test_the_page_and_its_files(opened):
     assert here.client.get("/static/none.js").status_code == 404
 
 
-def test_the_experimenter_sees_how_it_goes(opened):
-    here = opened(images=4, answers=3, distractors=2, repeats=1)
+def test_the_experimenter_sees_how_it_goes(serve_study):
+    here = serve_study(images=4, answers=3, distractors=2, repeats=1)
     first = here.client.get("/api/admin/state", headers=EXPERIMENTER).json()
     assert first["answers"] == {"given": 0, "wanted": 36}
     assert (first["agreement"], first["flagged"]) == ([], [])
-    here.sit()
+    here.take_part()
     headers = here.begin()
     here.answer(headers, here.trials(headers)[0], "abstain")
     state = here.client.get("/api/admin/state", headers=EXPERIMENTER).json()
@@ -315,10 +315,10 @@ def test_the_experimenter_sees_how_it_goes(opened):
     assert state["simulated"] is False
 
 
-def test_agreement_is_looked_at_now_and_then(opened):
+def test_agreement_is_looked_at_now_and_then(serve_study):
     """Not for each request: a second look comes after some seconds."""
-    here = opened(images=4, answers=3, distractors=2, repeats=1)
-    here.sit()  # says tiger to clear distractors
+    here = serve_study(images=4, answers=3, distractors=2, repeats=1)
+    here.take_part()  # says tiger to clear distractors
     headers = here.begin()
     for trial in here.trials(headers):
         here.answer(headers, trial, "abstain")
@@ -327,14 +327,14 @@ def test_agreement_is_looked_at_now_and_then(opened):
     assert [one["participant"] for one in state["flagged"]] == ["human:p0001"]
     assert state["flagged"][0]["reasons"]
     assert {"measure", "value", "low", "high", "n", "note"} <= state["agreement"][0].keys()
-    here.sit()
+    here.take_part()
     assert here.client.get("/api/admin/state", headers=EXPERIMENTER).json()["flagged"] == state["flagged"]
     monitor._last = None
     assert len(here.client.get("/api/admin/state", headers=EXPERIMENTER).json()["flagged"]) == 2
 
 
-def test_pause_and_resume(opened):
-    here = opened()
+def test_pause_and_resume(serve_study):
+    here = serve_study()
     assert here.client.post("/api/admin/pause", headers=EXPERIMENTER).json() == {}
     assert here.client.get("/api/admin/state", headers=EXPERIMENTER).json()["paused"]
     refused = here.client.post("/api/sessions", json={"platform": {}, "simulated": None})
@@ -343,9 +343,9 @@ def test_pause_and_resume(opened):
     assert here.begin()
 
 
-def test_the_export_is_the_trial_table(opened, tmp_path):
-    here = opened(distractors=0)
-    here.sit()
+def test_the_export_is_the_trial_table(serve_study, tmp_path):
+    here = serve_study(distractors=0)
+    here.take_part()
     response = here.client.get("/api/admin/export", headers=EXPERIMENTER)
     assert response.headers["content-disposition"] == 'attachment; filename="small.parquet"'
     (tmp_path / "got.parquet").write_bytes(response.content)
@@ -354,11 +354,11 @@ def test_the_export_is_the_trial_table(opened, tmp_path):
     assert got.space == here.study.space
 
 
-def test_there_is_nothing_to_export_without_answers_that_count(opened):
-    here = opened(images=4, answers=3, distractors=2, repeats=1)
+def test_there_is_nothing_to_export_without_answers_that_count(serve_study):
+    here = serve_study(images=4, answers=3, distractors=2, repeats=1)
     empty = here.client.get("/api/admin/export", headers=EXPERIMENTER)
     assert (empty.status_code, empty.json()["error"]) == (409, "nobody has answered yet")
-    here.sit()  # says tiger to clear distractors
+    here.take_part()  # says tiger to clear distractors
     refused = here.client.get("/api/admin/export", headers=EXPERIMENTER)
     assert refused.status_code == 409
     assert "every participant is excluded" in refused.json()["error"]
@@ -371,8 +371,8 @@ def test_the_experimenters_token_is_made_once_and_private(tmp_path):
     assert stat.S_IMODE((tmp_path / "admin-token").stat().st_mode) == 0o600
 
 
-def test_a_crash_is_a_plain_500_and_the_next_request_is_served(opened, monkeypatch):
-    here = opened()
+def test_a_crash_is_a_plain_500_and_the_next_request_is_served(serve_study, monkeypatch):
+    here = serve_study()
     headers = here.begin()
 
     def broken(name):
@@ -386,8 +386,8 @@ def test_a_crash_is_a_plain_500_and_the_next_request_is_served(opened, monkeypat
     assert here.trials(headers)
 
 
-def test_a_missing_image_is_told_to_the_experimenter_alone(opened, caplog):
-    here = opened()
+def test_a_missing_image_is_told_to_the_experimenter_alone(serve_study, caplog):
+    here = serve_study()
     trial = here.trials(here.begin())[0]
     for item in here.pool.items.values():
         for slot in item.slots:

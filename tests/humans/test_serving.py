@@ -92,7 +92,7 @@ def test_status_counts(tmp_path):
     empty = run("status", folder)
     assert (empty.exit_code, empty.output.splitlines()[0]) == (0, "small: open, 0 of 36 answers by people")
     with open_study(folder) as here:
-        here.sit()
+        here.take_part()
         here.begin()
     told = json.loads(run("status", folder, "--json").output)
     assert told["participants"] == {"started": 2, "active": 1, "finished": 1, "released": 0}
@@ -105,7 +105,7 @@ def test_status_counts(tmp_path):
 def test_status_says_when_all_are_simulated(tmp_path):
     folder = make_study(tmp_path, "classify")
     with open_study(folder) as here:
-        here.sit(simulated="panel")
+        here.take_part(simulated="panel")
         assert here.client.get("/api/admin/state", headers={"Authorization": "Bearer the-experimenter"}).json()[
             "simulated"
         ]

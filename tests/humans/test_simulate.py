@@ -1,4 +1,4 @@
-"""Simulated people and models sit studies over real HTTP: seen by pixels, called simulated, the panel's own shares."""
+"""Simulated people and models take part in studies over real HTTP: they recognise pixels and are called simulated."""
 
 from __future__ import annotations
 
@@ -141,12 +141,12 @@ def test_134_answers_an_image_give_the_panels_shares_of_30_images(tmp_path, crow
 
 
 def check_shares(folder, crowds, *, images, answers):
-    sight = read_pictures(read_study(folder))
+    pictures = read_pictures(read_study(folder))
     with crowds.serve_study(folder) as server:
-        sat = simulate(
-            sight, f"http://127.0.0.1:{server.port}/", panel_observer(sight), participants=answers + 16, seed=1
+        result = simulate(
+            pictures, f"http://127.0.0.1:{server.port}/", panel_observer(pictures), participants=answers + 16, seed=1
         )
-    assert sat == SimulationResult(
+    assert result == SimulationResult(
         participants=answers, answers=answers * images, full=True
     )  # the fewest that it takes
     trials = trials_of(folder)
@@ -154,7 +154,7 @@ def check_shares(folder, crowds, *, images, answers):
     assert set(trials.frame["kind"]) == {"simulated"}
     assert trials.frame["observer"].str.starts_with("simulated:p").all()
 
-    gold, chances = gold_table(trials), panel_probabilities(sight)
+    gold, chances = gold_table(trials), panel_probabilities(pictures)
     p = np.concatenate([chances.expected(name) for name in gold["stimulus"].unique(maintain_order=True)])
     assert gold["answer"].to_list() == [*DIGITS.answers] * images
     inside = np.abs(gold["share"].to_numpy() - p) <= 2 * np.sqrt(p * (1 - p) / (gold["n"].to_numpy() - 1))
@@ -238,14 +238,14 @@ def distracted(panel, clear):
 def test_bad_workers_are_found_and_good_ones_kept(survey, good):
     """Who comes in which order is known, and numbers are given in that order."""
     folder = survey(f"images = 8\nanswers = {6 + good}\ndistractors = 10\ngold = 6")
-    sight = read_pictures(read_study(folder))
-    items = load_pool(sight.study).by_role("distractor")
-    panel, clear = panel_observer(sight), {item.item for item in items if item.clear}
+    pictures = read_pictures(read_study(folder))
+    items = load_pool(pictures.study).by_role("distractor")
+    panel, clear = panel_observer(pictures), {item.item for item in items if item.clear}
     bad = [clicker, clicker, pressing("7"), pressing("abstain"), distracted(panel, clear), distracted(panel, clear)]
     people = iter([*bad, *[panel.person] * good])
     with served(folder) as url:
         crowd = SimulatedObserver("panel", lambda rng: next(people)(rng))
-        assert simulate(sight, url, crowd, participants=6 + good, seed=2).participants == 6 + good
+        assert simulate(pictures, url, crowd, participants=6 + good, seed=2).participants == 6 + good
     trials = trials_of(folder)
     found = assess(trials, resamples=20)
     out = {one.participant: one.reasons for one in found.flagged}
@@ -261,17 +261,17 @@ def test_bad_workers_are_found_and_good_ones_kept(survey, good):
 @pytest.mark.parametrize("kind", ["classify", "timed", "2afc", "cluster", "curate"])
 def test_the_panel_sits_every_type(kind, tmp_path):
     folder = make_study(tmp_path, kind)
-    sight = read_pictures(read_study(folder))
+    pictures = read_pictures(read_study(folder))
     with served(folder) as url:
-        sat = simulate(sight, url, panel_observer(sight), participants=99)
+        result = simulate(pictures, url, panel_observer(pictures), participants=99)
     trials = trials_of(folder)
-    assert sat.full
-    assert sat.participants == trials.frame["observer"].n_unique()
+    assert result.full
+    assert result.participants == trials.frame["observer"].n_unique()
     records = study_records(trials)
     assert records["finished"].all()
     assert set(records["group"]) == {"simulated people"}
     tests = Counter(first_test_records(records)["item"]).values()
-    assert set(tests) == {sight.study.answers}
+    assert set(tests) == {pictures.study.answers}
     checks = records.filter(role="check")
     assert checks["response"].to_list() == checks["expected"].to_list()  # what is the same is nearest, always
 
@@ -281,9 +281,9 @@ def test_the_same_seed_gives_the_same_answers(tmp_path):
     tables = []
     for place, seed in enumerate((7, 7, 8)):
         folder = make_study(tmp_path / str(place), "classify", answers=3)
-        sight = read_pictures(read_study(folder))
+        pictures = read_pictures(read_study(folder))
         with served(folder) as url:
-            simulate(sight, url, panel_observer(sight), participants=4, seed=seed)
+            simulate(pictures, url, panel_observer(pictures), participants=4, seed=seed)
         tables.append(trials_of(folder).frame.select("observer", "stimulus", "response", "rt", "trial"))
     assert tables[0].equals(tables[1])
     assert not tables[0]["rt"].equals(tables[2]["rt"])
@@ -291,9 +291,9 @@ def test_the_same_seed_gives_the_same_answers(tmp_path):
 
 def test_answers_too_late_for_a_timed_study_are_missed(tmp_path):
     folder = make_study(tmp_path, "timed", answers=4, more="[timing]\nresponse = 1.0\nprompt = 0.5\n")
-    sight = read_pictures(read_study(folder))
+    pictures = read_pictures(read_study(folder))
     with served(folder) as url:
-        simulate(sight, url, panel_observer(sight), participants=99)
+        simulate(pictures, url, panel_observer(pictures), participants=99)
     frame = trials_of(folder).frame
     assert 0.3 < frame["response"].is_null().mean() < 0.7  # the median is a second
     assert frame["rt"].max() <= 1.0
@@ -304,10 +304,10 @@ def test_answers_too_late_for_a_timed_study_are_missed(tmp_path):
 
 def test_a_model_sits_a_study_by_the_command(tmp_path):
     folder = make_study(tmp_path, "classify", answers=1)
-    sight = read_pictures(read_study(folder))
-    said = {stimulus: CLASSES[place % 4] for place, stimulus in enumerate(sight.files)}
+    pictures = read_pictures(read_study(folder))
+    said = {stimulus: CLASSES[place % 4] for place, stimulus in enumerate(pictures.files)}
     rows = [{"observer": "vlm:sage", "kind": "vlm", "stimulus": s, "response": a} for s, a in said.items()]
-    write(make_trials(pl.DataFrame(rows), space=sight.study.space), tmp_path / "sage.parquet")
+    write(make_trials(pl.DataFrame(rows), space=pictures.study.space), tmp_path / "sage.parquet")
     with served(folder) as url:
         line = f"trials:{tmp_path / 'sage.parquet'}"
         done = run(simulation.simulate, folder, "--participants", 9, "--observer", line, "--url", url)
@@ -374,9 +374,9 @@ def test_answers_are_drawn_from_gold_where_there_is_some(tmp_path):
 
 
 def test_nobody_serves(tmp_path):
-    sight = read_pictures(read_study(make_study(tmp_path, "classify")))
+    pictures = read_pictures(read_study(make_study(tmp_path, "classify")))
     with pytest.raises(InvalidInput, match=r"does not answer .*start it with `cosight study serve`"):
-        simulate(sight, "http://127.0.0.1:9/", panel_observer(sight), participants=2)
+        simulate(pictures, "http://127.0.0.1:9/", panel_observer(pictures), participants=2)
 
 
 def test_another_study_is_served(tmp_path, digits):
@@ -387,16 +387,16 @@ def test_another_study_is_served(tmp_path, digits):
         f"name = 'o'\ntype = 'classify'\nset = '{digits}'\nlabels = 'digits-11'\n[design]\nimages = 2\nanswers = 1\n"
     )
     (theirs / "texts.toml").write_text(new_texts("classify", abstain=True))
-    sight = read_pictures(read_study(ours))
+    pictures = read_pictures(read_study(ours))
     with served(theirs) as url, pytest.raises(InvalidInput, match="a picture that is not in the sets of small"):
-        simulate(sight, url, panel_observer(sight), participants=2)
+        simulate(pictures, url, panel_observer(pictures), participants=2)
 
 
 def test_a_name_that_the_server_refuses_is_told_in_its_words(tmp_path):
     folder = make_study(tmp_path, "2afc")
-    sight = read_pictures(read_study(folder))
+    pictures = read_pictures(read_study(folder))
     with served(folder) as url, pytest.raises(InvalidInput, match="/api/sessions was refused: a simulated participant"):
-        simulate(sight, url, similarity_observer("<script>", {}), participants=1)
+        simulate(pictures, url, similarity_observer("<script>", {}), participants=1)
 
 
 def test_an_address_and_a_database_do_not_go_together(tmp_path):
@@ -467,10 +467,10 @@ def chromium(page):
 @pytest.mark.slow
 def test_a_participant_goes_through_the_real_page(kind, trials, tmp_path, chromium):
     folder = make_study(tmp_path, kind, answers=1, people="demographics = ['age']")
-    sight = read_pictures(read_study(folder))
+    pictures = read_pictures(read_study(folder))
     with served(folder, chromium) as url:
-        sat = browser.simulate_in_browser(sight, url, panel_observer(sight), participants=1, seed=1)
-    assert sat == SimulationResult(participants=1, answers=trials, full=False)
+        result = browser.simulate_in_browser(pictures, url, panel_observer(pictures), participants=1, seed=1)
+    assert result == SimulationResult(participants=1, answers=trials, full=False)
     frame, records = trials_of(folder).frame, study_records(trials_of(folder))
     assert records["finished"].all()
     assert set(frame["observer"]) == {"simulated:p0001"}
@@ -482,21 +482,23 @@ def test_a_participant_goes_through_the_real_page(kind, trials, tmp_path, chromi
 @pytest.mark.slow
 def test_a_browser_is_told_when_the_study_is_full(tmp_path, chromium):
     folder = make_study(tmp_path, "curate", images=12, answers=1)
-    sight = read_pictures(read_study(folder))
+    pictures = read_pictures(read_study(folder))
     with served(folder, chromium) as url:
-        assert simulate(sight, url, panel_observer(sight), participants=1) == SimulationResult(1, 12, full=False)
-        assert browser.simulate_in_browser(sight, url, panel_observer(sight), participants=1) == SimulationResult(
+        assert simulate(pictures, url, panel_observer(pictures), participants=1) == SimulationResult(1, 12, full=False)
+        assert browser.simulate_in_browser(pictures, url, panel_observer(pictures), participants=1) == SimulationResult(
             0, 0, full=True
         )
 
 
 def test_what_a_browser_needs_is_told(tmp_path, monkeypatch):
-    sight = read_pictures(read_study(make_study(tmp_path, "classify")))
-    sit = partial(browser.simulate_in_browser, sight, "http://127.0.0.1:9/", panel_observer(sight), participants=1)
+    pictures = read_pictures(read_study(make_study(tmp_path, "classify")))
+    run_browser = partial(
+        browser.simulate_in_browser, pictures, "http://127.0.0.1:9/", panel_observer(pictures), participants=1
+    )
     monkeypatch.setattr(shutil, "which", lambda name: None)
     pytest.importorskip("playwright")
     with pytest.raises(InvalidInput, match=r"needs a browser on the path \(chromium, "):
-        sit()
+        run_browser()
     monkeypatch.setitem(sys.modules, "playwright.sync_api", None)
     with pytest.raises(InvalidInput, match=r"pip install 'cosight\[browser\]'"):
-        sit()
+        run_browser()
