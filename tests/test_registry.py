@@ -1,4 +1,4 @@
-"""The registry: names, aliases, what a wrong name is told, and entries that other packages bring."""
+"""The registry: names, aliases, hints for misspelled names, and entries of other packages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from cosight.errors import CosightError, InvalidInput, UnknownName
+from cosight.errors import CosightError, InvalidInput, UnknownName, did_you_mean
 from cosight.registry import Registry
 
 
@@ -68,29 +68,29 @@ def test_a_name_taken_is_refused_and_nothing_is_added(fruit, name, aliases, twic
     ("zzz", "no fruit is called 'zzz'; `cosight list fruits` shows all"),  # nothing near
     ("", "no fruit is called ''; `cosight list fruits` shows all"),
 ])  # fmt: skip
-def test_a_wrong_name_is_told_the_nearest(fruit, name, message):
+def test_an_unknown_name_gets_the_most_similar_ones(fruit, name, message):
     for look in (fruit.__getitem__, fruit.name_of):
-        with pytest.raises(UnknownName) as told:
+        with pytest.raises(UnknownName) as error:
             look(name)
-        assert str(told.value) == message
+        assert str(error.value) == message
 
 
 def test_several_near_names_are_all_named():
     registry: Registry[int] = Registry("kind")
     for index, name in enumerate(("hellinger", "hellinger_2", "hellingers", "hellinger_3", "cosine")):
         registry.add(name, index)
-    with pytest.raises(UnknownName, match=r"did you mean (hellinger\S* or ){2}hellinger\S*\? \(") as told:
+    with pytest.raises(UnknownName, match=r"did you mean (hellinger\S* or ){2}hellinger\S*\? \(") as error:
         registry["helinger"]
-    assert "cosine" not in str(told.value)
+    assert "cosine" not in str(error.value)
 
 
 def test_a_registry_that_no_command_lists_names_its_entries():
     hidden: Registry[int] = Registry("pair-form", listed=False)
     hidden.add("one", 1, aliases=("uno",))
     hidden.add("two", 2)
-    with pytest.raises(UnknownName) as told:
+    with pytest.raises(UnknownName) as error:
         hidden["tow"]
-    assert str(told.value) == "no pair-form is called 'tow'; did you mean two? (there are one, two)"
+    assert str(error.value) == "no pair-form is called 'tow'; did you mean two? (there are one, two)"
 
 
 def test_a_wrong_name_is_a_lookup_error_and_one_of_ours(fruit):
@@ -150,17 +150,22 @@ def test_an_installed_package_adds_its_measures_when_the_registry_is_first_read(
     assert done.stdout.splitlines() == ["False", "7.0 always_seven", "True always_seven True"]
 
 
-@pytest.mark.parametrize("read", ["list(measures)", "len(measures)", "'seven' in measures", "measures.get('accuracy')"])
-def test_every_way_to_read_loads_it(installed, read):
-    script = f"import sys; from cosight.measures import measures; {read}; print('more_measures' in sys.modules)"
-    done = python("-c", script, folder=installed)
-    assert (done.stdout, done.stderr) == ("True\n", "")
+@pytest.mark.parametrize("read", [list, len, lambda fruit: "fig" in fruit, lambda fruit: fruit.get("apple")])
+def test_every_way_to_read_loads_it(installed, monkeypatch, read):
+    (installed / "more_fruit.py").write_text("", encoding="utf-8")
+    info = installed / "more_measures-1.0.dist-info" / "entry_points.txt"
+    info.write_text("[cosight.fruits]\nmore = more_fruit\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(installed)
+    fruit: Registry[str] = Registry("fruit")
+    fruit.add("apple", "round")
+    assert "more_fruit" not in sys.modules
+    read(fruit)
+    assert sys.modules.pop("more_fruit", None) is not None
 
 
-def test_the_command_line_lists_it_and_without_the_package_does_not(installed):
-    arguments = ("-m", "cosight", "list", "measures")
-    assert "always_seven" in python(*arguments, folder=installed).stdout
-    without = python(*arguments).stdout
+def test_the_command_line_lists_it_and_without_the_package_does_not(installed, cosight):
+    assert "always_seven" in python("-m", "cosight", "list", "measures", folder=installed).stdout
+    without = cosight("list", "measures").out
     assert "accuracy" in without
     assert "always_seven" not in without
 
@@ -176,3 +181,11 @@ def test_an_entry_point_of_another_kind_is_left_alone(installed):
 def test_an_entry_has_each_of_its_names_once(aliases):
     with pytest.raises(InvalidInput, match="names are unique"):
         Registry("thing").add("a", 1, aliases=aliases)
+
+
+def test_did_you_mean_ignores_case_and_names_all_when_nothing_is_similar():
+    assert did_you_mean("vit-b-33", ["ViT-B-32", "RN50"]) == "did you mean ViT-B-32?"
+    assert did_you_mean("aple", ["apples", "apple"], most=1) == "did you mean apple?"
+    assert did_you_mean("fig", ["apple", "pear"]) == "there are apple, pear"
+    assert did_you_mean("fig", []) == "there are none"
+    assert did_you_mean("fig", ["apple"], otherwise="choose another") == "choose another"
