@@ -1,11 +1,10 @@
-"""The corruptions beside the maintained fork of the peer package, photo by photo, one thread."""
+"""Speed of the corruptions compared with the maintained fork of the peer package: one photo per call, one thread."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import cv2
@@ -14,7 +13,7 @@ from sklearn.datasets import load_sample_image
 
 from cosight.stimuli.corruptions import corrupt, corruptions
 from cosight.stimuli.images import Bytes
-from perf.lines import Line
+from perf.lines import Line, best
 
 __all__ = ["FULL", "Size", "lines"]
 
@@ -22,11 +21,13 @@ PEER = "imagecorruptions-imaug"
 SEVERITIES = (1, 3, 5)
 OURS_ALONE = {"cropping"}
 TURN = 3  # calls
+LEAST_OF_EACH = 1  # times as fast as the peer
+LEAST_ON_AVERAGE = 5  # geometric mean
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much work; the limits hold for FULL."""
+    """Amount of work; the limits are for FULL."""
 
     sides: tuple[int, ...]
     repeats: int
@@ -36,7 +37,7 @@ FULL = Size((224, 512), 6)
 
 
 def lines(size: Size) -> Iterator[Line]:
-    """Per side of the photo: a line for each shared corruption, and their geometric mean."""
+    """Yield, per side of the photo, a line for each shared corruption and one for their geometric mean."""
     threads = cv2.getNumThreads()
     cv2.setNumThreads(1)
     try:
@@ -50,33 +51,30 @@ def lines(size: Size) -> Iterator[Line]:
 
 def _side_lines(side: int, repeats: int) -> Iterator[Line]:
     photo = _photo(side)
-    shared = [kind for kind in corruptions if kind not in OURS_ALONE]
-    found = []
-    for kind in shared:
-        found.append(_line(kind, photo, repeats))
-        yield found[-1]
-    times = np.log([[line.ours, line.theirs] for line in found]).mean(axis=0)
-    ours, theirs = np.exp(times)
-    name = f"{len(found)} corruptions, {side} px, geometric mean"
-    yield Line(name, PEER, float(ours), float(theirs), 5, faster=True)
+    measured = []
+    for kind in corruptions:
+        if kind in OURS_ALONE:
+            continue
+        pairs = [_fastest_calls(kind, photo, severity, repeats) for severity in SEVERITIES]
+        ours, theirs = (sum(times) / len(SEVERITIES) for times in zip(*pairs, strict=True))
+        name = f"{kind}, {side} px, mean of severities {', '.join(map(str, SEVERITIES))}"
+        measured.append(Line(name, PEER, ours, theirs, LEAST_OF_EACH, faster=True))
+        yield measured[-1]
+    ours, theirs = np.exp(np.log([[line.ours, line.theirs] for line in measured]).mean(axis=0)).tolist()
+    name = f"{len(measured)} corruptions, {side} px, geometric mean"
+    yield Line(name, PEER, ours, theirs, LEAST_ON_AVERAGE, faster=True)
 
 
-def _line(kind: str, photo: Bytes, repeats: int) -> Line:
-    pairs = [_fastest(kind, photo, severity, repeats) for severity in SEVERITIES]
-    ours, theirs = (sum(times) / len(SEVERITIES) for times in zip(*pairs, strict=True))
-    name = f"{kind}, {len(photo)} px, mean of severities {', '.join(map(str, SEVERITIES))}"
-    return Line(name, PEER, ours, theirs, 1, faster=True)
+def _fastest_calls(kind: str, photo: Bytes, severity: int, repeats: int) -> tuple[float, float]:
+    """Return the seconds of the fastest call, ours and theirs, which take turns of a few calls.
 
-
-def _fastest(kind: str, photo: Bytes, severity: int, repeats: int) -> tuple[float, float]:
-    """Seconds of the fastest call, ours and theirs in turns of a few calls.
-
-    In turns, so that a busy moment hits both; of a few, because the first call after the other's pays for its memory.
+    In turns, so that a busy moment affects both; a few calls each, because the first after the other's is slower
+    (memory).
     """
     from imagecorruptions import corrupt as peer
 
     rng = np.random.default_rng(0)
-    np.random.seed(0)  # noqa: NPY002 (the peer knows no other)
+    np.random.seed(0)  # noqa: NPY002 (the peer uses the global state)
 
     def ours() -> Any:
         return corrupt(photo, kind, severity=severity, rng=rng, variant="imagenet-c")
@@ -84,19 +82,9 @@ def _fastest(kind: str, photo: Bytes, severity: int, repeats: int) -> tuple[floa
     def theirs() -> Any:
         return peer(photo, corruption_name=kind, severity=severity)
 
-    turns = [(_seconds(ours), _seconds(theirs)) for _ in range(1 + repeats)]
-    mine, other = (min(times) for times in zip(*turns[1:], strict=True))  # the first compiles and loads
-    return mine, other
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    """The fastest of one turn."""
-    times = []
-    for _ in range(TURN):
-        start = perf_counter()
-        call()
-        times.append(perf_counter() - start)
-    return min(times)
+    turns = [(best(ours, TURN), best(theirs, TURN)) for _ in range(1 + repeats)]
+    our_time, their_time = (min(times) for times in zip(*turns[1:], strict=True))  # the first turn compiles and loads
+    return our_time, their_time
 
 
 def _photo(side: int) -> Bytes:

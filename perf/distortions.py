@@ -1,4 +1,4 @@
-"""LAION-C's distortions at the level that costs most, beside one JPEG encode (quality 100) of the same photo."""
+"""Time of LAION-C's distortions at their slowest level, in JPEG encodes (quality 100) of the same photo."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_OTHERS = 5
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much work; the limits hold for FULL."""
+    """Amount of work; the limits are for FULL."""
 
     tiles: int
     repeats: int
@@ -35,7 +35,7 @@ FULL = Size(50_000, 60)
 
 
 def lines(size: Size) -> Iterator[Line]:
-    """One line a distortion."""
+    """Yield one line per distortion."""
     threads = cv2.getNumThreads()
     cv2.setNumThreads(1)
     try:
@@ -51,14 +51,16 @@ def _line(kind: str, index: TileIndex, size: Size) -> Line:
     photo = _photo()
     encoded = best(lambda: encode(photo, "jpeg"), size.repeats)
     levels = distortions[kind].steps
-    times = [best(partial(_made, photo, kind, int(level), index), size.repeats) for level in levels]
-    worst = int(np.argmax(times))
-    among = f", {len(index):,} tiles" if "tiles" in distortions[kind].options else ""
-    name = f"{kind}, level {levels[worst]}, 224 px{among}"
-    return Line(name, "one JPEG encode, quality 100", times[worst], encoded, MOST.get(kind, MOST_OTHERS), faster=False)
+    times = [best(partial(_distort, photo, kind, int(level), index), size.repeats) for level in levels]
+    slowest = int(np.argmax(times))
+    source = f", {len(index):,} tiles" if "tiles" in distortions[kind].options else ""
+    name = f"{kind}, level {levels[slowest]}, 224 px{source}"
+    return Line(
+        name, "one JPEG encode, quality 100", times[slowest], encoded, MOST.get(kind, MOST_OTHERS), faster=False
+    )
 
 
-def _made(photo: Bytes, kind: str, level: int, index: TileIndex) -> None:
+def _distort(photo: Bytes, kind: str, level: int, index: TileIndex) -> None:
     distort(photo, kind, level=level, rng=np.random.default_rng(0), tiles=index)
 
 
@@ -68,7 +70,7 @@ def _photo() -> Bytes:
 
 
 def _pictures(count: int) -> Iterator[Bytes]:
-    """Noise about mean colours that are spread as those of photos are: along grey mostly, around its middle."""
+    """Yield noise about mean colours distributed like those of photos: mostly along grey, around its middle."""
     rng = np.random.default_rng(0)
     for _ in range(count):
         mean = 115 + rng.normal(0, 38) + rng.normal(0, 18, 3)

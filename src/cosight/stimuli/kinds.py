@@ -6,7 +6,7 @@ Corruptions, distortions and manipulations are registries of kinds; this module 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from cosight.errors import InvalidInput
 from cosight.registry import Registry
 from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, as_floats, check_image, restore_dtype
 
-__all__ = ["Kind", "apply_kind", "declare", "steps_up_to", "stimulus_rng", "stimulus_seed"]
+__all__ = ["Kind", "apply_kind", "declare", "settings_from", "steps_up_to", "stimulus_rng", "stimulus_seed"]
 
 Kernel = Callable[..., Floats | Bytes]
 """(image, step, rng, **options) -> image of the same shape. The kernel may write to the image."""
@@ -67,6 +67,21 @@ def steps_up_to(count: int) -> tuple[str, ...]:
     ('1', '2', '3')
     """
     return tuple(map(str, range(1, count + 1)))
+
+
+def settings_from(names: str, rows: Sequence[Any]) -> Callable[..., Mapping[str, Any]]:
+    """Return the `settings` function of a kind whose constants are `rows`: one row, or one number, per step.
+
+    >>> settings_from("radius sigma", [(10, 3), (15, 5)])(1)
+    {'radius': 15, 'sigma': 5}
+    """
+    keys = names.split()
+
+    def settings(step: int, **options: Any) -> Mapping[str, Any]:
+        row = rows[step]
+        return dict(zip(keys, row if isinstance(row, tuple) else (row,), strict=True))
+
+    return settings
 
 
 def declare(registry: Registry[Kind], name: str, **facts: Any) -> Callable[[Kernel], Kernel]:

@@ -11,9 +11,9 @@ import cv2
 import numpy as np
 from numba import njit
 
-from cosight.stimuli.corruptions.severities import BOTH, IMAGENET_C, corruptions, settings_from
+from cosight.stimuli.corruptions.severities import BOTH, IMAGENET_C, corruptions
 from cosight.stimuli.images import Floats
-from cosight.stimuli.kinds import declare, steps_up_to
+from cosight.stimuli.kinds import declare, settings_from, steps_up_to
 
 __all__ = [
     "defocus_blur",

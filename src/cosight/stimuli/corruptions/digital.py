@@ -12,9 +12,9 @@ import scipy.fft
 from cosight.errors import InvalidInput
 from cosight.stimuli.blocks import block_means
 from cosight.stimuli.corruptions.blur import smooth
-from cosight.stimuli.corruptions.severities import BOTH, IMAGENET_C, VISALIGN, Variant, corruptions, settings_from
+from cosight.stimuli.corruptions.severities import BOTH, IMAGENET_C, VISALIGN, Variant, corruptions
 from cosight.stimuli.images import Bytes, Floats, to_rgb
-from cosight.stimuli.kinds import declare, steps_up_to
+from cosight.stimuli.kinds import declare, settings_from, steps_up_to
 
 __all__ = [
     "CropRegion",

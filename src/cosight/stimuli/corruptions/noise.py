@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosight.stimuli.corruptions.severities import BOTH, IMAGENET_C, corruptions, settings_from
+from cosight.stimuli.corruptions.severities import BOTH, IMAGENET_C, corruptions
 from cosight.stimuli.images import Floats
-from cosight.stimuli.kinds import declare, steps_up_to
+from cosight.stimuli.kinds import declare, settings_from, steps_up_to
 
 __all__ = ["gaussian_noise", "impulse_noise", "shot_noise", "speckle_noise"]
 

@@ -1,15 +1,14 @@
-"""The registry of corruptions, and the published constants of a severity as settings."""
+"""The registry of corruptions, its sources, and its severities."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from cosight.errors import InvalidInput
 from cosight.registry import Registry
 from cosight.stimuli.kinds import Kind
 
-__all__ = ["BOTH", "IMAGENET_C", "VISALIGN", "Variant", "corruptions", "settings_from", "severity_step"]
+__all__ = ["BOTH", "IMAGENET_C", "VISALIGN", "Variant", "corruptions", "severity_step"]
 
 Variant = Literal["visalign", "imagenet-c"]
 IMAGENET_C = "Hendrycks and Dietterich 2019"
@@ -18,21 +17,6 @@ BOTH = f"{IMAGENET_C}; {VISALIGN}"
 _IMAGENET_C_SEVERITIES = 5
 
 corruptions: Registry[Kind] = Registry("corruption")
-
-
-def settings_from(names: str, rows: Sequence[Any]) -> Callable[..., Mapping[str, Any]]:
-    """Return the `settings` function of a kind whose constants are `rows`: one row, or one number, per severity.
-
-    >>> settings_from("radius sigma", [(10, 3), (15, 5)])(1)
-    {'radius': 15, 'sigma': 5}
-    """
-    keys = names.split()
-
-    def settings(step: int, **options: Any) -> Mapping[str, Any]:
-        row = rows[step]
-        return dict(zip(keys, row if isinstance(row, tuple) else (row,), strict=True))
-
-    return settings
 
 
 def severity_step(kind: Kind, severity: int, variant: Variant = "visalign") -> int:

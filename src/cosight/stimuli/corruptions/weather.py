@@ -10,9 +10,9 @@ import numpy as np
 
 from cosight.stimuli.corruptions.blur import motion_filter, smooth, zoom
 from cosight.stimuli.corruptions.frost_textures import FrostTextures, procedural_textures
-from cosight.stimuli.corruptions.severities import BOTH, IMAGENET_C, corruptions, settings_from
+from cosight.stimuli.corruptions.severities import BOTH, IMAGENET_C, corruptions
 from cosight.stimuli.images import Floats, as_floats
-from cosight.stimuli.kinds import declare, steps_up_to
+from cosight.stimuli.kinds import declare, settings_from, steps_up_to
 
 __all__ = ["fog", "frost", "plasma", "snow", "spatter"]
 

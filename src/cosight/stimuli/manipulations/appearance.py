@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import cv2
 import numpy as np
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import Bytes, Floats
-from cosight.stimuli.kinds import declare
+from cosight.stimuli.kinds import declare, settings_from
 from cosight.stimuli.manipulations.conditions import CITATION, manipulations, restore_channels, to_grey
 
 __all__ = ["colour", "contrast", "false_colour", "high_pass", "low_pass", "rotation", "uniform_noise"]
@@ -85,15 +82,11 @@ def _smooth(grey: Floats, sd: float) -> Floats:
     return above + _SURROUND
 
 
-def _low_pass_settings(step: int) -> Mapping[str, Any]:
-    return {"sd": _LOW_SD[step]}
-
-
 @declare(
     manipulations,
     "low-pass",
     steps=("0", "1", "3", "5", "7", "10", "15", "40"),
-    settings=_low_pass_settings,
+    settings=settings_from("sd", _LOW_SD),
     citation=CITATION,
     random=False,
 )
@@ -102,15 +95,11 @@ def low_pass(image: Floats, step: int, _rng: None) -> Floats:
     return restore_channels(_smooth(to_grey(image), _LOW_SD[step]), image)
 
 
-def _high_pass_settings(step: int) -> Mapping[str, Any]:
-    return {"sd": _HIGH_SD[step]}
-
-
 @declare(
     manipulations,
     "high-pass",
     steps=("inf", "3", "1.5", "1", "0.7", "0.55", "0.45", "0.4"),
-    settings=_high_pass_settings,
+    settings=settings_from("sd", _HIGH_SD),
     citation=CITATION,
     random=False,
 )
@@ -132,15 +121,11 @@ def _reduce_contrast(grey: Floats, factor: float) -> Floats:
     return grey * np.float32(factor) + np.float32((1 - factor) / 2)
 
 
-def _contrast_settings(step: int) -> Mapping[str, Any]:
-    return {"contrast": _CONTRASTS[step]}
-
-
 @declare(
     manipulations,
     "contrast",
     steps=("c100", "c50", "c30", "c15", "c10", "c05", "c03", "c01"),
-    settings=_contrast_settings,
+    settings=settings_from("contrast", _CONTRASTS),
     citation=CITATION,
     random=False,
 )
@@ -149,15 +134,11 @@ def contrast(image: Floats, step: int, _rng: None) -> Floats:
     return restore_channels(_reduce_contrast(to_grey(image), _CONTRASTS[step]), image)
 
 
-def _noise_settings(step: int) -> Mapping[str, Any]:
-    return {"width": _WIDTHS[step], "contrast": _CONTRAST_UNDER_NOISE}
-
-
 @declare(
     manipulations,
     "uniform-noise",
     steps=("0.00", "0.03", "0.05", "0.10", "0.20", "0.35", "0.60", "0.90"),
-    settings=_noise_settings,
+    settings=settings_from("width contrast", [(width, _CONTRAST_UNDER_NOISE) for width in _WIDTHS]),
     citation=CITATION,
 )
 def uniform_noise(image: Floats, step: int, rng: np.random.Generator) -> Floats:
@@ -170,15 +151,11 @@ def uniform_noise(image: Floats, step: int, rng: np.random.Generator) -> Floats:
     return restore_channels(quiet + (2 * draws - 1) * np.float32(_WIDTHS[step]), image)
 
 
-def _rotation_settings(step: int) -> Mapping[str, Any]:
-    return {"degrees": _DEGREES[step]}
-
-
 @declare(
     manipulations,
     "rotation",
     steps=tuple(map(str, _DEGREES)),
-    settings=_rotation_settings,
+    settings=settings_from("degrees", _DEGREES),
     citation=CITATION,
     random=False,
     growing_steps=(0, 2),  # no rotation is stronger than another; 0 and 180 are defined for every shape
@@ -197,25 +174,24 @@ def rotation(image: Floats, step: int, _rng: None) -> Floats:
     return restore_channels(np.ascontiguousarray(np.rot90(to_grey(image), step)), image)
 
 
-def _colour_settings(step: int) -> Mapping[str, Any]:
-    return {"colour": step == 0}
-
-
-@declare(manipulations, "colour", steps=("cr", "bw"), settings=_colour_settings, citation=CITATION, random=False)
+@declare(
+    manipulations,
+    "colour",
+    steps=("cr", "bw"),
+    settings=settings_from("colour", (True, False)),
+    citation=CITATION,
+    random=False,
+)
 def colour(image: Floats, step: int, _rng: None) -> Floats:
     """In colour (cr), or grey (bw)."""
     return restore_channels(to_grey(image), image) if step else image
-
-
-def _false_colour_settings(step: int) -> Mapping[str, Any]:
-    return {"opponent": step == 1}
 
 
 @declare(
     manipulations,
     "false-colour",
     steps=("true", "false"),
-    settings=_false_colour_settings,
+    settings=settings_from("opponent", (False, True)),
     citation=CITATION,
     random=False,
     eight_bit=True,

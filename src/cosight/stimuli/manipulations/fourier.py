@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.stimuli.images import Floats, Image, as_floats, check_image
-from cosight.stimuli.kinds import declare
+from cosight.stimuli.kinds import declare, settings_from
 from cosight.stimuli.manipulations.conditions import CITATION, manipulations, restore_channels, to_grey
 
 __all__ = ["Spectrum", "mean_spectrum", "phase_scrambling", "power_equalisation", "read_spectrum"]
@@ -140,15 +140,11 @@ def read_spectrum(path: Path) -> Spectrum:
         raise InvalidInput(f"{path}: {error}") from None
 
 
-def _phase_settings(step: int) -> Mapping[str, Any]:
-    return {"width_degrees": _DEGREES[step]}
-
-
 @declare(
     manipulations,
     "phase-scrambling",
     steps=tuple(map(str, _DEGREES)),
-    settings=_phase_settings,
+    settings=settings_from("width_degrees", _DEGREES),
     citation=CITATION,
 )
 def phase_scrambling(image: Floats, step: int, rng: np.random.Generator) -> Floats:
