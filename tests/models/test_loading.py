@@ -14,8 +14,20 @@ from safetensors.torch import load_file, save_file
 from sklearn.datasets import load_sample_images
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.models import Model, Preprocessing, load_model, load_torch, read_weights, weights_digest, wrap_module
+from cosight.models import (
+    Model,
+    ModelList,
+    Preprocessing,
+    load_model,
+    load_torch,
+    model_lists,
+    parse,
+    read_weights,
+    weights_digest,
+    wrap_module,
+)
 from cosight.models.cifar_resnet import BLOCKS, CifarResNet
+from cosight.torchvision_ops import import_torchvision
 from cosight.trials import label_spaces
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -173,8 +185,6 @@ def test_a_timm_checkpoint_names_a_photo(lite, mirror):
 
 
 def test_timm_weights_with_ten_classes_and_at_another_size(tmp_path):
-    from cosight.torchvision_ops import import_torchvision
-
     import_torchvision()
     import timm
 
@@ -193,8 +203,6 @@ def test_timm_weights_with_ten_classes_and_at_another_size(tmp_path):
     [("test_vit.r160_in1k", "imagenet-1k", 1000), ("vit_tiny_patch16_224.augreg_in21k", None, 21_843)],
 )
 def test_classes_of_the_hubs_weights_are_wordnet_ids(monkeypatch, name, space, classes):
-    from cosight.torchvision_ops import import_torchvision
-
     import_torchvision()
     import timm
 
@@ -306,9 +314,20 @@ def test_files_that_hold_no_weights(tmp_path, name):
     assert "\n" not in str(caught.value)
 
 
-def test_importing_models_imports_no_torch():
-    heavy = ["torch", "torchvision", "timm", "onnxruntime", "safetensors", "pandas", "sklearn"]
-    code = f"import cosight.models, sys; print([name for name in {heavy} if name in sys.modules])"
+def test_importing_models_abstention_and_training_imports_no_torch():
+    heavy = [
+        "torch",
+        "torchvision",
+        "timm",
+        "lightly",
+        "onnxruntime",
+        "safetensors",
+        "pandas",
+        "sklearn",
+        "scipy.stats",
+    ]
+    packages = "cosight.models, cosight.models.abstention, cosight.training"
+    code = f"import {packages}, sys; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -322,3 +341,49 @@ def test_without_torch_the_extra_is_named():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "cosight models need torch; pip install 'cosight[models]'"
+
+
+# --- named lists of models
+
+
+@pytest.fixture(scope="module")
+def known():
+    import_torchvision()
+    import timm
+
+    return set(timm.list_models(pretrained=True))
+
+
+@pytest.mark.parametrize("name", sorted(model_lists))
+def test_every_list_says_where_it_is_from_and_holds_lines_that_are_read_back(name):
+    listed = model_lists[name]
+    assert listed.name == name
+    assert listed.source
+    assert [str(parse(line)) for line in listed.models] == list(listed.models)
+
+
+@pytest.mark.parametrize("name", sorted(model_lists))
+def test_timm_has_weights_for_every_one(name, known):
+    specs = [parse(line) for line in model_lists[name].models]
+    assert [str(spec) for spec in specs if spec.source == "timm" and spec.name not in known] == []
+
+
+def test_the_laion_c_papers_models():
+    """Li et al. 2025, table 11: 16 with an abbreviation, two vision-language models, 35 by name only."""
+    every, main = (model_lists[name].models for name in ("laion-c-paper", "laion-c-paper-main"))
+    assert (len(every), len(main)) == (51, 16)
+    assert every[:16] == main
+    assert main[0] == "timm:eva_giant_patch14_560.m30m_ft_in22k_in1k"
+    assert main[-1] == "timm:densenet161.tv_in1k"
+    assert every[-1] == "timm:efficientformerv2_s2.snap_dist_in1k"
+
+
+def test_lists_that_are_wrong():
+    with pytest.raises(UnknownName, match="did you mean laion-c-paper"):
+        model_lists["laion-c-papers"]
+    with pytest.raises(InvalidInput, match="each once, got timm:a in mine"):
+        ModelList("mine", ("timm:a", "timm:b", "timm:a"), "me")
+    with pytest.raises(InvalidInput, match="got none in mine"):
+        ModelList("mine", (), "me")
+    with pytest.raises(InvalidInput, match="a model is named source:name"):
+        ModelList("mine", ("resnet50",), "me")

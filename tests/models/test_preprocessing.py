@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from cosight.errors import InvalidInput
 from cosight.models import Preprocessing, resize_and_crop
+from cosight.models.preprocessing import crop_fraction
 from cosight.torchvision_ops import import_torchvision
 
 
@@ -62,3 +65,13 @@ def test_an_image_of_the_right_size_is_left_alone():
 def test_bad_settings_are_named(change, message):
     with pytest.raises(InvalidInput, match=message):
         Preprocessing(**({"size": (32, 32)} | change))
+
+
+@given(st.integers(1, 600), st.integers(0, 300))
+def test_crop_fraction_leads_back_to_the_size(size, more):
+    assert int(size / crop_fraction(size, size + more)) == size + more
+
+
+def test_resize_is_at_least_the_input():
+    with pytest.raises(InvalidInput, match="at least the network's input of 224, got 200"):
+        crop_fraction(224, 200)

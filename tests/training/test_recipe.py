@@ -1,8 +1,5 @@
 """Recipes: the paper's settings by default, TOML in, one line for what is wrong."""
 
-import subprocess
-import sys
-
 import pytest
 
 from cosight.errors import InvalidInput, UnknownName
@@ -75,9 +72,3 @@ def test_no_recipe(tmp_path):
         read_recipe(tmp_path / "none.toml")
     with pytest.raises(InvalidInput, match=r"cannot read .*; name a TOML file"):
         read_recipe(tmp_path)
-
-
-def test_importing_training_imports_no_torch():
-    check = "import cosight.training, sys; print([m for m in ('torch', 'timm', 'lightly') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
