@@ -1,4 +1,4 @@
-"""Score rows: one row per number, in long form, the same for every command."""
+"""Score rows: the typed result of every command that scores, one row per number."""
 
 from __future__ import annotations
 
@@ -36,13 +36,14 @@ __all__ = [
     "settings_of",
 ]
 
+# what `observer` and `against` of a row are for a group of observers
 PEOPLE, SIMULATED, MODELS = "people", "simulated people", "models"
-GOLD, SIMULATED_GOLD = "gold", "simulated gold"  # people known only by a stimulus set's gold labels
+GOLD, SIMULATED_GOLD = "gold", "simulated gold"  # people known only by the gold labels of a stimulus set
 
 Statistic = Literal["value", "rank", "difference", "ceiling_split_half", "ceiling_leave_one_out", "normalised", "sd"]
 STATISTICS: tuple[str, ...] = get_args(Statistic)
 
-# What a flag says about its row. Flags are for programs; the note says the same in words, with the numbers.
+# The meaning of each flag. Flags are for programs; the note of a row says the same in words, with the numbers.
 FLAGS: Mapping[str, str] = {
     "undefined": "the value is undefined",
     "infinite": "the value is infinite",
@@ -60,7 +61,7 @@ FLAGS: Mapping[str, str] = {
 }
 
 GroupKey = tuple[tuple[str, str], ...]
-"""Names and values that a group of trials has in common; the value `*` stands for the mean over that name."""
+"""Names and values that a group of trials has in common; the value `*` stands for the mean over all values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +85,12 @@ class Row:
     note: str = ""
 
     def record(self) -> dict[str, Any]:
-        """The row as JSON stores it: the group as text, flags as a list."""
+        """Return the row as JSON stores it: the group as text, flags as a list."""
         values = {column.name: getattr(self, column.name) for column in fields(self)}
         return {**values, "group": group_text(self.group), "flags": list(self.flags)}
 
     def in_group(self, name: str) -> str | None:
-        """The value of one of the group's names, None where the group does not have it.
+        """Return the value of one of the group's names, None where the group does not have it.
 
         >>> Row(observer="a", measure="accuracy", group=(("condition", "fog"),), value=0.5, n=10).in_group("condition")
         'fog'
@@ -107,11 +108,11 @@ class Scores:
     kinds: dict[str, str] = field(default_factory=dict)  # of each observer
 
     def to_json(self) -> str:
-        """A list of score rows; null, never NaN."""
+        """Return the rows as a JSON list of objects; undefined numbers are null, never NaN."""
         return json.dumps([row.record() for row in self.rows], indent=1, allow_nan=False, ensure_ascii=False)
 
     def to_csv(self) -> str:
-        """The score rows with a header; an undefined number is an empty cell, flags are separated by `;`."""
+        """Return the rows as CSV with a header; undefined numbers are empty, flags are separated by `;`."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow([column.name for column in fields(Row)])
@@ -122,7 +123,15 @@ class Scores:
 
 
 def read_rows(text: str) -> list[Row]:
-    """Read the rows of `Scores.to_json`."""
+    """Read the rows that `Scores.to_json` wrote.
+
+    Raises:
+        InvalidInput: The text is not a JSON list of score rows, or has other columns.
+
+    >>> row = Row(observer="a", measure="accuracy", value=0.5, n=10)
+    >>> read_rows(Scores((row,), {}).to_json()) == [row]
+    True
+    """
     known = {column.name for column in fields(Row)}
     try:
         records = json.loads(text)
@@ -134,19 +143,19 @@ def read_rows(text: str) -> list[Row]:
     for record in records:
         if missing := sorted(known - set(record)):
             raise InvalidInput(f"score rows lack {', '.join(missing)}: another version of cosight wrote them")
-        if strange := sorted(set(record) - known):
-            raise InvalidInput(f"score rows have columns that are not known: {', '.join(strange)}")
+        if unknown := sorted(set(record) - known):
+            raise InvalidInput(f"score rows have columns that are not known: {', '.join(unknown)}")
         rows.append(Row(**{**record, "group": parse_group(record["group"]), "flags": tuple(record["flags"])}))
     return rows
 
 
 def number(value: float) -> float | None:
-    """A number as a row holds it: undefined or infinite is None."""
+    """Return a number as a row stores it: undefined or infinite is None."""
     return float(value) if math.isfinite(value) else None
 
 
 def group_text(group: Sequence[tuple[str, str]]) -> str:
-    """Write a group as `key=value;...`; a `;` inside a value is written %3B, and a `%` %25.
+    """Return a group as `key=value;...`; a `;` inside a value is written %3B, and a `%` %25.
 
     >>> group_text([("experiment", "contrast"), ("condition", "*")])
     'experiment=contrast;condition=*'
@@ -165,13 +174,19 @@ def parse_group(text: str) -> GroupKey:
 
 
 def settings_of(**used: Any) -> dict[str, Any]:
-    """What a result needs to be made again: the options used and the versions."""
+    """Return what is needed to reproduce a result: the options used and the versions of the packages."""
     packages = {name: version(name) for name in ("cosight", "numpy", "polars", "scipy")}
     return {**used, "versions": {"python": platform.python_version(), **packages}}
 
 
 def make_scores(rows: Iterable[Row], table: AlignedTrials, **settings: Any) -> Scores:
-    """Scores of an aligned table: rows with simulated people are flagged, settings get labels and versions."""
+    """Return the scores of an aligned table.
+
+    Args:
+        rows: Score rows; those in which simulated people take part get the flag `simulated`.
+        table: The aligned trials behind them, which give notices, labels and the kinds of observers.
+        **settings: The options used; labels and versions are added.
+    """
     kinds = dict(zip(table.observers, table.kinds, strict=True))
     simulated = {SIMULATED, SIMULATED_GOLD, *(name for name, kind in kinds.items() if kind == "simulated")}
     flagged = (
@@ -182,7 +197,7 @@ def make_scores(rows: Iterable[Row], table: AlignedTrials, **settings: Any) -> S
 
 
 def check_names(observers: Sequence[str]) -> None:
-    """Refuse an observer who is called like a group."""
+    """Raise where an observer has the name of a group of observers."""
     taken = (PEOPLE, SIMULATED, MODELS, GOLD, SIMULATED_GOLD)
     for name in set(taken) & set(observers):
         raise InvalidInput(f"rows about a group are called {', '.join(taken)}, got an observer {name!r}; rename it")

@@ -1,4 +1,9 @@
-"""The trial table: one row a trial, people and models alike; read from and written to any of its formats."""
+"""The trial table: one row per trial, for people and models alike, read from and written to several formats.
+
+`read` and `write` (`formats`) convert files to `Trials` (`table`); `align` (`join`) brings everyone's answers into one
+matrix, `AlignedTrials`, which all scoring starts from. `LabelSpace` (`spaces`) names the classes, `LabelMap`
+(`mapping`) turns a model's own outputs into answers, and `summarise` (`summary`) counts.
+"""
 
 from cosight.trials import leaderboard, model_vs_human, parquet, psych_ds  # noqa: F401  they register their formats
 from cosight.trials.formats import Format, formats, read, write

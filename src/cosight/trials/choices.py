@@ -18,7 +18,7 @@ KEEP, REJECT = "keep", "reject"
 
 
 def comparable_answers(frame: pl.DataFrame) -> pl.DataFrame:
-    """What each trial's answer says, in words that mean the same for every stimulus.
+    """Return each trial's answer in words that mean the same for every stimulus.
 
     Args:
         frame: Trials; the options of a choice are listed in `extra`.
@@ -27,6 +27,9 @@ def comparable_answers(frame: pl.DataFrame) -> pl.DataFrame:
         `answer` (the response, or `target`, `other 1`, ... for a choice) and `choices` (the answer behind each option,
         left to right; null where the trial is no choice), one row per trial. A trial that lists no options has those of
         the other trials with its stimulus.
+
+    Raises:
+        InvalidInput: The `extra` of a trial is not a JSON object.
     """
     try:
         options = frame["extra"].fill_null("{}").str.json_decode(pl.Struct({"options": pl.List(pl.String)}))
@@ -39,22 +42,22 @@ def comparable_answers(frame: pl.DataFrame) -> pl.DataFrame:
     known = pl.DataFrame({"stimulus": frame["stimulus"], "options": options.struct.field("options")})
     shared = pl.col("options").drop_nulls().first().over("stimulus")
     listed = known.select(pl.coalesce("options", pl.when(pl.col("stimulus").is_not_null()).then(shared)))["options"]
-    for truth, response, shown in zip(frame["truth"], frame["response"], listed, strict=True):
-        if shown is None:
+    for truth, response, options_shown in zip(frame["truth"], frame["response"], listed, strict=True):
+        if options_shown is None:
             answers.append(response)
             choices.append(None)
             continue
-        others = sorted(set(shown) - {truth})
+        others = sorted(set(options_shown) - {truth})
         words = {truth: TARGET} | {option: f"{OTHER} {number}" for number, option in enumerate(others, start=1)}
         answers.append(words.get(response))
-        choices.append([words[option] for option in shown])
+        choices.append([words[option] for option in options_shown])
     return pl.DataFrame(
         {"answer": answers, "choices": choices}, schema={"answer": pl.String, "choices": pl.List(pl.String)}
     )
 
 
 def code_answers(frame: pl.DataFrame) -> tuple[pl.DataFrame, LabelSpace | None]:
-    """Trials without a label space, with answers that can be compared, and the label space of these answers.
+    """Recode trials without a label space so that their answers can be compared; return the label space too.
 
     Choices among options become `target` or `other N`, of which `target` is the truth. Verdicts keep their words and
     have no truth. Anything else is returned as it is, without a label space.
@@ -65,7 +68,7 @@ def code_answers(frame: pl.DataFrame) -> tuple[pl.DataFrame, LabelSpace | None]:
             most = int(words["choices"].list.len().max() or 2)  # type: ignore[arg-type]
             space = LabelSpace("choices", (TARGET, *(f"{OTHER} {number}" for number in range(1, most))))
             return frame.with_columns(response=words["answer"], truth=pl.lit(TARGET)), space
-    said, truths = set(frame["response"].drop_nulls()), set(frame["truth"].drop_nulls())
-    if said and said <= {KEEP, REJECT} and not truths & {KEEP, REJECT}:
+    responses, truths = set(frame["response"].drop_nulls()), set(frame["truth"].drop_nulls())
+    if responses and responses <= {KEEP, REJECT} and not truths & {KEEP, REJECT}:
         return frame.with_columns(truth=pl.lit(None, pl.String)), LabelSpace("verdicts", (KEEP, REJECT))
     return frame, None

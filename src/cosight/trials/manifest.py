@@ -48,8 +48,11 @@ def read_manifest(root: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Read the manifest of the set or run at `root`.
 
     Returns:
-        One row per stimulus, with every column of `MANIFEST_SCHEMA` and any further ones, and what the file's metadata
-        says of the whole set (settings, versions).
+        One row per stimulus, with every column of `MANIFEST_SCHEMA` and any further ones, and the metadata of the set
+        (settings, versions).
+
+    Raises:
+        InvalidInput: The manifest cannot be read.
     """
     path = root / MANIFEST
     try:

@@ -1,4 +1,4 @@
-"""Samples: real trials that ship with the package. `sample:NAME` is accepted wherever a trial file is."""
+"""Samples: trials of people and networks that ship with the package, accepted as `sample:NAME` like a trial file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Sample:
 
     @property
     def reference(self) -> str:
-        """What a user types: `sample:NAME`."""
+        """The text that stands for the sample: `sample:NAME`."""
         return _PREFIX + self.name
 
 

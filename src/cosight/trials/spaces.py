@@ -16,38 +16,61 @@ from cosight.registry import Registry
 __all__ = ["ABSTAIN", "LabelSpace", "guess_label_space", "label_space", "label_spaces"]
 
 ABSTAIN = "abstain"  # the answer "none of these, uncertain or unrecognisable"
-_FEW = 20  # as many answers are shown one by one
-_LEAST_SHARE = 1 / 20  # of a space's classes must occur before it is guessed: man and woman alone are not CIFAR-100
+_FEW = 20  # answers up to which a message lists all
+_LEAST_FRACTION = 1 / 20  # of a space's classes must occur before it is guessed: man and woman are not CIFAR-100
 
 
 @dataclass(frozen=True, slots=True)
 class LabelSpace:
-    """Ordered class names; `abstain` says whether refusing is one of the answers.
+    """Ordered class names that answers are about.
 
-    Classes whose names say little (WordNet ids) have `titles` for people. `aliases` are pairs (other word, class).
-    `members` are the classes of a finer space, `members_of`, that make up each class: what a mapping is built from.
+    `abstain` says whether refusing is one of the answers. Classes whose names say little (WordNet ids) have `titles`
+    for people. `aliases` are pairs (other word, class). `members` are the classes of a finer space, `members_of`, that
+    make up each class: mappings are built from them.
+
+    >>> LabelSpace("pets", ("cat", "dog"), abstain=True).answers
+    ('cat', 'dog', 'abstain')
     """
 
     name: str
     classes: tuple[str, ...]
     abstain: bool = False
     source: str = ""
-    titles: tuple[str, ...] = field(default=(), repr=False)  # none, or one a class; two classes may share one
+    titles: tuple[str, ...] = field(default=(), repr=False)  # none, or one per class; two classes may share one
     aliases: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    members: tuple[tuple[str, ...], ...] = field(default=(), repr=False)  # none, or one group a class
+    members: tuple[tuple[str, ...], ...] = field(default=(), repr=False)  # none, or one group per class
     members_of: str = ""
 
     def __post_init__(self) -> None:
         for name in ("classes", "titles", "aliases", "members"):  # lists, where they come from a file
-            object.__setattr__(self, name, _tuples(getattr(self, name)))
-        twice = len(set(self.classes)) < len(self.classes)
-        if twice or ABSTAIN in self.classes or not self.classes:
+            object.__setattr__(self, name, _as_tuples(getattr(self, name)))
+        if len(set(self.classes)) < len(self.classes) or ABSTAIN in self.classes or not self.classes:
             raise InvalidInput(
                 f"a label space has distinct class names besides {ABSTAIN!r}, got {', '.join(self.classes) or 'none'}"
             )
-        _check_titles(self)
-        _check_aliases(self)
-        _check_members(self)
+        if self.titles and len(self.titles) != len(self.classes):
+            raise InvalidInput(
+                f"{self.name} must have a title for each of its {len(self.classes)} classes or none, "
+                f"got {len(self.titles)}"
+            )
+        counts = Counter(word for word, _ in self.aliases)
+        for word, name in self.aliases:
+            if name not in self.classes or word in self.answers or counts[word] > 1:
+                raise InvalidInput(
+                    f"an alias of {self.name} must be one other word for one of its classes, got {word!r} for {name!r}"
+                )
+        if self.members:
+            self._check_members()
+
+    def _check_members(self) -> None:
+        if len(self.members) != len(self.classes) or not all(self.members) or not self.members_of:
+            raise InvalidInput(
+                f"{self.name} must have members of one named space (members_of) for each of its {len(self.classes)} "
+                f"classes or none at all, got {sum(map(bool, self.members))} groups of {self.members_of or 'no space'}"
+            )
+        member, count = Counter(member for group in self.members for member in group).most_common(1)[0]
+        if count > 1:
+            raise InvalidInput(f"a member must belong to one class of {self.name} only, got {member!r} {count} times")
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -55,7 +78,7 @@ class LabelSpace:
         return (*self.classes, ABSTAIN) if self.abstain else self.classes
 
     def one_hot(self, answer: str) -> list[float]:
-        """Return the label distribution of an image that everybody answers alike.
+        """Return the label distribution with probability 1 for one answer.
 
         >>> LabelSpace("ab", ("a", "b"), abstain=True).one_hot("b")
         [0.0, 1.0, 0.0]
@@ -78,7 +101,7 @@ class LabelSpace:
         return f"{', '.join(first)}, ... {len(self.classes):,} classes{refusing}"
 
     def title(self, name: str) -> str:
-        """What people call the class `name`: its title, or the name itself where there is none.
+        """Return the title of the class `name`, or the name itself where it has none.
 
         >>> label_space("imagenet-1k").title("n01440764")
         'tench'
@@ -86,95 +109,69 @@ class LabelSpace:
         return self.titles[self.classes.index(name)] if self.titles and name in self.classes else name
 
     def recognise(self, names: Iterable[str]) -> dict[str, str]:
-        """The class that each of `names` (of folders, say) stands for.
+        """Return the class that each of `names`, such as names of folders, stands for.
 
         Either all are classes, their titles (blanks or underscores) or aliases, or all are numbers of classes from 0.
         A title that two classes share stands for neither.
+
+        Raises:
+            InvalidInput: A name stands for no class.
 
         >>> label_space("imagenet-1k").recognise(["n01443537", "tench"])
         {'n01443537': 'n01443537', 'tench': 'n01440764'}
         >>> label_space("imagenet-1k").recognise(["0", "999"])
         {'0': 'n01440764', '999': 'n15075141'}
         """
-        asked = list(dict.fromkeys(names))
-        words, numbers = self.words(), self._by_number(asked)
-        for known in (words, numbers):
-            if all(name in known for name in asked):
-                return {name: known[name] for name in asked}
-        strange = next(name for name in asked if name not in (numbers if asked[0] in numbers else words))
+        distinct = list(dict.fromkeys(names))
+        digits = [name for name in distinct if name.isascii() and name.isdigit()]
+        by_word = self.words()
+        by_number = {name: self.classes[int(name)] for name in digits if int(name) < len(self.classes)}
+        for known in (by_word, by_number):
+            if all(name in known for name in distinct):
+                return {name: known[name] for name in distinct}
+        unknown = next(name for name in distinct if name not in (by_number if distinct[0] in by_number else by_word))
         raise InvalidInput(
             f"names must be classes of {self.name} ({self.in_words}), their titles, "
-            f"or all of them numbers 0 to {len(self.classes) - 1}; got {strange!r}: rename it or name another space"
+            f"or all of them numbers 0 to {len(self.classes) - 1}; got {unknown!r}: rename it or name another space"
         )
 
     def words(self) -> dict[str, str]:
-        """Every word that stands for one class, and that class: titles, aliases, and the answers themselves.
+        """Return the class of every word that stands for one: titles, aliases, and the answers themselves.
 
         >>> label_space("laion-c-16").words()["vehicle"]
         'car_truck'
         """
-        titles = dict(zip(self.titles, self.classes, strict=True)) if self.titles else {}
         shared = Counter(self.titles)
-        sure = {title: name for title, name in titles.items() if shared[title] == 1}
-        spelt = {title.replace(" ", "_"): name for title, name in sure.items()}
-        return {**spelt, **sure, **dict(self.aliases), **{name: name for name in self.answers}}
-
-    def _by_number(self, names: list[str]) -> dict[str, str]:
-        whole = [name for name in names if name.isascii() and name.isdigit()]
-        return {name: self.classes[int(name)] for name in whole if int(name) < len(self.classes)}
+        titles = dict(zip(self.titles, self.classes, strict=True)) if self.titles else {}
+        unique = {title: name for title, name in titles.items() if shared[title] == 1}
+        underscored = {title.replace(" ", "_"): name for title, name in unique.items()}
+        return {**underscored, **unique, **dict(self.aliases), **{name: name for name in self.answers}}
 
 
-def _tuples(values: Any) -> Any:
-    return tuple(_tuples(value) for value in values) if isinstance(values, list | tuple) else values
-
-
-def _check_titles(space: LabelSpace) -> None:
-    if space.titles and len(space.titles) != len(space.classes):
-        raise InvalidInput(
-            f"{space.name} must have a title for each of its {len(space.classes)} classes or none, "
-            f"got {len(space.titles)}"
-        )
-
-
-def _check_aliases(space: LabelSpace) -> None:
-    counts = Counter(word for word, _ in space.aliases)
-    for word, name in space.aliases:
-        if name not in space.classes or word in space.answers or counts[word] > 1:
-            raise InvalidInput(
-                f"an alias of {space.name} must be one other word for one of its classes, got {word!r} for {name!r}"
-            )
-
-
-def _check_members(space: LabelSpace) -> None:
-    if not space.members:
-        return
-    if len(space.members) != len(space.classes) or not all(space.members) or not space.members_of:
-        raise InvalidInput(
-            f"{space.name} must have members of one named space (members_of) for each of its {len(space.classes)} "
-            f"classes or none at all, got {sum(map(bool, space.members))} groups of {space.members_of or 'no space'}"
-        )
-    member, times = Counter(m for group in space.members for m in group).most_common(1)[0]
-    if times > 1:
-        raise InvalidInput(f"a member must belong to one class of {space.name} only, got {member!r} {times} times")
-
-
-def _read_facts(name: str, facts: dict[str, Any]) -> LabelSpace:
-    members = facts.get("members", {})
-    if members and list(members) != facts["classes"]:
-        raise InvalidInput(f"members of {name} must be listed by class, in the order of classes")
-    more = {"aliases": list(facts.get("aliases", {}).items()), "members": list(members.values())}
-    return LabelSpace(**{**facts, **more, "name": name})
+def _as_tuples(values: Any) -> Any:
+    """Return nested lists as nested tuples."""
+    return tuple(_as_tuples(value) for value in values) if isinstance(values, list | tuple) else values
 
 
 label_spaces: Registry[LabelSpace] = Registry("label-space")
 
-for _file in sorted(files(__package__).joinpath("label_spaces").iterdir(), key=lambda f: f.name):
-    _name = _file.name.removesuffix(".json")
-    label_spaces.add(_name, _read_facts(_name, json.loads(_file.read_text(encoding="utf-8"))))
+for _file in sorted(files(__package__).joinpath("label_spaces").iterdir(), key=lambda file: file.name):
+    _name, _facts = _file.name.removesuffix(".json"), json.loads(_file.read_text(encoding="utf-8"))
+    _aliases, _members = _facts.get("aliases", {}), _facts.get("members", {})
+    if _members and list(_members) != _facts["classes"]:
+        raise InvalidInput(f"members of {_name} must be listed by class, in the order of classes")
+    _lists = {"name": _name, "aliases": list(_aliases.items()), "members": list(_members.values())}
+    label_spaces.add(_name, LabelSpace(**{**_facts, **_lists}))
 
 
 def label_space(text: str) -> LabelSpace:
-    """A space by its name, or made of comma-separated class names (`abstain` among them makes it an answer).
+    """Return a label space by its name, or make one of comma-separated class names.
+
+    Args:
+        text: The name of a registered space, or class names; `abstain` among them makes refusing an answer.
+
+    Raises:
+        UnknownName: No space has this name.
 
     >>> label_space("cat,dog,abstain").answers
     ('cat', 'dog', 'abstain')
@@ -187,21 +184,17 @@ def label_space(text: str) -> LabelSpace:
 
 @cache
 def guess_label_space(truths: frozenset[str]) -> LabelSpace | None:
-    """The smallest registered space that these true classes tell, or None; None too for no classes at all.
+    """Return the smallest registered space that has all of these true classes, or None; None too for no classes.
 
-    model-vs-human's 16 classes come first: most people's data are about them. Truths tell a space that has all of them
-    when they are at least a twentieth of its classes. Bare numbers must be all of them: any classes may be numbered.
+    The truths must be at least a twentieth of the space's classes. Bare numbers must be all of its classes, because any
+    classes may be numbered. model-vs-human's 16 classes come first, because most data of people are about them.
 
     >>> guess_label_space(frozenset({"knife", "oven"})).name
     'model-vs-human-16'
     """
     for space in sorted(label_spaces.values(), key=lambda s: (s.name != "model-vs-human-16", len(s.answers))):
-        if truths and truths <= set(space.answers) and _is_told(space, truths):
+        numbered = all(name.isdigit() for name in space.classes)
+        least = len(space.classes) if numbered else _LEAST_FRACTION * len(space.classes)
+        if truths and truths <= set(space.answers) and len(truths) >= least:
             return space
     return None
-
-
-def _is_told(space: LabelSpace, truths: frozenset[str]) -> bool:
-    numbered = all(name.isdigit() for name in space.classes)
-    least = len(space.classes) if numbered else _LEAST_SHARE * len(space.classes)
-    return len(truths) >= least

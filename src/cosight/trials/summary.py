@@ -1,4 +1,4 @@
-"""What is in a table of trials: counts, accuracy, missing answers, and what looks wrong."""
+"""Summaries of trials: counts and accuracy, and which stimuli people and models have in common."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Summary", "explain_mismatch", "overlap_notices", "shared_with_models
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
-    """A table of trials at a glance."""
+    """Counts and accuracies of a table of trials."""
 
     headline: str
     observers: pl.DataFrame
@@ -27,7 +27,7 @@ class Summary:
     notices: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             "headline": self.headline,
             "observers": self.observers.to_dicts(),
@@ -42,10 +42,17 @@ def summarise(trials: Trials, *, roles: Sequence[str] = ("test",)) -> Summary:
     Args:
         trials: Any trials.
         roles: Only trials of these roles are counted, and only first showings unless `repeat` is among them.
+
+    Returns:
+        One row per observer, one row per experiment and condition, and notices about what looks wrong.
+
+    >>> from cosight.trials import read
+    >>> summarise(read("sample:edges")).headline
+    '5600 trials, 35 observers, 1 experiments; label space model-vs-human-16'
     """
-    chosen = select_roles(trials, roles)
-    if chosen.frame["truth"].null_count() == len(chosen):
-        frame, notices = chosen.frame, (*chosen.notices, "no trial has a truth: accuracy is unknown")
+    selected = select_roles(trials, roles)
+    if selected.frame["truth"].null_count() == len(selected):
+        frame, notices = selected.frame, (*selected.notices, "no trial has a truth: accuracy is unknown")
     else:
         table = align(trials, roles=roles)
         rows = np.unique(table.rows[table.rows >= 0])
@@ -76,103 +83,114 @@ def summarise(trials: Trials, *, roles: Sequence[str] = ("test",)) -> Summary:
     return Summary(headline, by_observer, pl.DataFrame(conditions, schema=by_condition.schema), notices)
 
 
-# ---- which stimuli people and models have in common
+# ---- stimuli that people and models have in common
 
 _NAMED = 3  # observers, experiments or conditions that a notice names
-_NOTICES = 5  # about observers who share some stimuli
+_NOTICES = 5  # about observers that share only some stimuli
 
 
 def shared_with_models(table: AlignedTrials) -> AlignedTrials:
     """Leave out the stimuli that people answered and no model did, so that both are scored on the same stimuli.
 
-    The table is returned as it is where it has only people or only models, or where they share nothing.
+    The table is returned unchanged where it has only people or only models, or where they share nothing.
     """
-    seen = table.answers.response != NOT_SHOWN
-    by_people, by_models = seen[table.people].any(axis=0), seen[~table.people].any(axis=0)
-    alone = by_people & ~by_models
-    if not alone.any() or not (by_people & by_models).any():
+    shown = table.answers.response != NOT_SHOWN
+    by_people, by_models = shown[table.people].any(axis=0), shown[~table.people].any(axis=0)
+    only_people, both = by_people & ~by_models, by_people & by_models
+    if not only_people.any() or not both.any():
         return table
     notice = (
-        f"people are scored on the {int((by_people & by_models).sum())} stimuli that a model answered too; "
-        f"{int(alone.sum())} others are left out"
+        f"people are scored on the {int(both.sum())} stimuli that a model answered too; "
+        f"{int(only_people.sum())} others are left out"
     )
-    return table.keep(~alone, notice)
+    return table.keep(~only_people, notice)
 
 
 def overlap_notices(table: AlignedTrials) -> list[str]:
-    """Name the observers who share no stimuli with people, or only some, with counts and the likely reason."""
-    seen = table.answers.response != NOT_SHOWN
+    """Name the observers that share no stimuli with people, or only some, with counts and the likely reason.
+
+    Observers are compared with real people, or with simulated people where there are no others.
+    """
+    shown = table.answers.response != NOT_SHOWN
     people = table.people & ~table.simulated
     people = people if people.any() else table.people
     if not people.any():
         return []
-    answered = seen[people].sum(axis=0)
-    notices = _lonely_people(table, seen, people, answered)
-    groups: dict[str, list[str]] = {}
+    answers_of_people = shown[people].sum(axis=0)
+    notices = _isolated_people(table, shown, people, answers_of_people)
+    by_text: dict[str, list[str]] = {}
     for row in np.flatnonzero(~people):
-        text = _overlap(table, seen[row], answered > 0)
+        text = _overlap_text(table, shown[row], answers_of_people > 0)
         if text:
-            groups.setdefault(text, []).append(table.observers[row])
-    notices += [f"{_listed(names, 'observers')}: {text}" for text, names in list(groups.items())[:_NOTICES]]
-    more = sum(len(names) for names in list(groups.values())[_NOTICES:])
-    return [*notices, f"{more} more observers share only some stimuli with people; tables show n"] if more else notices
+            by_text.setdefault(text, []).append(table.observers[row])
+    notices += [f"{_listed(names, 'observers')}: {text}" for text, names in list(by_text.items())[:_NOTICES]]
+    more = sum(len(names) for names in list(by_text.values())[_NOTICES:])
+    if more:
+        notices.append(f"{more} more observers share only some stimuli with people; tables show n")
+    return notices
 
 
-def _lonely_people(table: AlignedTrials, seen: BoolArray, people: BoolArray, answered: IntArray) -> list[str]:
-    """One notice about the people who share no stimulus with another person; none about a single person."""
-    alone = [row for row in np.flatnonzero(people) if seen[row].any() and not (answered[seen[row]] > 1).any()]
-    if not alone or people.sum() < 2:
+def _isolated_people(
+    table: AlignedTrials, shown: BoolArray, people: BoolArray, answers_of_people: IntArray
+) -> list[str]:
+    """Return a notice about the people who share no stimulus with another person; none about a single person."""
+    isolated = [
+        row for row in np.flatnonzero(people) if shown[row].any() and not (answers_of_people[shown[row]] > 1).any()
+    ]
+    if not isolated or people.sum() < 2:
         return []
-    others = (answered > 0) & ~seen[alone[0]]
-    reason = explain_mismatch(table.columns.filter(seen[alone[0]]), table.columns.filter(others))
-    who = _listed([table.observers[row] for row in alone], "people")
-    return [f"{who}: no stimuli in common with other people; for example {table.observers[alone[0]]}: {reason}"]
+    first = isolated[0]
+    of_others = (answers_of_people > 0) & ~shown[first]
+    reason = explain_mismatch(table.columns.filter(shown[first]), table.columns.filter(of_others))
+    names = _listed([table.observers[row] for row in isolated], "people")
+    return [f"{names}: no stimuli in common with other people; for example {table.observers[first]}: {reason}"]
 
 
-def _overlap(table: AlignedTrials, own: BoolArray, theirs: BoolArray) -> str:
-    """How many stimuli an observer shares with people and why not more; empty where it shares all."""
-    shared, mine, every = int((own & theirs).sum()), int(own.sum()), int(theirs.sum())
-    if not mine or shared == every:
+def _overlap_text(table: AlignedTrials, of_observer: BoolArray, of_people: BoolArray) -> str:
+    """Return how many stimuli an observer shares with people and why not more; an empty text where it shares all."""
+    shared, own, total = int((of_observer & of_people).sum()), int(of_observer.sum()), int(of_people.sum())
+    if not own or shared == total:
         return ""
-    if shared == mine:
-        return f"answered {mine} of people's {every} stimuli and no others"
-    reason = explain_mismatch(table.columns.filter(own & ~theirs), table.columns.filter(theirs & ~own))
-    return f"{shared or 'none'} of its {mine} stimuli match people's {every}: {reason}"
+    if shared == own:
+        return f"answered {own} of people's {total} stimuli and no others"
+    reason = explain_mismatch(
+        table.columns.filter(of_observer & ~of_people), table.columns.filter(of_people & ~of_observer)
+    )
+    return f"{shared or 'none'} of its {own} stimuli match people's {total}: {reason}"
 
 
-def explain_mismatch(mine: pl.DataFrame, theirs: pl.DataFrame) -> str:
-    """Guess why stimuli of one observer match none of another's.
+def explain_mismatch(stimuli: pl.DataFrame, others: pl.DataFrame) -> str:
+    """Return the likely reason why stimuli of one observer match none of another's.
 
     Args:
-        mine: Stimuli with the columns experiment, condition, image and stimulus.
-        theirs: The other's.
+        stimuli: Stimuli of the observer, with the columns experiment, condition, image and stimulus.
+        others: Stimuli of the other observer.
     """
-    mine, theirs = (part.with_columns(canonical_experiment(pl.col("experiment"))) for part in (mine, theirs))
-    where, there = set(mine["experiment"]), set(theirs["experiment"])
-    if not theirs.height:
+    if not others.height:
         return "nobody else answered those"
-    if where == {""} and "" not in there:
-        return f"its trials have no experiment, the others have {_listed(there)}; add an experiment column"
-    if not where & there:
-        return f"its experiments are {_listed(where)}, the others' {_listed(there)}; use one name"
-    common = pl.col("experiment").is_in(sorted(where & there))
-    mine, theirs = mine.filter(common), theirs.filter(common)
-    conditions, others = (set(part["condition"].fill_null("none")) for part in (mine, theirs))
-    if not conditions & others:
-        return f"its conditions are {_listed(conditions)}, the others' {_listed(others)}; use one spelling"
-    images = set(mine["image"].drop_nulls()) & set(theirs["image"].drop_nulls())
+    stimuli, others = (part.with_columns(canonical_experiment(pl.col("experiment"))) for part in (stimuli, others))
+    own, other = set(stimuli["experiment"]), set(others["experiment"])
+    if own == {""} and "" not in other:
+        return f"its trials have no experiment, the others have {_listed(other)}; add an experiment column"
+    if not own & other:
+        return f"its experiments are {_listed(own)}, the others' {_listed(other)}; use one name"
+    common = pl.col("experiment").is_in(sorted(own & other))
+    stimuli, others = stimuli.filter(common), others.filter(common)
+    own, other = (set(part["condition"].fill_null("none")) for part in (stimuli, others))
+    if not own & other:
+        return f"its conditions are {_listed(own)}, the others' {_listed(other)}; use one spelling"
+    images = set(stimuli["image"].drop_nulls()) & set(others["image"].drop_nulls())
     if not images:
-        names = [min(part["image"].drop_nulls(), key=natural_key, default="none") for part in (mine, theirs)]
+        names = [min(part["image"].drop_nulls(), key=natural_key, default="none") for part in (stimuli, others)]
         return f"no image has the same name in both (for example {names[0]!r} and {names[1]!r})"
-    pixels = mine.filter(pl.col("image").is_in(sorted(images)))["stimulus"]
-    if pixels.count():
+    if stimuli.filter(pl.col("image").is_in(sorted(images)))["stimulus"].count():
         return f"{_listed(images)} have the same name and other pixels"
     return "image names agree only across experiments or conditions"
 
 
 def _listed(names: Iterable[str], noun: str = "") -> str:
-    """Some names; with a noun, how many more there are."""
+    """Return the first names, and how many more there are; `noun` says of what."""
     ordered = sorted(names, key=natural_key)
-    shown = ", ".join(name or "(none)" for name in ordered[:_NAMED])
+    text = ", ".join(name or "(none)" for name in ordered[:_NAMED])
     more = len(ordered) - _NAMED
-    return shown if more <= 0 else f"{shown} and {more} more {noun}".rstrip()
+    return text if more <= 0 else f"{text} and {more} more {noun}".rstrip()
