@@ -158,7 +158,7 @@ def test_a_space_of_the_same_answers_will_do(tmp_path):
             [trial(), trial(observer="model:b", image="b.png")],
             r"one observer, got 2 \(model:vit, model:b\); choose with",
         ),
-        ([trial(), trial()], r"one entry an image, got 'a\.png' twice"),
+        ([trial(), trial()], r"one entry per image, got 'a\.png' twice"),
         ([trial(image=None, stimulus="0f")], "needs the image name of every trial"),
         ([trial(probabilities=None)], r"probabilities or a hard refusal.*got response tiger.*image 'a\.png'"),
         ([trial(**{**REFUSAL, "response": None})], "probabilities or a hard refusal.*got response None"),

@@ -152,6 +152,6 @@ def test_a_level_with_a_fraction_is_refused(tmp_path):
 
 
 def test_the_table_of_observers_is_not_written_over(tmp_path):
-    with pytest.raises(InvalidInput, match="name the table otherwise"):
+    with pytest.raises(InvalidInput, match="choose another name for the table"):
         write(trials(ROW), tmp_path / "observers.parquet")
     assert list(tmp_path.iterdir()) == []

@@ -1,9 +1,9 @@
-"""VisAlign's public leaderboard: one JSON object a model, file name -> 11 numbers, the ten classes and then abstain.
+"""VisAlign's leaderboard format: one JSON object per model, file name -> 11 numbers, the ten classes and then abstain.
 
 The numbers are not negative and not all 0; they are renormalised on reading, and null stands for abstaining. The
-11-way output [p * (1 - a), a] is taken apart: `probabilities` p over the ten classes, `abstention` a, `response` the
-likeliest class (gamma is applied when scoring). a = 1 leaves no p: a hard refusal, like null. The file is
-named after the model.
+11-way output [p * (1 - a), a] is split into `probabilities` p over the ten classes, `abstention` a and `response`, the
+likeliest class (gamma is applied when scoring). a = 1 leaves no p: a hard refusal, like null. The file is named after
+the model.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _CUT_SHORT = re.compile(rf'\s*(?:{_STRING}(?:\\?|"\s*(?::\s*(?:n|nu|nul|\[[-+\d.
 
 
 def _recognises(path: Path, head: bytes) -> bool:
-    """Whether every value in sight is null or a flat list of numbers; how many and which is for reading to check."""
+    """Return whether every value in `head` is null or a flat list of numbers; reading checks how many and which."""
     text = head.decode("utf-8-sig", errors="ignore").lstrip()
     if not text.startswith("{"):
         return False
-    place, seen = 1, 0
-    while entry := _ENTRY.match(text, place):
-        place, seen = entry.end(), seen + 1
-        if text[place : place + 1] != ",":
-            return place == len(text) or text[place:].rstrip() == "}"
-        place += 1
-    return seen > 0 and _CUT_SHORT.match(text, place) is not None
+    position, entries = 1, 0
+    while entry := _ENTRY.match(text, position):
+        position, entries = entry.end(), entries + 1
+        if text[position : position + 1] != ",":
+            return position == len(text) or text[position:].rstrip() == "}"
+        position += 1
+    return entries > 0 and _CUT_SHORT.match(text, position) is not None
 
 
 def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
@@ -64,15 +64,15 @@ def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
 
 
 def _read_file(path: Path) -> dict[str, Eleven]:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         entries = dict(pairs)
-        if len(entries) < len(pairs):  # json would keep the last one and say nothing
+        if len(entries) < len(pairs):  # json would silently keep the last one
             key = Counter(key for key, _ in pairs).most_common(1)[0][0]
             raise InvalidInput(f"{path}: an image has one entry, got {key!r} twice or more; keep one")
         return entries
 
     try:
-        content = json.loads(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=once)
+        content = json.loads(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=without_repeats)
         json.dumps(content, ensure_ascii=False).encode()  # half a surrogate pair is JSON but no text
     except InvalidInput:
         raise
@@ -85,7 +85,7 @@ def _read_file(path: Path) -> dict[str, Eleven]:
 
 
 def _eleven(value: Any, where: str) -> Eleven:
-    """One image's numbers, checked."""
+    """Check the numbers of one image and return them."""
     if value is None:
         return None
     if not isinstance(value, list) or not all(type(x) in (int, float) for x in value):  # bool is an int, not a number
@@ -117,30 +117,22 @@ def _as_trials(path: Path, entries: dict[str, Eleven]) -> pl.DataFrame:
 
 
 def _split(eleven: Eleven) -> tuple[str, list[float] | None, float]:
-    """The likeliest class, p and a of the 11-way output [p * (1 - a), a]."""
+    """Return the likeliest class, p and a of the 11-way output [p * (1 - a), a]."""
     if eleven is None:
         return ABSTAIN, None, 1.0
     largest = max(eleven)
     scaled = [x / largest for x in eleven]  # first, so that huge numbers have a finite sum
-    acting = math.fsum(scaled[:-1])
-    abstention = scaled[-1] / (acting + scaled[-1])
+    of_classes = math.fsum(scaled[:-1])
+    abstention = scaled[-1] / (of_classes + scaled[-1])
     if abstention == 1:
         return ABSTAIN, None, 1.0
     # as stored, in float32: the response stays the first of the largest when the table is written and read again
-    p = np.asarray([x / acting for x in scaled[:-1]], dtype=np.float32)
+    p = np.asarray([x / of_classes for x in scaled[:-1]], dtype=np.float32)
     return _SPACE.classes[int(p.argmax())], p.tolist(), abstention
 
 
 def _write(trials: Trials, path: Path) -> None:
-    """One file for one observer, in the order of its rows; the observer takes the file's name when read again."""
-    _refuse(trials)
-    rows = trials.frame.select("image", "response", "probabilities", "abstention").rows()
-    lines = [f"{json.dumps(image)}: {json.dumps(_joined(*rest, image=image))}" for image, *rest in rows]
-    with atomic_write(path) as draft:
-        draft.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8", newline="\n")
-
-
-def _refuse(trials: Trials) -> None:
+    """Write one file for one observer, in the order of its rows; the observer gets the file's name when read again."""
     frame = trials.frame
     names = frame["observer"].unique(maintain_order=True).to_list()
     if len(names) != 1:
@@ -153,15 +145,22 @@ def _refuse(trials: Trials) -> None:
         )
     if frame["image"].has_nulls():
         raise InvalidInput("a leaderboard file needs the image name of every trial, got a trial without; write Parquet")
-    twice = frame.filter(pl.col("image").is_duplicated())
-    if twice.height:
+    repeated = frame.filter(pl.col("image").is_duplicated())
+    if repeated.height:
         raise InvalidInput(
-            f"a leaderboard file has one entry an image, got {twice['image'][0]!r} twice or more; choose one experiment"
+            f"a leaderboard file has one entry per image, got {repeated['image'][0]!r} twice or more; choose one "
+            "experiment"
         )
+    rows = frame.select("image", "response", "probabilities", "abstention").rows()
+    lines = [f"{json.dumps(image)}: {json.dumps(_eleven_way(*rest, image=image))}" for image, *rest in rows]
+    with atomic_write(path) as draft:
+        draft.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8", newline="\n")
 
 
-def _joined(response: str | None, p: list[float] | None, abstention: float | None, *, image: str) -> list[float] | None:
-    """[p * (1 - a), a], or None for a hard refusal."""
+def _eleven_way(
+    response: str | None, p: list[float] | None, abstention: float | None, *, image: str
+) -> list[float] | None:
+    """Return [p * (1 - a), a], or None for a hard refusal."""
     if p is not None:
         a = 0.0 if abstention is None else abstention
         total = math.fsum(p)  # float32 probabilities sum to one only nearly
@@ -176,7 +175,7 @@ def _joined(response: str | None, p: list[float] | None, abstention: float | Non
 
 _FORMAT = Format(
     "leaderboard",
-    "VisAlign's leaderboard JSON: file name -> 11 numbers or null, one file a model",
+    "VisAlign's leaderboard JSON: file name -> 11 numbers or null, one file per model",
     _recognises,
     _read,
     _write,

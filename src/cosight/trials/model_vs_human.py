@@ -1,4 +1,4 @@
-"""model-vs-human's CSV files: one folder an experiment, one file an observer and session.
+"""model-vs-human's CSV files: one folder per experiment, one file per observer and session.
 
 Header `subj,session,trial,rt,object_response,category,condition,imagename` (also `Session`), `na` for no answer, NaN rt
 for models. Reading keeps everything needed to write the same files again: the image's full name and the file in
@@ -27,7 +27,7 @@ _MISSING = "na"
 
 
 def image_name(column: pl.Expr) -> pl.Expr:
-    """The image behind a presentation's name: the last two parts where the former is a WordNet id, else the last.
+    """Return an expression for the image in a presentation's name: the last part, with a WordNet id before it.
 
     >>> names = ["0001_cl_s01_cr_oven_40_n04111531_14126.png", "0001_edg_s01_0_oven_00_oven10.png", "oven10.png"]
     >>> pl.select(image_name(pl.Series(names))).to_series().to_list()
@@ -68,7 +68,7 @@ def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
 
 
 def _read_file(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """One file as text columns, and how it was spelled."""
+    """Read a file as text columns; return also how it was spelled, so that it can be written again."""
     data = path.read_bytes()
     try:
         text = data.decode("utf-8")
@@ -81,24 +81,26 @@ def _read_file(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     for name in _COLUMNS:
         if name not in raw.columns:
             raise InvalidInput(f"{path}: a model-vs-human file must have the column {name!r}, got {', '.join(header)}")
-    for name in ("file", "_file", "_experiment"):  # our own, in `extra` and on the way there
+    for name in ("file", "_file", "_experiment"):  # used here and in `extra`
         if name in raw.columns:
-            raise InvalidInput(f"{path}: a further column cannot be called {name!r}, it is taken; rename it")
+            raise InvalidInput(f"{path}: a further column cannot be called {name!r}, which is reserved; rename it")
     folder = path.absolute().parent.name
     source = {"file": f"{folder}/{path.name}", "columns": header, "crlf": "\r\n" in text[:10_000]}
     return raw.with_columns(_file=pl.lit(source["file"]), _experiment=pl.lit(folder)), source
 
 
 def _as_trials(raw: pl.DataFrame, locate: Any) -> pl.DataFrame:
+    """Return the columns of a trial; `locate` names a row in messages."""
+    missing_rt = pl.col("rt").str.to_lowercase().is_in(["nan", "na", ""])
     more = [name for name in raw.columns if name not in (*_COLUMNS, "_file", "_experiment")]
-    kept = pl.struct(pl.col("_file").alias("file"), "imagename", *more).struct.json_encode()
+    extra = pl.struct(pl.col("_file").alias("file"), "imagename", *more).struct.json_encode()
     numbers = raw.select(
         *_COLUMNS,
         "_file",
         "_experiment",
-        rt_=_number("rt").cast(pl.Float64, strict=False),
+        rt_=pl.when(~missing_rt).then("rt").cast(pl.Float64, strict=False),
         trial_=pl.col("trial").cast(pl.Int64, strict=False),
-        extra=kept,
+        extra=extra,
     )
     for column, words in (("rt", "rt is a number of seconds or NaN"), ("trial", "trial is a whole number")):
         bad = numbers[f"{column}_"].is_null() & ~_blank(numbers[column])
@@ -130,10 +132,6 @@ def _as_trials(raw: pl.DataFrame, locate: Any) -> pl.DataFrame:
     )
 
 
-def _number(column: str) -> pl.Expr:
-    return pl.when(~pl.col(column).str.to_lowercase().is_in(["nan", "na", ""])).then(column)
-
-
 def _text(column: str) -> pl.Expr:
     return pl.when(~pl.col(column).str.to_lowercase().is_in(["nan", ""])).then(column)
 
@@ -143,12 +141,14 @@ def _blank(column: pl.Series) -> pl.Series:
 
 
 def _write(trials: Trials, folder: Path) -> None:
-    """A folder with one folder an experiment and one file an observer and session (or the files they came from)."""
+    """Write one folder per experiment and one file per observer and session, or the files they came from."""
     for column in ("truth", "image"):
         if trials.frame[column].has_nulls():
             raise InvalidInput(f"model-vs-human files need the {column} of every trial; write Parquet or Psych-DS")
     spelled = {source["file"]: source for source in trials.sources if "columns" in source}
-    named = trials.frame.with_columns(_file=_file_of(), _imagename=_extra("imagename", "image"))
+    named = trials.frame.with_columns(
+        _file=_file_of(), _imagename=pl.coalesce(pl.col("extra").str.json_path_match("$.imagename"), pl.col("image"))
+    )
     with atomic_folder(folder) as draft:
         for (name,), part in named.group_by(["_file"], maintain_order=True):
             target = draft / str(name)
@@ -156,59 +156,50 @@ def _write(trials: Trials, folder: Path) -> None:
             target.write_bytes(_spell(part, spelled.get(str(name), {"columns": _COLUMNS, "crlf": False})))
 
 
-def _extra(key: str, otherwise: str) -> pl.Expr:
-    return pl.coalesce(pl.col("extra").str.json_path_match(f"$.{key}"), pl.col(otherwise))
-
-
 def _file_of() -> pl.Expr:
-    """The file a trial came from, or one named after its experiment, observer and session."""
+    """Return an expression for the file a trial came from, or one named by experiment, observer and session."""
     safe = pl.col("observer").str.split(":").list.last().str.replace_all(r"[^A-Za-z0-9.#@+-]", "-")
     named = pl.when(pl.col("experiment") != "").then("experiment").otherwise(pl.lit("experiment"))
     experiment = named.str.replace_all(r"[^A-Za-z0-9._-]|^\.+", "-")  # "" and ".." are folders, but not inside ours
     session = pl.col("session").fill_null("1").str.replace_all(r"[^A-Za-z0-9.-]", "-")
-    made = pl.format("{}/{}_{}_session-{}.csv", experiment, experiment, safe, session)
+    default = pl.format("{}/{}_{}_session-{}.csv", experiment, experiment, safe, session)
     original = pl.col("extra").str.json_path_match("$.file")
     inside = original.str.contains(r"^[^/\\\x00]+/[^/\\\x00]+$") & ~original.str.contains(r"(^|/)\.\.?(/|$)")
-    return pl.when(inside).then(original).otherwise(made)  # a path out of the folder is never followed
+    return pl.when(inside).then(original).otherwise(default)  # a path out of the folder is never used
 
 
 def _spell(part: pl.DataFrame, source: dict[str, Any]) -> bytes:
+    """Return one file with the header and line ends of its source."""
+    rt = ["NaN" if value is None else json.dumps(value) for value in part["rt"].to_list()]
     columns = {
         "subj": _subject(),
         "session": pl.col("session").fill_null("1"),
         "trial": pl.coalesce(pl.col("trial"), pl.int_range(1, pl.len() + 1)).cast(pl.String),
-        "rt": pl.lit(pl.Series([_float_text(x) for x in part["rt"].to_list()], dtype=pl.String)),
+        "rt": pl.lit(pl.Series(rt, dtype=pl.String)),
         "object_response": pl.col("response").fill_null(_MISSING),
         "category": pl.col("truth"),
         "condition": pl.col("condition").fill_null("NaN"),
         "imagename": pl.col("_imagename"),
     }
-    order = [(name, name.lower() if name.lower() in columns else None) for name in source["columns"]]
-    picked = [
-        columns[own].alias(name) if own else pl.col("extra").str.json_path_match(_path(name)).alias(name)
-        for name, own in order
-    ]
-    table = part.select(picked).select(pl.when(pl.all() != "").then(pl.all()))  # empty cells without quotes
+    selected = []
+    for name in source["columns"]:
+        if name.lower() in columns:
+            selected.append(columns[name.lower()].alias(name))
+        else:
+            escaped = name.replace("\\", "\\\\").replace("'", "\\'")
+            selected.append(pl.col("extra").str.json_path_match(f"$['{escaped}']").alias(name))
+    table = part.select(selected).select(pl.when(pl.all() != "").then(pl.all()))  # empty cells without quotes
     text: str = table.write_csv(line_terminator="\r\n" if source["crlf"] else "\n")
     return text.encode("utf-8")
 
 
 def _subject() -> pl.Expr:
-    """The observer without its kind where reading the file would guess the same kind again, else in full."""
+    """Return an expression for the observer without its kind where reading would guess that kind, else in full."""
     name = pl.col("observer").str.replace(r"^(human|model):", "")
     person = name.str.starts_with("subject") | pl.col("rt").is_finite().any().over("observer")
     guess = pl.when(person).then(pl.lit("human:")).otherwise(pl.lit("model:"))
     alone = (name.n_unique() == pl.col("observer").n_unique()) & ~name.str.contains(":")
     return pl.when((guess + name == pl.col("observer")) & alone).then(name).otherwise("observer")
-
-
-def _path(key: str) -> str:
-    escaped = key.replace("\\", "\\\\").replace("'", "\\'")
-    return f"$['{escaped}']"
-
-
-def _float_text(value: float | None) -> str:
-    return "NaN" if value is None else json.dumps(value)
 
 
 formats.add(

@@ -1,6 +1,6 @@
-"""Our own format: the trial table as Parquet (zstd), label space and provenance in its metadata.
+"""The package's own format: the trial table as Parquet (zstd), with label space and sources in its metadata.
 
-`observers.parquet` beside it says more about the observers (family, architecture, seed, abstention function).
+`observers.parquet` in the same folder says more about the observers (family, architecture, seed, abstention function).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cosight.trials.table import OBSERVERS, SCHEMA, Trials, concat, make_trials
 
 __all__ = ["OBSERVERS_FILE", "read_sources", "read_space", "write_observers", "write_table"]
 
-_VERSION = 2  # of the trial table; grows when an old reader would misread a new file
+_VERSION = 2  # of the trial table; raised when an old reader would misread a new file
 OBSERVERS_FILE = "observers.parquet"
 
 
@@ -30,18 +30,9 @@ def _recognises(path: Path, head: bytes) -> bool:
     return head.startswith(b"PAR1") and path.name != OBSERVERS_FILE
 
 
-def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
-    """All files as one table; those of one label space, such as a run's many, are checked together."""
-    parts = [_part(path, space) for path in paths]
-    alike: dict[tuple[str, ...] | None, list[_Part]] = {}
-    for part in parts:
-        alike.setdefault(None if part.space is None else part.space.answers, []).append(part)
-    return concat([_together(group) for group in alike.values()])
-
-
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """What one file holds."""
+class _File:
+    """The content of one file."""
 
     path: Path
     frame: pl.DataFrame
@@ -50,69 +41,75 @@ class _Part:
     notices: tuple[str, ...]
 
 
-def _part(path: Path, declared: LabelSpace | None) -> _Part:
+def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
+    """Read all files into one table; those of one label space, such as a run's many, are checked together."""
+    by_space: dict[tuple[str, ...] | None, list[_File]] = {}
+    for path in paths:
+        file = _read_file(path, space)
+        by_space.setdefault(None if file.space is None else file.space.answers, []).append(file)
+    return concat([_join_files(files) for files in by_space.values()])
+
+
+def _read_file(path: Path, declared: LabelSpace | None) -> _File:
     try:
         frame = pl.read_parquet(path, glob=False)
-        about = _about(path)
+        metadata = _read_metadata(path)
     except (pl.exceptions.PolarsError, OSError, json.JSONDecodeError) as error:
         raise InvalidInput(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from error
-    if about.get("version", _VERSION) > _VERSION:
-        raise InvalidInput(f"{path}: written by a newer cosight (table version {about['version']}); update cosight")
-    more = [name for name in frame.columns if name not in SCHEMA]
-    notices = (f"{path}: columns that a trial does not have were left out: {', '.join(more)}",) if more else ()
+    if metadata.get("version", _VERSION) > _VERSION:
+        raise InvalidInput(f"{path}: written by a newer cosight (table version {metadata['version']}); update cosight")
+    unknown = [name for name in frame.columns if name not in SCHEMA]
+    notices = (f"{path}: columns that a trial does not have were left out: {', '.join(unknown)}",) if unknown else ()
     typed = frame if frame.schema == SCHEMA else make_trials(frame, source=str(path)).frame
-    return _Part(path, typed, declared or _space(about.get("space")), tuple(about.get("sources", ())), notices)
+    return _File(path, typed, declared or _space_of(metadata), tuple(metadata.get("sources", ())), notices)
 
 
-def _together(parts: Sequence[_Part]) -> Trials:
-    ends = np.cumsum([part.frame.height for part in parts])
+def _join_files(files: Sequence[_File]) -> Trials:
+    """Return the trials of files with one label space."""
+    ends = np.cumsum([file.frame.height for file in files])
 
     def locate(row: int) -> str:
-        place = int(np.searchsorted(ends, row, side="right"))
-        return f"{parts[place].path}, row {row - int(ends[place]) + parts[place].frame.height + 1}"
+        index = int(np.searchsorted(ends, row, side="right"))
+        return f"{files[index].path}, row {row - int(ends[index]) + files[index].frame.height + 1}"
 
-    folders = dict.fromkeys(part.path.parent for part in parts)
-    known = [found for folder in folders if (found := _known(folder / OBSERVERS_FILE)) is not None]
+    folders = dict.fromkeys(file.path.parent for file in files)
+    known = [table for folder in folders if (table := _read_observers(folder / OBSERVERS_FILE)) is not None]
     return make_trials(
-        pl.concat([part.frame for part in parts]),
+        pl.concat([file.frame for file in files]),
         locate=locate,
-        space=parts[0].space,
+        space=files[0].space,
         observers=pl.concat(known).unique("observer", maintain_order=True) if known else None,
-        sources=[source for part in parts for source in part.sources],
-        notices=[notice for part in parts for notice in part.notices],
+        sources=[source for file in files for source in file.sources],
+        notices=[notice for file in files for notice in file.notices],
     )
 
 
-def _known(beside: Path) -> pl.DataFrame | None:
-    """What `observers.parquet` says, if it is there."""
-    if not beside.exists():
+def _read_observers(path: Path) -> pl.DataFrame | None:
+    """Read `observers.parquet`; None where there is none."""
+    if not path.exists():
         return None
     try:
-        return pl.read_parquet(beside, glob=False).select(pl.col(n).cast(t) for n, t in OBSERVERS.items())
+        return pl.read_parquet(path, glob=False).select(pl.col(name).cast(kind) for name, kind in OBSERVERS.items())
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise InvalidInput(f"{beside}: not a readable table of observers: {str(error).splitlines()[0]}") from error
-
-
-def _space(about: dict[str, Any] | None) -> LabelSpace | None:
-    return None if about is None else LabelSpace(**{**about, "classes": tuple(about["classes"])})
+        raise InvalidInput(f"{path}: not a readable table of observers: {str(error).splitlines()[0]}") from error
 
 
 def _write(trials: Trials, path: Path) -> None:
-    """Write the table to `path` and add its observers to `observers.parquet` beside it."""
+    """Write the table to `path` and add its observers to `observers.parquet` in the same folder."""
     if path.name == OBSERVERS_FILE:
-        raise InvalidInput(f"{OBSERVERS_FILE} holds what is known about observers; name the table otherwise")
-    known = _known(path.with_name(OBSERVERS_FILE))  # before anything is written: it may be unreadable
+        raise InvalidInput(f"{OBSERVERS_FILE} holds what is known about observers; choose another name for the table")
+    known = _read_observers(path.with_name(OBSERVERS_FILE))  # before anything is written: it may be unreadable
     write_table(trials, path)
     everyone = trials.observers if known is None else pl.concat([trials.observers, known])
     write_observers(everyone.unique("observer", keep="first", maintain_order=True), path.parent)
 
 
 def write_table(trials: Trials, path: Path, *, durable: bool = False) -> None:
-    """Write the table alone."""
+    """Write the table without its observers; `durable` flushes it to the disk."""
     space = None if trials.space is None else asdict(trials.space)
-    about = {"version": _VERSION, "space": space, "sources": list(trials.sources)}
+    metadata = {"version": _VERSION, "space": space, "sources": list(trials.sources)}
     with atomic_write(path, durable=durable) as draft:
-        trials.frame.write_parquet(draft, compression="zstd", metadata={"cosight": json.dumps(about)})
+        trials.frame.write_parquet(draft, compression="zstd", metadata={"cosight": json.dumps(metadata)})
 
 
 def write_observers(observers: pl.DataFrame, folder: Path) -> None:
@@ -122,21 +119,28 @@ def write_observers(observers: pl.DataFrame, folder: Path) -> None:
 
 
 def read_sources(path: Path) -> list[dict[str, Any]]:
-    """Where the rows of a table came from, without reading them."""
-    return list(_about(path).get("sources", ()))
+    """Return the sources of a table, without reading its rows."""
+    return list(_read_metadata(path).get("sources", ()))
 
 
 def read_space(path: Path) -> LabelSpace | None:
-    """The label space of a table, without reading its rows."""
-    return _space(_about(path).get("space"))
+    """Return the label space of a table, without reading its rows."""
+    return _space_of(_read_metadata(path))
 
 
-def _about(path: Path) -> dict[str, Any]:
-    about: dict[str, Any] = json.loads(pl.read_parquet_metadata(path).get("cosight", "{}"))
-    return about
+def _read_metadata(path: Path) -> dict[str, Any]:
+    metadata: dict[str, Any] = json.loads(pl.read_parquet_metadata(path).get("cosight", "{}"))
+    return metadata
+
+
+def _space_of(metadata: dict[str, Any]) -> LabelSpace | None:
+    facts = metadata.get("space")
+    return None if facts is None else LabelSpace(**facts)
 
 
 formats.add(
     "parquet",
-    Format("parquet", "our own trial table, Parquet", _recognises, _read, _write, ".parquet", frozenset(SCHEMA)),
+    Format(
+        "parquet", "the package's own trial table, Parquet", _recognises, _read, _write, ".parquet", frozenset(SCHEMA)
+    ),
 )
