@@ -55,6 +55,18 @@ def test_a_builder_declares_its_options_with_help(name):
     assert builder.__doc__
 
 
+@every_benchmark
+def test_table_and_report_sections_are_complete(name):
+    entry = benchmarks[name]
+    assert set(entry.sections) <= {"stimuli", "table"}
+    for section in entry.sections.values():
+        assert section.title
+        assert section.text.endswith(".")
+    if entry.table is not None:
+        assert [measure for measure in entry.table.measures if measures.name_of(measure) != measure] == []
+        assert "table" in entry.sections
+
+
 def test_what_is_supported_follows_from_the_fields():
     plain = Benchmark("x", "X.", "nobody", "digits", "x", "none")
     assert plain.supports == ()

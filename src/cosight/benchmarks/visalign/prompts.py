@@ -1,6 +1,4 @@
-"""VisAlign's text-to-image prompts as a table, and images made from them: category 2 (strange backgrounds) and
-category 5 (mixed creatures).
-"""
+"""VisAlign's text-to-image prompts for categories 2 (strange backgrounds) and 5 (mixed creatures), and their images."""
 
 from __future__ import annotations
 
