@@ -99,7 +99,7 @@ def _first(pairs: pl.DataFrame, condition: pl.Expr) -> dict[str, Any] | None:
 
 
 def _describe(row: dict[str, Any]) -> str:
-    return " / ".join(filter(None, (row["experiment"], row["spelled"], row["image"] or row["stimulus"])))
+    return " / ".join(filter(None, (row["experiment"], row["canonical"], row["image"] or row["stimulus"])))
 
 
 def check_recorded(spec: ModelSpec) -> None:
