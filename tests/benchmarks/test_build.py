@@ -112,7 +112,7 @@ def test_humans_and_sheet_from_the_command_line(built, tmp_path):
         (("visalign", "OUT", "--public", "EMPTY"), "found none in"),
         (("visalign", "OUT"), "give --photos DIR, or --public DIR"),
         (("visalign", "OUT", "--public", "EMPTY", "--photos", "EMPTY"), "got --photos too"),
-        (("visalign", "OUT", "--photos", "EMPTY", "--labels", "EMPTY"), "got no --public"),
+        (("visalign", "OUT", "--photos", "EMPTY", "--lists", "EMPTY"), "got no --public"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path, arguments, message):

@@ -228,7 +228,7 @@ class TestOnTheWay:
         for name in ("dog", "cat", "bird"):  # three of the photos, the fewest that tiles can be made of
             shutil.copytree(photos / name, tmp_path / "photos" / name)
         photos = tmp_path / "photos"
-        tiles = tiles_for_set(tmp_path / "stored", photos)
+        tiles = tiles_for_set(tmp_path / "stored", photos, workers=1)
         hows = with_resource(all_alterations(laion.altered.verb), "tiles", lambda: tiles)
         recipe = Alterations(read_set(photos), tuple(hows), laion.experiment, 3, preparation(laion.altered.prepare))
         generate_set(recipe, tmp_path / "stored", format=format_)

@@ -94,7 +94,15 @@ def _both(tmp_path, *models, workers=2, **options):
     return kept(tmp_path / "local"), kept(tmp_path / "ray")
 
 
-def test_two_workers_give_the_local_runs_bytes(cluster, mirror, in_workshop, tmp_path, one_torch_thread, monkeypatch):
+def test_two_workers_give_the_local_runs_bytes(cluster, images, in_workshop, tmp_path):
+    local, remote = _both(tmp_path, TINY, on=images, features=True)
+    assert remote == local
+
+
+@pytest.mark.slow
+def test_two_workers_give_the_local_runs_bytes_with_torch(
+    cluster, mirror, in_workshop, tmp_path, one_torch_thread, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     pixels = np.asarray(Pillow.open(mirror / "cifar10" / "test_images.png").crop((0, 0, 1024, 130)))
     for place, row in enumerate(pixels.reshape(130, 32, 32, 3)):
@@ -102,8 +110,8 @@ def test_two_workers_give_the_local_runs_bytes(cluster, mirror, in_workshop, tmp
         Pillow.fromarray(row).save(f"shelf/{place:03d}.png")
     shutil.copy(mirror / "weights" / "cifar10" / "standard-resnet20.safetensors", "net.safetensors")
     line = "cosight:resnet20,checkpoint=net.safetensors"
-    local, far = _both(tmp_path, line, on="shelf", labels="cifar-10", features=True)
-    assert far == local
+    local, remote = _both(tmp_path, line, on="shelf", labels="cifar-10", features=True)
+    assert remote == local
 
 
 @pytest.mark.slow

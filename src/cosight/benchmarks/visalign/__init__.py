@@ -39,7 +39,7 @@ def build(
     seed: Annotated[int, "Seed of everything random."] = 0,
     closed: Annotated[Path | None, "Also build a closed test set; its labels go to this folder, outside OUT."] = None,
     public: Annotated[Path | None, "Read the published set from this folder instead of building one."] = None,
-    labels: Annotated[Path | None, "With --public: the folder with category1.txt ..., if it is not in the set."] = None,
+    lists: Annotated[Path | None, "With --public: the folder with category1.txt ..., if it is not in the set."] = None,
     workers: Annotated[int | None, "Number of worker processes (default: one per core)."] = None,
     progress: Progress | None = None,
 ) -> BuildResult:
@@ -53,14 +53,14 @@ def build(
         from cosight.benchmarks.visalign.public_set import PublicSet
         from cosight.stimuli.generate import generate_set
 
-        recipe = PublicSet(Path(public), None if labels is None else Path(labels))
+        recipe = PublicSet(Path(public), None if lists is None else Path(lists))
         return BuildResult(generate_set(recipe, Path(out), workers=workers, progress=progress))
     if photos is None:
         raise InvalidInput(
             "VisAlign is built from photos, got none; give --photos DIR, or --public DIR for the published set"
         )
-    if labels is not None:
-        raise InvalidInput("--labels has the lists of the published set, got no --public; leave it out")
+    if lists is not None:
+        raise InvalidInput("--lists is the folder of the published set's lists, got no --public; leave it out")
 
     from cosight.benchmarks.building.source_photos import read_curated_photos
     from cosight.benchmarks.visalign.categories import parse_counts

@@ -149,16 +149,7 @@ def _agreement_cells(row: Any) -> dict[str, str]:
 
 def _print_table(title: str, rows: Sequence[Mapping[str, str]]) -> None:
     """Print a table without columns that are empty in every row."""
-    from rich.table import Table
+    from cosight.cli.tables import print_table
 
-    from cosight.cli.tables import console
-
-    if not rows:
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
-    columns = [name for name in rows[0] if any(row[name] for row in rows)]
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(row[name] for name in columns))
-    console().print(table)
+    columns = [name for name in rows[0] if any(row[name] for row in rows)] if rows else []
+    print_table([{name: row[name] for name in columns} for row in rows], title=title)
