@@ -111,7 +111,9 @@ def test_humans_and_sheet_from_the_command_line(built, tmp_path):
         (("visalign", "OUT", "--photos", "EMPTY"), "found none in"),
         (("visalign", "OUT", "--public", "EMPTY"), "found none in"),
         (("visalign", "OUT"), "give --photos DIR, or --public DIR"),
-        (("visalign", "OUT", "--public", "EMPTY", "--photos", "EMPTY"), "got --photos too"),
+        (("visalign", "OUT", "--public", "EMPTY", "--others", "EMPTY"), "got --others too"),
+        (("visalign", "OUT", "--public", "EMPTY", "--calibration", "-1"), "--calibration must be 0 or more, got -1"),
+        (("visalign", "OUT", "--photos", "EMPTY", "--calibration", "9"), "got no --public"),
         (("visalign", "OUT", "--photos", "EMPTY", "--lists", "EMPTY"), "got no --public"),
     ],
 )

@@ -6,10 +6,13 @@ import numpy as np
 import polars as pl
 import pytest
 
+import cosight
 from cosight.benchmarks.visalign.public_set import CORRUPTION_LABELS, PublicSet
 from cosight.errors import InvalidInput
 from cosight.stimuli.generate import generate_set
 from cosight.stimuli.images import digest, encode
+from cosight.stimuli.sets import check_splits
+from cosight.trials.spaces import label_spaces
 
 NAMES = {
     1: "tiger12.png",
@@ -118,3 +121,86 @@ def test_a_listed_image_that_is_missing_is_named(archive, tmp_path):
     (archive / "open_test_set" / "images" / NAMES[4]).unlink()
     with pytest.raises(InvalidInput, match=r"cup.png is listed but does not exist"):
         import_public(archive, tmp_path / "out")
+
+
+# The calibration split of the published set.
+
+
+def random_png(rng):
+    return encode(rng.integers(0, 256, (32, 32, 3), np.uint8), "png")
+
+
+@pytest.fixture(scope="module")
+def large_archive(tmp_path_factory):
+    """A published set of 90 images; every two images of category 8 are of one photo."""
+    root, rng = tmp_path_factory.mktemp("published"), np.random.default_rng(0)
+    (root / "label").mkdir()
+    (root / "images").mkdir()
+    for category in range(1, 9):
+        names = [f"tiger{category}{number:02d}.png" for number in range(10)]
+        if category == 8:
+            names = [f"photo{n // 2:02d}-camel-{'fog' if n % 2 else 'frost'}-3.png" for n in range(20)]
+        for name in names:
+            (root / "images" / name).write_bytes(random_png(rng))
+        (root / "label" / f"category{category}.txt").write_text("".join(f"images/{name}\n" for name in names))
+    return root
+
+
+@pytest.fixture
+def photos(tmp_path):
+    rng = np.random.default_rng(1)
+    for label in label_spaces["visalign-11"].classes:
+        (tmp_path / "photos" / label).mkdir(parents=True)
+        for number in range(2):
+            (tmp_path / "photos" / label / f"{number}.png").write_bytes(random_png(rng))
+    return tmp_path / "photos"
+
+
+def build_public(source, out, **options):
+    cosight.build("visalign", out, public=source, workers=1, **options)
+    return cosight.stimuli.sets.read_set(out)
+
+
+def test_a_calibration_split_is_the_same_share_of_every_category_and_of_no_scored_photo(large_archive, tmp_path):
+    stimuli = build_public(large_archive, tmp_path / "out", calibration=18)
+    check_splits(stimuli)  # no image is in both splits
+    counts = stimuli.frame.filter(split="calibration").group_by("category").len().sort("category")
+    assert counts["len"].to_list() == [2] * 7 + [4]
+    assert stimuli.frame.filter(split="test").height == 72
+    photo = pl.col("image").str.slice(0, 7)
+    splits_of_photo = stimuli.frame.filter(category=8).group_by(photo).agg(pl.col("split").n_unique())
+    assert splits_of_photo["split"].to_list() == [1] * 10
+
+
+def test_the_calibration_split_follows_from_the_seed(large_archive, tmp_path):
+    drawn = [
+        set(build_public(large_archive, tmp_path / name, calibration=18, seed=seed).frame.filter(split="test")["image"])
+        for name, seed in (("first", 0), ("again", 0), ("other", 1))
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+    with pytest.raises(InvalidInput, match="seed"):
+        build_public(large_archive, tmp_path / "first", calibration=18, seed=1)
+
+
+def test_photos_are_the_training_split_and_must_not_be_test_images(large_archive, photos, tmp_path):
+    frame = build_public(large_archive, tmp_path / "out", calibration=18, photos=photos).frame
+    train = frame.filter(split="train")
+    assert train.group_by("truth").len()["len"].to_list() == [2] * 10
+    assert frame["split"].value_counts(sort=True)["split"].to_list() == ["test", "train", "calibration"]
+    (photos / "bear" / "copy.png").write_bytes((large_archive / "images" / "tiger100.png").read_bytes())
+    with pytest.raises(InvalidInput, match="splits must not share images"):
+        build_public(large_archive, tmp_path / "leaking", calibration=18, photos=photos)
+
+
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [
+        (7, "every category in both splits, got 7 of 90"),
+        (90, "got 90 of 90"),
+        (13, "keeps the images of one photo together"),
+    ],
+)
+def test_a_calibration_split_that_cannot_be_drawn_evenly_is_refused(large_archive, tmp_path, count, message):
+    with pytest.raises(InvalidInput, match=message):
+        build_public(large_archive, tmp_path / "out", calibration=count)
+    assert not (tmp_path / "out").exists()

@@ -27,7 +27,7 @@ __all__ = ["VISALIGN", "build"]
 def build(
     out: Annotated[Path, "Output folder. An unfinished set there is resumed."],
     *,
-    photos: Annotated[Path | None, "Photos of the ten classes, in class folders."] = None,
+    photos: Annotated[Path | None, "Photos of the ten classes, in class folders; with --public: to train on."] = None,
     others: Annotated[Path | None, "Photos of other objects and textures (category 4)."] = None,
     near: Annotated[Path | None, "Photos of near-miss species (category 6)."] = None,
     renditions: Annotated[Path | None, "The classes in other styles (category 7)."] = None,
@@ -40,6 +40,7 @@ def build(
     closed: Annotated[Path | None, "Also build a closed test set; its labels go to this folder, outside OUT."] = None,
     public: Annotated[Path | None, "Read the published set from this folder instead of building one."] = None,
     lists: Annotated[Path | None, "With --public: the folder with category1.txt ..., if it is not in the set."] = None,
+    calibration: Annotated[int, "With --public: move this many of its images from test to a calibration split."] = 0,
     workers: Annotated[int | None, "Number of worker processes (default: one per core)."] = None,
     progress: Progress | None = None,
 ) -> BuildResult:
@@ -48,19 +49,35 @@ def build(
     workers = workers or core_count()
     if public is not None:
         exclusive = {**folders, "attackers": attackers, "curated": curated, "counts": counts, "closed": closed}
+        del exclusive["photos"]
         if extra := [name for name, value in exclusive.items() if value]:
             raise InvalidInput(f"--public reads the published set as it is, got --{extra[0]} too; leave one out")
+        if calibration < 0:
+            raise InvalidInput(f"--calibration must be 0 or more, got {calibration}")
+        from cosight.benchmarks.building.source_photos import read_photos
         from cosight.benchmarks.visalign.public_set import PublicSet
         from cosight.stimuli.generate import generate_set
+        from cosight.stimuli.sets import check_splits
 
-        recipe = PublicSet(Path(public), None if lists is None else Path(lists))
-        return BuildResult(generate_set(recipe, Path(out), workers=workers, progress=progress))
+        recipe = PublicSet(
+            Path(public),
+            None if lists is None else Path(lists),
+            calibration=calibration,
+            seed=seed,
+            training=None if photos is None else read_photos(photos),
+        )
+        built = generate_set(recipe, Path(out), workers=workers, progress=progress)
+        if calibration:
+            check_splits(built.stimuli)
+        return BuildResult(built)
     if photos is None:
         raise InvalidInput(
             "VisAlign is built from photos, got none; give --photos DIR, or --public DIR for the published set"
         )
     if lists is not None:
         raise InvalidInput("--lists is the folder of the published set's lists, got no --public; leave it out")
+    if calibration:
+        raise InvalidInput("--calibration divides the published set, got no --public; a built set has the split anyway")
 
     from cosight.benchmarks.building.source_photos import read_curated_photos
     from cosight.benchmarks.visalign.categories import parse_counts

@@ -11,12 +11,16 @@
 The class is in the file name, as the released code reads it: in category 1 the letters before the first digit, in 2 the
 first word without its last letter, in 3 and 8 the word after the first dash (8: then the corruption and its severity,
 or the size of a crop). If the name has no class, truth and gold are null.
+
+The published set is a test set. Abstention functions need images to scale strangeness on, and some need images to
+learn from: some of its images can become a calibration split, and photos of the classes a training split.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +29,8 @@ from typing import Any, ClassVar
 import polars as pl
 
 from cosight.arrays import distributions
-from cosight.benchmarks.building.source_photos import FileStamps
+from cosight.benchmarks.building.source_photos import FileStamps, Photos
+from cosight.benchmarks.building.split_sources import shuffle
 from cosight.benchmarks.visalign.categories import CATEGORIES, category_columns
 from cosight.errors import InvalidInput
 from cosight.stimuli.generate import Outcome, StimulusJob, Unit
@@ -54,26 +59,40 @@ class _PublicImage:
 class PublicSet:
     """Recipe of the published set. Images keep their file names, which the leaderboard asks for.
 
-    `labels` is a folder with category1.txt and so on (default: the set's own).
+    Attributes:
+        source: Folder of the published set.
+        labels: A folder with category1.txt and so on (default: the set's own).
+        calibration: Images of the calibration split: the same share of every category, drawn by `seed`. Images of one
+            photo stay together. The others are the test split.
+        seed: Seed of the calibration split.
+        training: Photos of the ten classes, which become the training split.
     """
 
     source: Path
     labels: Path | None = None
+    calibration: int = 0
+    seed: int = 0
+    training: Photos | None = None
 
     packages: ClassVar[tuple[str, ...]] = ()
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Verb, benchmark and labels."""
-        return {"verb": "build", "benchmark": "visalign", "labels": _SPACE.name, "public": True}
+        """Verb, benchmark and labels; the calibration split if there is one."""
+        settings = {"verb": "build", "benchmark": "visalign", "labels": _SPACE.name, "public": True}
+        return settings | ({"calibration": self.calibration, "seed": self.seed} if self.calibration else {})
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The source folder."""
-        return (self.source,)
+        """The source folder, and that of the training photos."""
+        return (self.source,) if self.training is None else (self.source, self.training.folder)
 
     def units(self) -> list[Unit]:
-        """Return one unit per image."""
+        """Return one unit per image.
+
+        Raises:
+            InvalidInput: The folder has no published set, or the calibration split cannot be drawn from it.
+        """
         if not self.source.is_dir():
             raise InvalidInput(f"the published set is a folder, got {self.source}")
         own_labels = next(
@@ -82,15 +101,52 @@ class PublicSet:
         lines = _read_lists(self.labels or own_labels)
         categories = {line.rsplit("/", 1)[-1]: category for line, category in lines.items()}
         gold_labels = _read_gold_labels(self.source)
-        stamps, units = FileStamps(), []
-        for image in _find_images(self.source, own_labels):
+        images, stamps, units = _find_images(self.source, own_labels), FileStamps(), []
+        calibration = self._draw_calibration(images, categories, stamps) if self.calibration else frozenset()
+        for image in images:
             category = categories.get(image.name)
-            facts = {"image": image.name, "experiment": "visalign", "split": "test"}
+            split = "calibration" if image.name in calibration else "test"
+            facts = {"image": image.name, "experiment": "visalign", "split": split}
             facts |= _manifest_columns(image.name, category, gold_labels.get(image.name))
             file = f"category-{category}/{image.name}" if category else image.name
             job = StimulusJob(file, facts)
             units.append(Unit(f"{image.path} {image.name}", stamps[image.path], (job,), payload=image))
-        return units
+        return units + ([] if self.training is None else _training_units(self.training, stamps))
+
+    def _draw_calibration(
+        self, images: Sequence[_PublicImage], categories: Mapping[str, int], stamps: FileStamps
+    ) -> frozenset[str]:
+        """Return the names of the calibration images: the same share of every category, whole photos only."""
+        totals = Counter(categories.get(image.name) for image in images)
+        exact = {category: self.calibration * count / len(images) for category, count in totals.items()}
+        quotas = {category: int(share) for category, share in exact.items()}
+        by_remainder = sorted(exact, key=lambda category: (quotas[category] - exact[category], category or 0))
+        for category in by_remainder[: self.calibration - sum(quotas.values())]:
+            quotas[category] += 1
+        if any(not 0 < quotas[category] < count for category, count in totals.items()):
+            raise InvalidInput(
+                f"--calibration must leave images of every category in both splits, got {self.calibration} of "
+                f"{len(images)} images; choose another number"
+            )
+        photos: dict[str, list[str]] = {}
+        photo_of_file: dict[str, str] = {}
+        for image in images:
+            photo = _photo_in_name(image.name, categories.get(image.name))
+            if image.row is None and image.path.is_file():  # the same file under two names is one photo
+                photo = photo_of_file.setdefault(stamps[image.path], photo)
+            photos.setdefault(photo, []).append(image.name)
+        drawn: list[str] = []
+        for photo in shuffle(photos, salt="calibration", seed=self.seed):
+            needed = Counter(categories.get(name) for name in photos[photo])
+            if all(count <= quotas[category] for category, count in needed.items()):
+                quotas = {category: quota - needed[category] for category, quota in quotas.items()}
+                drawn += photos[photo]
+        if any(quotas.values()):
+            raise InvalidInput(
+                f"--calibration keeps the images of one photo together, so {self.calibration} images cannot be drawn "
+                "evenly from the categories; choose another number or another --seed"
+            )
+        return frozenset(drawn)
 
     def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
         """Yield the decoded image; transparency and the like are refused."""
@@ -103,6 +159,18 @@ class PublicSet:
             table = pl.scan_parquet(image.path, glob=False).select("image").slice(image.row, 1).collect()
             data = table["image"][0]["bytes"]
         yield Outcome(jobs[0], to_rgb(check_image(decode(data, name=image.name))))
+
+
+def _training_units(photos: Photos, stamps: FileStamps) -> list[Unit]:
+    """Return one unit per training photo."""
+    units = []
+    for label, files in photos.by_class(_SPACE).items():
+        facts = {"experiment": "visalign", "split": "train", "truth": label, "original": label}
+        for number, path in enumerate(map(photos.path, files)):
+            own = {**facts, "image": path.name, "gold": _SPACE.one_hot(label)}
+            job = StimulusJob(f"train/{label}/{number:04d}", own)
+            units.append(Unit(str(path), stamps[path], (job,), payload=_PublicImage(path.name, path)))
+    return units
 
 
 def _find_images(source: Path, labels: Path | None) -> list[_PublicImage]:
@@ -201,6 +269,15 @@ def _manifest_columns(name: str, category: int | None, gold: Sequence[float] | N
             number = _CROPS.index(number) + 1 if number in _CROPS else None
         columns |= {"condition": parts[2], "level": number}
     return columns
+
+
+def _photo_in_name(name: str, category: int | None) -> str:
+    """Return the photo that an image was made from: its name begins with it in categories 3 and 8.
+
+    >>> {_photo_in_name(f"ILSVRC2012_val_1{rest}", 8) for rest in ("-bear-fog-3.jpg", ".JPEG-bear-cropping-50.jpg")}
+    {'ILSVRC2012_val_1'}
+    """
+    return name.split("-")[0].removesuffix(".JPEG") if category in (3, 8) else name
 
 
 def _class_in_name(name: str, category: int) -> str | None:
