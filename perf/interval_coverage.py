@@ -13,13 +13,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.measures.simulated import (
     DISTANCES,
+    SHARES,
     Case,
     cles_case,
+    clustered_share_case,
     coverage,
     crossed_case,
     ec_case,
     hellinger_case,
     ma_case,
+    share_coverage,
 )
 
 
@@ -32,6 +35,26 @@ def main() -> None:
     for name in options.tables or _TABLES:
         print(f"\n{name}, {options.studies} studies for each number\n")
         _TABLES[name](options.studies)
+
+
+def _shares(_: int) -> None:
+    """Shares of independent trials over true shares from .01 to .99, computed exactly."""
+    print("| trials | mean | least | at | most | at | above .98 |\n|---|---|---|---|---|---|---|")
+    for n in (10, 15, 20, 30, 50, 100, 200, 500, 1000):
+        found = share_coverage(n)
+        least, most, wide = found.argmin(), found.argmax(), SHARES[found > 0.98]
+        ends = f"up to {wide[wide < 0.5].max():.2f}, from {wide[wide > 0.5].min():.2f}" if len(wide) else ""
+        print(
+            f"| {n} | {found.mean():.3f} | {found[least]:.3f} | {SHARES[least]:.2f} "
+            f"| {found[most]:.3f} | {SHARES[most]:.2f} | {len(wide)} of 99 {ends and f'({ends})'} |"
+        )
+
+
+def _clustered_shares(studies: int) -> None:
+    """Shares of trials that come in clusters."""
+    _print_head()
+    for share, clusters, size in product((0.5, 0.9, 0.97), (20, 40, 160), (8, 30)):
+        _print(clustered_share_case(share, clusters, size), studies)
 
 
 def _pairs(studies: int) -> None:
@@ -83,6 +106,8 @@ def _people(studies: int, **options: bool) -> None:
 
 
 _TABLES: dict[str, Callable[[int], None]] = {
+    "shares": _shares,
+    "clustered-shares": _clustered_shares,
     "pairs": _pairs,
     "hellinger": _hellinger,
     "cles": _cles,

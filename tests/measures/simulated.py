@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
-from scipy.stats import beta
+from scipy.stats import beta, binom
 
 from cosight.arrays import FloatArray, IntArray
 from cosight.measures.answers import Answers
-from cosight.measures.arithmetic import Pairs
+from cosight.measures.arithmetic import Pairs, share_interval
 from cosight.measures.declarations import measures, pair_forms
 from cosight.measures.distance import hellinger
 from cosight.measures.uncertainty import (
@@ -28,11 +28,13 @@ from cosight.measures.uncertainty import (
     mean_with_interval,
     pair_estimate,
     percentile_interval,
+    share_intervals,
 )
 
 __all__ = [
     "DISTANCES",
     "LURES",
+    "SHARES",
     "Case",
     "Coverage",
     "Crowd",
@@ -40,6 +42,7 @@ __all__ = [
     "answer",
     "class_similarity",
     "cles_case",
+    "clustered_share_case",
     "coverage",
     "crossed_case",
     "ec_case",
@@ -48,6 +51,7 @@ __all__ = [
     "observers",
     "pairs_of",
     "population_mean",
+    "share_coverage",
     "true_agreement",
     "true_consistency",
 ]
@@ -282,6 +286,33 @@ def hellinger_case(kind: str, stimuli: int) -> Case:
         return float(often @ parts)
 
     return Case(f"mean Hellinger, {kind}, {stimuli} stimuli", study, truth)
+
+
+SHARES = np.arange(1, 100) / 100  # true shares at which coverage is computed
+
+
+def share_coverage(n: int, *, confidence: float = 0.95) -> FloatArray:
+    """How often the interval of a share of n independent trials holds each of `SHARES`; exact, without simulation."""
+    successes = np.arange(n + 1.0)
+    low, high = share_interval(successes, np.full(n + 1, float(n)), confidence)
+    holds = (low <= SHARES[:, None]) & (SHARES[:, None] <= high)
+    return (binom.pmf(successes, n, SHARES[:, None]) * holds).sum(axis=1)
+
+
+def clustered_share_case(share: float, clusters: int, size: int, *, likeness: float = 0.3) -> Case:
+    """The share of trials that come in clusters, whose own shares have a Beta distribution; clusters are drawn."""
+    a, b = share * (1 / likeness - 1), (1 - share) * (1 / likeness - 1)
+
+    def study(rng: np.random.Generator) -> Estimate:
+        yes = rng.binomial(size, rng.beta(a, b, clusters))
+        weights = rng.multinomial(clusters, np.full(clusters, 1 / clusters), size=_RESAMPLES)
+        n, value = clusters * size, yes.sum() / (clusters * size)
+        interval = share_intervals(
+            (weights @ yes)[None] / n, np.array([value]), n=np.array([float(n)]), clusters=np.array([float(clusters)])
+        )
+        return Estimate(value, interval.low.item(), interval.high.item(), n, 0.95, _RESAMPLES)
+
+    return Case(f"share {share:g}, {clusters} clusters of {size}", study, lambda: share)
 
 
 _MODEL = Crowd(np.array([0.7]), np.array([0.3]), np.array([0.2]), class_similarity(16, np.random.default_rng(5))[None])

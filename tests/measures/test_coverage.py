@@ -13,10 +13,12 @@ from cosight.measures.answers import Answers
 from cosight.measures.declarations import pair_forms
 from tests.measures.simulated import (
     LURES,
+    SHARES,
     Case,
     Population,
     answer,
     cles_case,
+    clustered_share_case,
     coverage,
     crossed_case,
     ec_case,
@@ -25,6 +27,7 @@ from tests.measures.simulated import (
     observers,
     pairs_of,
     population_mean,
+    share_coverage,
     true_agreement,
     true_consistency,
 )
@@ -52,6 +55,29 @@ def test_intervals_hold_the_truth(case):
     found = coverage(case, studies=100)
     assert found.share * 100 >= binom.ppf(1e-4, 100, LOW)
     assert 0.8 <= found.wideness <= 1.5  # the spread of 100 values is known to 7 %; people drawn again add some 20 %
+
+
+@pytest.mark.parametrize("n", [10, 15, 20, 30, 50, 100, 200, 500, 1000])
+def test_intervals_of_shares_hold_the_truth_from_one_percent_to_ninety_nine(n):
+    found = share_coverage(n)
+    assert LOW <= found.mean() <= HIGH
+    assert found.min() >= 0.9
+    conservative = SHARES[found > HIGH]
+    assert (np.minimum(conservative, 1 - conservative) * n < 4.5).all()  # where few of one kind are expected
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        clustered_share_case(0.7, 40, 8),
+        clustered_share_case(0.97, 40, 30),
+        pytest.param(clustered_share_case(0.97, 40, 8), marks=pytest.mark.slow),
+        pytest.param(clustered_share_case(0.5, 20, 30), marks=pytest.mark.slow),
+    ],
+    ids=lambda case: case.name,
+)
+def test_intervals_of_shares_hold_the_truth_where_trials_come_in_clusters(case):
+    assert coverage(case, studies=100).share * 100 >= binom.ppf(1e-4, 100, LOW)
 
 
 @pytest.mark.slow

@@ -106,12 +106,21 @@ def test_goodman_agrees_with_statsmodels(table, confidence):
     [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0, 0.1611), (1, 29, 0.0061, 0.1718)],
 )  # Newcombe (1998), Statistics in Medicine 17, table I, method 3
 def test_wilson_published_values(chosen, people, low, high):
+    gold = gold_distribution([[chosen, people - chosen]], method="wilson")
+    assert (round(gold.low[0, 0], 4), round(gold.high[0, 0], 4)) == (low, high)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "people", "low", "high"),
+    [(81, 263, 0.2544, 0.3658), (15, 148, 0.0601, 0.1581), (0, 20, 0, 0.1391), (1, 29, 0.0017, 0.1585)],
+)  # Newcombe (1998), Statistics in Medicine 17, table I, method 6
+def test_mid_p_published_values(chosen, people, low, high):
     gold = gold_distribution([[chosen, people - chosen]])
     assert (round(gold.low[0, 0], 4), round(gold.high[0, 0], 4)) == (low, high)
 
 
 @few
-@given(tables, st.sampled_from(["wilson", "goodman", "jeffreys"]))
+@given(tables, st.sampled_from(["mid-p", "wilson", "goodman", "jeffreys"]))
 def test_laws_of_every_distribution(table, method):
     gold = gold_distribution(table, method=method)
     some = table.sum(axis=1) > 0
@@ -132,7 +141,7 @@ def test_laws_of_every_distribution(table, method):
 def test_class_names_do_not_matter(table, random):
     order = list(range(table.shape[1]))
     random.shuffle(order)
-    for method in ("wilson", "goodman", "jeffreys"):
+    for method in ("mid-p", "wilson", "goodman", "jeffreys"):
         gold, renamed = gold_distribution(table, method=method), gold_distribution(table[:, order], method=method)
         np.testing.assert_array_equal(gold.high[:, order], renamed.high)
         np.testing.assert_array_equal(gold.probabilities[:, order], renamed.probabilities)
@@ -140,11 +149,11 @@ def test_class_names_do_not_matter(table, random):
 
 def test_wilson_ends_are_exact_and_goodman_is_wider():
     for confidence in np.arange(1, 100) / 100:  # at some levels and numbers of people subtraction misses 0 or 1
-        unanimous = gold_distribution([[0, n] for n in range(1, 50)], confidence=confidence)
+        unanimous = gold_distribution([[0, n] for n in range(1, 50)], confidence=confidence, method="wilson")
         assert (unanimous.low[:, 0] == 0).all()
         assert (unanimous.high[:, 1] == 1).all()
         assert (unanimous.entropy == 0).all()
-    single, joint = gold_distribution([[10, 20, 30]]), gold_distribution([[10, 20, 30]], method="goodman")
+    single, joint = (gold_distribution([[10, 20, 30]], method=method) for method in ("wilson", "goodman"))
     assert (joint.low < single.low).all()
     assert (joint.high > single.high).all()
 
@@ -152,7 +161,7 @@ def test_wilson_ends_are_exact_and_goodman_is_wider():
 def test_the_result_says_how_it_was_made():
     gold = gold_distribution([[1, 1]], confidence=0.9, method="jeffreys")
     assert (gold.confidence, gold.method) == (0.9, "jeffreys")
-    assert gold_distribution([[1, 1]]).method == "wilson"
+    assert gold_distribution([[1, 1]]).method == "mid-p"
     assert gold_distribution(np.zeros((0, 3))).probabilities.shape == (0, 3)
 
 
@@ -163,7 +172,7 @@ def test_a_level_is_a_probability(confidence):
 
 
 def test_an_unknown_method_names_the_known_ones():
-    with pytest.raises(InvalidInput, match="wilson, goodman, jeffreys, got 'wald'"):
+    with pytest.raises(InvalidInput, match="mid-p, wilson, goodman, jeffreys, got 'wald'"):
         gold_distribution([[1, 1]], method="wald")
 
 

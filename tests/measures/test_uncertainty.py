@@ -520,46 +520,91 @@ def test_ranks_follow_their_values_in_any_order(values):
 # ---------------------------------------------------------------------------------------------------- rank intervals
 
 
-def plain_rank_interval(samples, row, direction, confidence):
-    """Ranks of one observer, resample by resample, sorted, and the two nearest to the ends."""
-    found = []
-    for column in samples.T:
-        own = column[row]
-        if not math.isnan(own):
-            others = [v for v in column if not math.isnan(v)]
-            better = sum(v > own if direction == "higher" else v < own for v in others)
-            found.append(better + (sum(v == own for v in others) + 1) / 2)
-    lost = samples.shape[1] - len(found)
-    if lost > 0.1 * samples.shape[1]:
-        return math.nan, math.nan, lost
-    found.sort()
-    low, high = (found[round(share * (len(found) - 1))] for share in ((1 - confidence) / 2, (1 + confidence) / 2))
-    return low, high, lost
+def plain_rank_interval(values, samples, row, direction, confidence):
+    """The differences of one observer to each other one, and the quantile of the largest of their deviations."""
+    sign = 1 if direction == "higher" else -1
+    spreads, deviations = {}, {}
+    for other in range(len(values)):
+        if other != row:
+            moved = samples[other] - samples[row]
+            moved = moved - np.mean(moved)
+            spreads[other] = math.sqrt(np.mean(moved**2))
+            deviations[other] = np.abs(moved) / spreads[other]
+    critical = np.quantile(np.max(list(deviations.values()), axis=0), confidence)
+    better = sum(sign * (values[k] - values[row]) > critical * spreads[k] for k in spreads)
+    worse = sum(sign * (values[row] - values[k]) > critical * spreads[k] for k in spreads)
+    return 1 + better, len(values) - worse
 
 
-@pytest.mark.parametrize("direction", ["higher", "lower"])
 @pytest.mark.parametrize("confidence", [0.95, 0.5])
+@pytest.mark.parametrize("direction", ["higher", "lower"])
 def test_rank_intervals_are_those_of_a_plain_loop(direction, confidence):
     rng = np.random.default_rng(3)
-    samples = np.round(rng.normal([[0.3], [0.4], [0.4], [0.9]], 0.1, (4, 40)), 1)  # rounded: ties
-    samples[1, :4], samples[2, :5] = np.nan, np.nan  # a tenth, and more
-    found = rank_intervals(samples, direction=direction, confidence=confidence)
+    values = np.array([0.3, 0.4, 0.45, 0.9])
+    samples = rng.normal(values[:, None], 0.1, (4, 40))
+    found = rank_intervals(values, samples, direction=direction, confidence=confidence)
     for row in range(4):
-        expected = plain_rank_interval(samples, row, direction, confidence)
-        np.testing.assert_array_equal((found.low[row], found.high[row], found.undefined[row]), expected)
-    assert np.isnan(found.low).tolist() == [False, False, True, False]
+        expected = plain_rank_interval(values, samples, row, direction, confidence)
+        assert (found.low[row], found.high[row]) == expected
+    assert found.low.min() < found.low.max()
+
+
+def test_rank_intervals_leave_out_what_is_undefined():
+    values = np.array([1.0, 3.0, 2.0, math.nan])
+    samples = values[:, None] + np.random.default_rng(0).uniform(-0.4, 0.4, (4, 50))
+    samples[0, :5], samples[2, :6] = np.nan, np.nan  # a tenth, and more
+    found = rank_intervals(values, samples)
+    np.testing.assert_array_equal(found.low, [2, 1, math.nan, math.nan])
+    np.testing.assert_array_equal(found.high, [3, 2, math.nan, math.nan])  # of three: the third cannot be compared
+    assert found.undefined.tolist() == [5, 0, 6, 50]
 
 
 def test_observers_far_apart_have_ranks_without_width():
-    samples = np.array([[1.0], [3.0], [2.0]]) + np.random.default_rng(0).uniform(-0.4, 0.4, (3, 50))
-    found = rank_intervals(samples)
+    values = np.array([1.0, 3.0, 2.0])
+    samples = values[:, None] + np.random.default_rng(0).uniform(-0.4, 0.4, (3, 50))
+    found = rank_intervals(values, samples)
     assert found.low.tolist() == found.high.tolist() == [3, 1, 2]
-    assert found.undefined.tolist() == [0, 0, 0]
+    offsets = 5 * np.subtract.outer(np.arange(3), np.arange(3))  # the differences that count are others
+    assert rank_intervals(values, samples, offsets=offsets).low.tolist() == [3, 2, 1]
+    few = rank_intervals(values, samples, n=np.full(3, 2.0))  # two trials: t with one degree of freedom
+    assert few.low.tolist() == [1, 1, 1]
 
 
-def test_equal_observers_span_all_ranks_and_a_wider_level_spans_more():
+def test_identical_observers_share_all_ranks():
+    values, samples = np.full(3, 0.5), np.tile(np.random.default_rng(0).normal(size=50), (3, 1))
+    found = rank_intervals(values, samples)
+    assert (found.low.tolist(), found.high.tolist()) == ([1, 1, 1], [3, 3, 3])
+
+
+def simulated_ranks(truths, studies, seed):
+    """Rank intervals of observers whose estimates err with a part in common, (studies, ends, observers)."""
+    truths, found = np.array(truths, dtype=np.float64), []
+    for study in range(studies):
+        rng = np.random.default_rng([seed, study])
+        values = truths + rng.normal(size=len(truths)) + rng.normal()
+        samples = values[:, None] + rng.normal(size=(len(truths), 400)) + rng.normal(size=400)
+        interval = rank_intervals(values, samples)
+        found.append((interval.low, interval.high))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("observers", [2, 6])
+def test_observers_that_are_alike_rarely_get_a_certain_rank(observers):
+    found = simulated_ranks(np.zeros(observers), 300, 1)
+    certain = (found[:, 0] == found[:, 1]).mean()
+    assert certain <= stats.binom.ppf(0.999, 300, 0.05) / 300
+    assert (found[:, 0] > 1).mean() <= stats.binom.ppf(0.999, 300, 0.05) / 300
+
+
+def test_rank_intervals_hold_the_true_rank():
+    found = simulated_ranks([4, 3, 2.5, 0, -3], 300, 2)
+    true = np.arange(1, 6)
+    assert ((found[:, 0] <= true) & (true <= found[:, 1])).mean(axis=0).min() >= stats.binom.ppf(0.001, 300, 0.95) / 300
+    assert (found[:, 1] - found[:, 0]).mean() < 2.5  # of 4: not by holding everything
+
+
+def test_a_wider_level_spans_more_ranks():
     samples = np.random.default_rng(0).normal(size=(5, 400))
-    wide, narrow = rank_intervals(samples, confidence=0.95), rank_intervals(samples, confidence=0.3)
-    assert (wide.low == 1).all()
-    assert (wide.high == 5).all()
-    assert (narrow.high - narrow.low < 4).all()
+    wide, narrow = (rank_intervals(np.arange(5.0), samples, confidence=confidence) for confidence in (0.95, 0.1))
+    assert (wide.high - wide.low >= narrow.high - narrow.low).all()
+    assert (wide.high - wide.low).sum() > (narrow.high - narrow.low).sum()

@@ -211,6 +211,7 @@ from cosight.measures.uncertainty import (
     percentile_interval,
     rank_intervals,
     ranks,
+    share_intervals,
 )
 
 __all__ = [
@@ -361,6 +362,7 @@ __all__ = [
     "risk_coverage",
     "shape_bias",
     "shape_choices",
+    "share_intervals",
     "soc_matrix",
     "softmax_output_consistency",
     "softmax_output_consistency_on_errors",

@@ -350,6 +350,7 @@ def reliability_score(
     symmetric=None,
     needs=("distributions", "abstention", "original", "groups", "gold"),
     citation="Lee et al. 2023, VisAlign, revised appendix, Table 5",
+    share=True,
 )
 def action_share(
     probabilities: ArrayLike,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import gammaincinv, ndtri
+from scipy.special import betainc, betaincinv, gammaincinv, ndtri
 
 from cosight.arrays import FloatArray
 from cosight.errors import InvalidInput
@@ -29,6 +29,7 @@ __all__ = [
     "mean_or_nan",
     "normal_z",
     "scarce_limit",
+    "share_interval",
     "summed",
 ]
 
@@ -102,6 +103,47 @@ def scarce_limit(count: FloatArray, confidence: float) -> FloatArray:
     [2.51, 4.67, nan]
     """
     return np.where(count < SCARCE, gammaincinv(count + 0.5, (1 + confidence) / 2), np.nan)
+
+
+def share_interval(successes: FloatArray, n: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
+    """Compute the mid-P interval of each share x / n (Lancaster 1961; Berry & Armitage 1995).
+
+    The low end p solves (I_p(x, n - x + 1) + I_p(x + 1, n - x)) / 2 = (1 - confidence) / 2, I being the regularised
+    incomplete beta function: P(X > x) + P(X = x) / 2 of a binomial X with probability p. The high end mirrors it. It
+    holds p in about `confidence` of samples where Wilson's and Jeffreys' intervals fall to .87 near 0 and 1, and is
+    shorter than Clopper and Pearson's. Effective numbers, which are not whole, are allowed.
+
+    Args:
+        successes: x, 0 to n.
+        n: Trials, above 0; nan gives nan.
+        confidence: Confidence of the intervals.
+
+    Returns:
+        The low and the high ends; exactly 0 where x is 0, and exactly 1 where x is n.
+
+    >>> [end.round(3).tolist() for end in share_interval(np.array([0.0, 5.0]), np.array([10.0, 10.0]), 0.95)]
+    [[0.0, 0.212], [0.259, 0.788]]
+    """
+    tail = (1 - confidence) / 2
+    pairs = np.stack([np.asarray(successes, dtype=np.float64).ravel(), np.asarray(n, dtype=np.float64).ravel()])
+    (x, trials), index = np.unique(pairs, axis=1, return_inverse=True)
+
+    def low_end(x: FloatArray) -> FloatArray:
+        some, not_all = x > 0, x < trials
+        a, b = np.where(some, x, 1.0), np.where(not_all, trials - x, 1.0)
+        # Clopper and Pearson's low ends of x and of x + 1 enclose it
+        low, high = betaincinv(a, trials - x + 1, tail), np.where(not_all, betaincinv(x + 1, b, tail), 1.0)
+        for _ in range(50):
+            middle = (low + high) / 2
+            above = betainc(a, trials - x + 1, middle) + np.where(not_all, betainc(x + 1, b, middle), 0.0)
+            low, high = np.where(above < 2 * tail, middle, low), np.where(above < 2 * tail, high, middle)
+        return np.where(some, (low + high) / 2, 0.0)
+
+    low, high = low_end(x), 1 - low_end(trials - x)
+    undefined = np.isnan(x) | np.isnan(trials)
+    shape = np.shape(successes)
+    low, high = (np.where(undefined, np.nan, end)[index.ravel()].reshape(shape) for end in (low, high))
+    return low, high
 
 
 def check_confidence(confidence: float) -> None:

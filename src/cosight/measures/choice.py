@@ -50,6 +50,7 @@ class ChoiceShare:
     needs=("to_target", "to_seed"),
     citation=_CITATION,
     aliases=("2afc",),
+    share=True,
 )
 def two_alternative_share(to_target: ArrayLike, to_seed: ArrayLike) -> ChoiceShare:
     """Compute how often a query is closer to its target than to its seed: 2AFC (Nanda et al. 2021).
@@ -87,6 +88,7 @@ def two_alternative_share(to_target: ArrayLike, to_seed: ArrayLike) -> ChoiceSha
     symmetric=None,
     needs=("distances", "truth"),
     citation=_CITATION,
+    share=True,
 )
 def clustering_share(distances: ArrayLike, target: ArrayLike) -> ChoiceShare:
     """Compute how often the closest of several options is the right one (Nanda et al. 2021).

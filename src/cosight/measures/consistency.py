@@ -181,6 +181,7 @@ def error_consistency_unbiased(a_correct: ArrayLike, b_correct: ArrayLike) -> Co
     symmetric=True,
     needs=("correctness",),
     citation="Geirhos, Meding & Wichmann 2020, arXiv:2006.16736",
+    share=True,
 )
 def observed_consistency(a_correct: ArrayLike, b_correct: ArrayLike) -> ObservedConsistency:
     """Compute p_obs, the fraction of trials on which both are right or both are wrong.

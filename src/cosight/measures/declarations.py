@@ -57,6 +57,7 @@ class Measure:
     needs: tuple[Need, ...]
     citation: str
     aliases: tuple[str, ...] = ()
+    share: bool = False  # a fraction of trials that are one thing or another, or a mean of such fractions
 
 
 measures: Registry[Measure] = Registry("measure")
@@ -73,6 +74,7 @@ def declare(
     needs: tuple[Need, ...],
     citation: str,
     aliases: tuple[str, ...] = (),
+    share: bool = False,
 ) -> Callable[[Function], Function]:
     """Register the decorated function as a measure and return it unchanged.
 
@@ -86,13 +88,14 @@ def declare(
         needs: The arrays that the function takes.
         citation: Where the measure is defined.
         aliases: Other names.
+        share: Whether the value is a fraction of trials; its interval is then that of a share.
 
     Raises:
         InvalidInput: If a name or alias exists already.
     """
 
     def register(function: Function) -> Function:
-        entry = Measure(name, summary, function, low, high, direction, symmetric, needs, citation, aliases)
+        entry = Measure(name, summary, function, low, high, direction, symmetric, needs, citation, aliases, share)
         measures.add(name, entry, aliases=aliases)
         return function
 

@@ -15,7 +15,7 @@ from scipy import special
 
 from cosight.arrays import BoolArray, FloatArray, IntArray, answer_counts, finite, same_length
 from cosight.errors import InvalidInput
-from cosight.measures.arithmetic import check_confidence
+from cosight.measures.arithmetic import check_confidence, share_interval
 
 __all__ = [
     "GoldLabels",
@@ -27,7 +27,7 @@ __all__ = [
     "majority",
 ]
 
-IntervalMethod = Literal["wilson", "goodman", "jeffreys"]
+IntervalMethod = Literal["mid-p", "wilson", "goodman", "jeffreys"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,9 +94,11 @@ def label_counts(item: ArrayLike, response: ArrayLike, classes: int, *, items: i
     return LabelCounts(counts, np.bincount(where[~answered], minlength=rows))
 
 
-def gold_distribution(counts: ArrayLike, *, confidence: float = 0.95, method: IntervalMethod = "wilson") -> GoldLabels:
+def gold_distribution(counts: ArrayLike, *, confidence: float = 0.95, method: IntervalMethod = "mid-p") -> GoldLabels:
     """Compute the fraction of people who chose each class, with an interval per class.
 
+    `mid-p`: `share_interval`, each class on its own; it holds the share of the population in about `confidence` of
+    samples, also near 0 and 1.
     `wilson`, z the normal quantile of (1 + confidence) / 2, x of n people: (x + z^2/2 -+ z sqrt(x (n - x) / n +
     z^2/4)) / (n + z^2), each class on its own (Wilson 1927). `goodman`: the same with z for 1 - (1 - confidence) /
     classes, so that the intervals of all classes of an item hold together with at least `confidence` (Goodman 1965).
@@ -106,7 +108,7 @@ def gold_distribution(counts: ArrayLike, *, confidence: float = 0.95, method: In
     Args:
         counts: The number of people who chose each class, (items, classes).
         confidence: Confidence of the intervals.
-        method: "wilson", "goodman" or "jeffreys".
+        method: "mid-p", "wilson", "goodman" or "jeffreys".
 
     Returns:
         Probabilities, bounds and entropy, nan for an item without answers.
@@ -116,7 +118,7 @@ def gold_distribution(counts: ArrayLike, *, confidence: float = 0.95, method: In
 
     >>> gold = gold_distribution([[8, 2], [0, 0]])
     >>> gold.probabilities[0], gold.low[0].round(3), gold.high[0].round(3)
-    (array([0.8, 0.2]), array([0.49 , 0.057]), array([0.943, 0.51 ]))
+    (array([0.8, 0.2]), array([0.48 , 0.035]), array([0.965, 0.52 ]))
     >>> gold.probabilities[1]
     array([nan, nan])
     """
@@ -127,7 +129,9 @@ def gold_distribution(counts: ArrayLike, *, confidence: float = 0.95, method: In
     n = table.sum(axis=1)
     people = np.where(n > 0, n, np.nan)[:, None]  # (items, 1); nan spreads to all that is undefined
     x, probabilities, tail = table.astype(np.float64), table / people, (1 - confidence) / 2
-    if method == "jeffreys":
+    if method == "mid-p":
+        low, high = share_interval(x, np.broadcast_to(people, x.shape), confidence)
+    elif method == "jeffreys":
         a, b = x + 0.5, people - x + 0.5
         low = np.asarray(special.betaincinv(a, b, tail), dtype=np.float64)
         high = np.asarray(special.betainccinv(a, b, tail), dtype=np.float64)

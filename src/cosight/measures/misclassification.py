@@ -107,6 +107,7 @@ class ResponseAgreement:
     needs=("responses",),
     citation="Cohen 1960, where it is the observed agreement",
     aliases=("agreement",),
+    share=True,
 )
 def response_agreement(a: ArrayLike, b: ArrayLike) -> ResponseAgreement:
     """Compute the fraction of stimuli to which two observers give the same answer.

@@ -44,6 +44,7 @@ class Accuracy:
     needs=("responses", "truth"),
     citation="Geirhos et al. 2021, arXiv:2106.07411, where a missing answer is wrong too",
     aliases=("acc",),
+    share=True,
 )
 def accuracy(response: ArrayLike, truth: ArrayLike) -> Accuracy:
     """Compute the fraction of trials answered with the truth; a missing answer counts as wrong.
@@ -126,6 +127,7 @@ class ShapeBias:
     symmetric=None,
     needs=("responses", "cues"),
     citation="Geirhos et al. 2019, arXiv:1811.12231",
+    share=True,
 )
 def shape_bias(response: ArrayLike, shape: ArrayLike, texture: ArrayLike) -> ShapeBias:
     """Compute shape / (shape + texture) over trials whose shape and texture classes differ.

@@ -1,7 +1,8 @@
 """Uncertainty: bootstrap over stimuli and, crossed, over people; intervals, paired differences and ranks.
 
 Every interval is made in one way: stimuli are drawn again (how often each was drawn is a row of weights), the
-measure's resampled form turns weights into values, and the interval is read off their percentiles. People are drawn
+measure's resampled form turns weights into values, and the interval is read off their percentiles or, for shares, off
+an exact distribution with as many trials as the spread of the resamples is worth (`share_intervals`). People are drawn
 again beside the stimuli, independently (the pigeonhole bootstrap, Owen 2007). Stimuli that fall into few distinct
 patterns of answers (`compress`) are drawn from a multinomial over the patterns, which is exact and far faster.
 
@@ -15,12 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 
 from cosight.arrays import BoolArray, FloatArray, finite, labels, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
-from cosight.measures.arithmetic import Pairs, Weights, check_confidence, divide, mean_or_nan
+from cosight.measures.arithmetic import ROUNDING, Pairs, Weights, check_confidence, divide, mean_or_nan, share_interval
 from cosight.measures.declarations import Direction, measures, pair_forms
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "percentile_interval",
     "rank_intervals",
     "ranks",
+    "share_intervals",
 ]
 
 _FEW_POSITIONS = 16  # up to this number, partitioning is faster than sorting
@@ -206,6 +208,63 @@ def percentile_interval(
     return Interval(low, high, undefined)
 
 
+def share_intervals(
+    samples: FloatArray,
+    values: FloatArray,
+    *,
+    n: FloatArray,
+    clusters: FloatArray,
+    confidence: float = 0.95,
+) -> Interval:
+    """Compute the interval of each share from the number of independent trials that its resamples are worth.
+
+    Percentiles have no width where every trial went the same way, and too little near 0 and 1. The spread of the
+    resamples only says how many independent trials the value rests on, m = v (1 - v) / variance, corrected for few
+    clusters as in Korn & Graubard (1998). Where trials of one kind are rare, the spread cannot tell how much the trials
+    of a cluster go together, so 1 / m is averaged with that of one further rare trial whose cluster goes one way,
+    1 / clusters. The interval is `share_interval` of v m successes in m trials. A share of n
+    independent trials gets the mid-P interval of n trials, whatever the seed.
+
+    Args:
+        samples: Resampled values, (rows, resamples).
+        values: The shares from all data, (rows,).
+        n: The trials of each share, which m does not exceed; inf for a mean of shares, which varies less.
+        clusters: The clusters that were resampled; m where all trials of all clusters went the same way.
+        confidence: Confidence of the intervals.
+
+    Returns:
+        The intervals; nan where the value is, where there are fewer than two clusters, or where more than a tenth of
+        the resamples are undefined.
+
+    Raises:
+        InvalidInput: If the confidence is not between 0 and 1.
+
+    >>> all_right = share_intervals(np.ones((1, 99)), np.ones(1), n=np.array([30.0]), clusters=np.array([30.0]))
+    >>> all_right.low.round(3).tolist(), all_right.high.tolist()
+    ([0.905], [1.0])
+    """
+    check_confidence(confidence)
+    defined = ~np.isnan(samples)
+    count = defined.sum(axis=1)
+    undefined = samples.shape[1] - count
+    usable = (undefined <= _MOST_UNDEFINED * samples.shape[1]) & ~np.isnan(values) & (clusters >= 2)
+    mean = divide(np.where(defined, samples, 0.0).sum(axis=1), count.astype(np.float64))
+    spread = np.where(defined, samples - mean[:, None], 0.0)
+    variance = divide((spread**2).sum(axis=1), np.maximum(count - 1.0, 0.0))
+    tail, units = (1 - confidence) / 2, np.maximum(clusters, 2.0)
+    trials = np.maximum(np.where(np.isinf(n), clusters, n), 2.0)
+    few = (1 - 1 / units) / (1 - 1 / trials) * (stdtrit(trials - 1, tail) / stdtrit(units - 1, tail)) ** 2
+    varies = variance > ROUNDING**2
+    worth = np.where(varies, values * (1 - values) / np.where(varies, variance, 1.0) * few, units)
+    noise = min(0.1, 2 * np.sqrt(2 / samples.shape[1]))  # twice the relative error of a variance of so many resamples
+    worth = np.where(varies & (worth > n * (1 - noise)), n, np.minimum(worth, n))
+    rare = np.minimum(values, 1 - values) * worth  # how many trials of the rarer kind the spread rests on
+    worth = (rare + 1) / (rare / worth + 1 / units)
+    worth = np.where(usable, np.maximum(worth, 1.0), np.nan)
+    low, high = share_interval(np.clip(values, 0, 1) * worth, worth, confidence)
+    return Interval(low, high, undefined)
+
+
 def _interpolate(ordered: FloatArray, position: FloatArray) -> FloatArray:
     """Return the value of each sorted row at a fractional position; nan where the position is nan or negative."""
     inside = np.where(position >= 0, position, 0.0)
@@ -268,9 +327,12 @@ def pair_estimate(
     value, n = form.matrix(answers)[:1, 1], form.count(answers, pairs)
     min_high = None if form.min_high is None else form.min_high(answers, pairs, confidence)
     samples = form.resampled(compressed.answers, weights, pairs)
-    interval = percentile_interval(samples, value, n=n, min_high=min_high, confidence=confidence)
-    note = f"{interval.undefined[0]} of {resamples} resamples undefined" if interval.undefined[0] else ""
     facts = measures[measure]
+    if facts.share:
+        interval = share_intervals(samples, value, n=n, clusters=n, confidence=confidence)
+    else:
+        interval = percentile_interval(samples, value, n=n, min_high=min_high, confidence=confidence)
+    note = f"{interval.undefined[0]} of {resamples} resamples undefined" if interval.undefined[0] else ""
     low, high = np.clip([interval.low[0], interval.high[0]], facts.low, facts.high)
     return Estimate(float(value[0]), float(low), float(high), int(n[0]), confidence, resamples, note)
 
@@ -279,6 +341,7 @@ def mean_with_interval(
     items: ArrayLike,
     *,
     bounds: tuple[float, float] = (-np.inf, np.inf),
+    answers: int | None = None,
     resamples: int = 10_000,
     confidence: float = 0.95,
     rng: np.random.Generator,
@@ -288,6 +351,8 @@ def mean_with_interval(
     Args:
         items: One value per item; nan items are left out and counted in the note.
         bounds: The range that a mean can have: the ends of the interval stay inside it.
+        answers: The yes-or-no answers behind all items, if each item is a share of some: the interval is then that of
+            a share (`share_intervals`).
         resamples: The number of resamples.
         confidence: Confidence of the interval.
         rng: The source of randomness.
@@ -311,7 +376,12 @@ def mean_with_interval(
     if not np.isfinite(mean):
         return Estimate(mean, float("nan"), float("nan"), n, confidence, resamples, note)
     samples = np.array([defined[rng.integers(0, n, n)].mean() for _ in range(resamples)])
-    interval = percentile_interval(samples[None], np.array([mean]), n=np.array([float(n)]), confidence=confidence)
+    value, items_used = np.array([mean]), np.array([float(n)])
+    if answers is None:
+        interval = percentile_interval(samples[None], value, n=items_used, confidence=confidence)
+    else:
+        trials = np.array([float(answers)])
+        interval = share_intervals(samples[None], value, n=trials, clusters=items_used, confidence=confidence)
     low, high = np.clip([interval.low[0], interval.high[0]], *bounds)
     return Estimate(mean, float(low), float(high), n, confidence, resamples, note)
 
@@ -401,12 +471,71 @@ def ranks(values: FloatArray, *, direction: Direction = "higher") -> FloatArray:
     return np.where(defined, better.sum(axis=1) + (tied.sum(axis=1) + 1) / 2, np.nan)
 
 
-def rank_intervals(samples: FloatArray, *, direction: Direction = "higher", confidence: float = 0.95) -> Interval:
-    """Compute the percentile interval of each observer's rank over shared resamples (observers, resamples)."""
-    ranked = np.stack([ranks(column, direction=direction) for column in samples.T], axis=1)
-    ends = [(1 - confidence) / 2, (1 + confidence) / 2]
-    undefined = np.isnan(ranked).sum(axis=1)
-    low, high = np.full(len(ranked), np.nan), np.full(len(ranked), np.nan)
-    for row in np.flatnonzero(undefined <= _MOST_UNDEFINED * ranked.shape[1]):
-        low[row], high[row] = np.quantile(ranked[row][~np.isnan(ranked[row])], ends, method="nearest")
+def rank_intervals(
+    values: FloatArray,
+    samples: FloatArray,
+    *,
+    offsets: FloatArray | None = None,
+    n: FloatArray | None = None,
+    direction: Direction = "higher",
+    confidence: float = 0.95,
+) -> Interval:
+    """Compute the interval of each observer's rank from its differences to all others, which hold simultaneously.
+
+    Ranks of resamples would be too certain: resamples vary around the observed values, so that two observers that are
+    alike keep the order of this study in most of them. Instead, observer i is compared with every other one (Mogstad,
+    Romano, Shaikh & Wilhelm 2024): i is worse than j if their difference exceeds c s, s being its standard deviation
+    over resamples and c the `confidence` quantile, over resamples, of the largest of all |deviations of the
+    differences of i| / s. The interval is 1 + how many observers are better than i to the number of observers - how
+    many are worse: it holds the true rank with at least `confidence`, and of observers that are alike fewer than
+    1 - confidence get a rank without doubt.
+
+    Args:
+        values: The estimates from all data, (observers,).
+        samples: Resampled values on shared resamples, (observers, resamples).
+        offsets: Added to the difference of every two values, (observers, observers), where the values themselves cannot
+            be compared; the first less the second.
+        n: The trials that each value rests on. They widen c as t does for a mean.
+        direction: Which values are better.
+        confidence: Confidence of each interval.
+
+    Returns:
+        The intervals; nan where the value is, or where more than a tenth of its resamples are undefined. An observer
+        that cannot be compared with another is neither better nor worse.
+
+    Raises:
+        InvalidInput: If the confidence is not between 0 and 1.
+
+    >>> shared = np.random.default_rng(0).normal(size=(3, 500))
+    >>> found = rank_intervals(np.array([9.0, 0.5, 0.0]), shared)
+    >>> found.low.tolist(), found.high.tolist()
+    ([1.0, 2.0, 2.0], [1.0, 3.0, 3.0])
+    """
+    check_confidence(confidence)
+    defined = ~np.isnan(values)
+    undefined = np.isnan(samples).sum(axis=1)
+    ranked = defined & (undefined <= _MOST_UNDEFINED * samples.shape[1])
+    sign = 1.0 if direction == "higher" else -1.0
+    low, high = np.full(len(values), np.nan), np.full(len(values), np.nan)
+    others = np.flatnonzero(ranked & np.isfinite(values))
+    for i in np.flatnonzero(ranked):
+        low[i], high[i] = 1.0, float(defined.sum())
+        compared = others[others != i]
+        if i not in others or not len(compared):
+            continue
+        difference = sign * (values[compared] - values[i])
+        if offsets is not None:
+            difference = difference + sign * offsets[compared, i]
+        deviation = samples[compared] - samples[i]
+        deviation -= np.nanmean(deviation, axis=1, keepdims=True)
+        spread = np.sqrt(np.nanmean(deviation**2, axis=1))
+        varies = spread > 0
+        largest = np.nanmax(np.abs(deviation[varies]) / spread[varies, None], axis=0, initial=0.0)
+        critical = np.quantile(largest, confidence) * spread
+        if n is not None:
+            df = np.maximum(np.minimum(n[compared], n[i]), 2.0) - 1
+            tail = (1 - confidence) / 2
+            critical = critical * np.sqrt(1 + 1 / df) * stdtrit(df, tail) / ndtri(tail)
+        low[i] += np.count_nonzero(difference > critical)
+        high[i] -= np.count_nonzero(-difference > critical)
     return Interval(low, high, undefined)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from cosight.arrays import BoolArray, FloatArray
 from cosight.measures import measures
 from cosight.measures.arithmetic import divide
-from cosight.measures.uncertainty import percentile_interval
-from cosight.statistics.rows import GroupKey, Row, number
+from cosight.measures.uncertainty import Interval, percentile_interval, share_intervals
+from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, GroupKey, Row, number
 
 __all__ = [
     "Block",
@@ -274,6 +274,50 @@ def range_of(measure: str, statistic: str) -> tuple[float, float]:
     return (low - high, high - low) if statistic == "difference" else (low, high)
 
 
+def _intervals(block: Block, confidence: float) -> Interval:
+    """Compute the interval of each number: of shares by `share_intervals`, of all others by `percentile_interval`."""
+    finite = np.where(np.isinf(block.values), np.nan, block.values)
+    is_share = np.array([_is_share(key) for key in block.keys], dtype=np.bool_)
+    low, high, undefined = finite.copy(), finite.copy(), np.zeros(len(finite), dtype=np.int64)
+    for of_shares in (False, True):
+        index = np.flatnonzero(is_share == of_shares)
+        if not len(index):
+            continue
+        part = block.at(index)
+        if of_shares:
+            n = np.where(_means_of_shares(block)[index], np.inf, part.n)
+            interval = share_intervals(
+                part.resampled, finite[index], n=n, clusters=part.clusters, confidence=confidence
+            )
+        else:
+            interval = percentile_interval(
+                part.resampled, finite[index], n=part.clusters, min_high=part.min_high, confidence=confidence
+            )
+        low[index], high[index], undefined[index] = interval.low, interval.high, interval.undefined
+    return Interval(low, high, undefined)
+
+
+def _is_share(key: Key) -> bool:
+    return key.measure in measures and measures[key.measure].share and key.statistic not in ("sd", "normalised")
+
+
+def _means_of_shares(block: Block) -> BoolArray:
+    """Return which numbers are means over groups of stimuli, over pairs of observers or over seeds.
+
+    A share of n trials varies as n independent trials do, or more. A mean of shares may vary less: n is no limit.
+    """
+    over_groups = any(value == "*" for _, value in block.group)
+    over_seeds = {key._replace(statistic="value") for key in block.keys if key.statistic == "sd"}
+    groups = (PEOPLE, SIMULATED, MODELS)
+    return np.array(
+        [
+            over_groups or key in over_seeds or (key.against is not None and {key.observer, key.against} & {*groups})
+            for key in block.keys
+        ],
+        dtype=np.bool_,
+    )
+
+
 def rows_of(block: Block, *, confidence: float, seed: int) -> list[Row]:
     """Return the score rows of a block: values with intervals, whose ends stay inside the range of the measure.
 
@@ -282,10 +326,7 @@ def rows_of(block: Block, *, confidence: float, seed: int) -> list[Row]:
         confidence: Of the intervals, such as .95.
         seed: Of the resamples; it is stored in the rows.
     """
-    finite = np.where(np.isinf(block.values), np.nan, block.values)
-    interval = percentile_interval(
-        block.resampled, finite, n=block.clusters, min_high=block.min_high, confidence=confidence
-    )
+    interval = _intervals(block, confidence)
     resamples = block.resampled.shape[1]
     rows = []
     for i, key in enumerate(block.keys):

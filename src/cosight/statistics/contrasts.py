@@ -97,9 +97,12 @@ def rank_rows(block: Block, index: Sequence[int], *, of: str, confidence: float,
     if len(index) < 2 or measures[block.keys[index[0]].measure].direction == "neither":
         return []
     direction = measures[block.keys[index[0]].measure].direction
-    interval = rank_intervals(block.resampled[list(index)], direction=direction, confidence=confidence)
+    ranked = block.at(index)
+    interval = rank_intervals(
+        ranked.values, ranked.resampled, n=ranked.clusters, direction=direction, confidence=confidence
+    )
     rows = []
-    for i, rank in enumerate(ranks(block.values[list(index)], direction=direction)):
+    for i, rank in enumerate(ranks(ranked.values, direction=direction)):
         key, undefined = block.keys[index[i]], bool(np.isnan(rank))
         note = f"of {len(index)} {of}"
         if undefined:

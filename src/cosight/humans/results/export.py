@@ -68,10 +68,10 @@ _CURATED_SCHEMA: dict[str, pl.DataType] = {
 
 
 def gold_table(trials: Trials, *, confidence: float = 0.95, seed: int = 0) -> pl.DataFrame:
-    """Compute the proportion of every answer to each image, with Wilson's interval of each proportion.
+    """Compute the proportion of every answer to each image, with the interval of each proportion (`share_interval`).
 
     For 2AFC and clustering tasks it is the proportion of participants who chose the aligned option; a last row per
-    group has the mean over tasks, with a bootstrap interval over tasks. Only first showings count.
+    group has the mean over tasks, with its interval over tasks. Only first showings count.
     """
     rows: list[dict[str, Any]] = []
     for group, group_records in records_by_group(trials).items():
@@ -122,7 +122,10 @@ def _choice_rows(group: str, records: pl.DataFrame, confidence: float, seed: int
     rows = _answer_rows(group, records.with_columns(answer=answers), (TARGET, ""), confidence)
     rows = [row for row in rows if row["answer"] == TARGET]
     mean = mean_with_interval(
-        [row["share"] for row in rows], bounds=(0, 1), confidence=confidence, rng=np.random.default_rng(seed)
+        [row["share"] for row in rows],
+        answers=sum(row["n"] for row in rows),
+        confidence=confidence,
+        rng=np.random.default_rng(seed),
     )
     total = {
         "group": group,
