@@ -12,11 +12,11 @@ import polars as pl
 
 from cosight.benchmarks.digits.digits_builder import build_digits
 from cosight.benchmarks.visalign.categories import Counts, write_category_sheet
+from cosight.benchmarks.visalign.results_table import FUNCTIONS
 from cosight.demo.report import CLEAN, LETTER, write_demo_page
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.humans.simulated.panel import Panel, simulated_trials
-from cosight.models.abstention import abstentions
 from cosight.models.model_spec import ensemble_of
 from cosight.processes import core_count, worker_pool
 from cosight.runs.evaluate import evaluate
@@ -184,7 +184,7 @@ def _evaluate(folder: Path, architecture: str, members: Sequence[str]) -> None:
         *ensemble,
         on=folder / STIMULI,
         out=_run_folder(folder, architecture),
-        abstain=list(abstentions),
+        abstain=FUNCTIONS,
         threads=1,
         batch=_BATCH,
     )

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from cosight.benchmarks.visalign.results_table import FUNCTIONS
 from cosight.errors import UnknownName
 from cosight.models.abstention import MinMax, abstention, abstentions
 
@@ -81,21 +82,22 @@ def test_every_entry_declares_its_facts(name):
 
 
 def test_the_eight_are_there_with_the_papers_settings():
+    assert tuple(NAMES) == FUNCTIONS
     assert list(abstentions)[:8] == NAMES
     assert abstention("knn").settings == {"neighbours": 50}
     assert abstention("asp").settings == {"temperature": 1000, "step": 0.0014, "direction": "raise"}
-    assert abstention("tapudd").settings == {"most_clusters": 10, "ridge": 1e-6, "seed": 42}
+    assert abstention("tapudd").settings == {"most_clusters": 10, "starts": 20, "ridge": 1e-6, "seed": 42}
     assert abstention("openmax").settings == {"tail": 20, "alpha": None}
     with pytest.raises(UnknownName, match="did you mean"):
         abstention("tapud")
 
 
-@pytest.mark.parametrize("name", ["md", "knn", "tapudd", "openmax", "sp"])
+@pytest.mark.parametrize("name", ["md", "md-class", "knn", "tapudd", "openmax", "sp"])
 def test_no_images_to_judge_give_no_numbers(name, clouds, fitted_to):
     assert fitted_to(name).strangeness(clouds.queries[:0], clouds.query_logits[:0]).shape == (0,)
 
 
-@pytest.mark.parametrize("name", ["md", "knn", "tapudd", "openmax"])
+@pytest.mark.parametrize("name", ["md", "md-class", "knn", "tapudd", "openmax"])
 def test_what_is_far_from_training_is_stranger(name, clouds, fitted_to):
     seen = fitted_to(name).strangeness(clouds.features, clouds.logits)
     assert np.median(fitted_to(name).strangeness(clouds.queries, clouds.query_logits)) > np.median(seen)

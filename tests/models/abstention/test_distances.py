@@ -9,7 +9,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
 from cosight.errors import InvalidInput
-from cosight.models.abstention import Mahalanobis, NearestNeighbours
+from cosight.models.abstention import ClassMahalanobis, Mahalanobis, NearestNeighbours
 from cosight.models.abstention import distances as module
 from cosight.models.abstention.distances import class_means
 
@@ -88,6 +88,34 @@ def test_one_class_is_enough_and_no_query_gives_nothing(clouds):
     one = Mahalanobis().fit(clouds.features, None, np.zeros(len(clouds.features), np.uint64))
     assert one.strangeness(clouds.queries, None).shape == (40,)
     assert one.strangeness(clouds.queries[:0], None).shape == (0,)
+
+
+def md_class(features, labels, queries, **settings):
+    return ClassMahalanobis(**settings).fit(features, None, labels).strangeness(queries, None)
+
+
+def test_a_covariance_for_each_class(clouds):
+    stretched = clouds.features * (1 + clouds.labels)[:, None]  # classes of different spread
+    every = []
+    for index in range(3):
+        own = stretched[clouds.labels == index]
+        inverse = np.linalg.inv(np.cov(own.T, bias=True))
+        every.append(cdist(clouds.queries, own.mean(axis=0)[None], "mahalanobis", VI=inverse)[:, 0])
+    ours = md_class(stretched, clouds.labels, clouds.queries, ridge=0, shrinkage=0)
+    assert ours == pytest.approx(np.min(every, axis=0), rel=1e-9)
+    assert ours != pytest.approx(md(stretched, clouds.labels, clouds.queries, ridge=0), rel=0.1)
+
+
+def test_a_class_covariance_is_shrunk_to_the_shared_one_by_images_and_dimensions(clouds_of):
+    made = clouds_of(rows=12, dimensions=30)  # four images per class
+    shared = md(made.features, made.labels, made.queries)
+    assert md_class(made.features, made.labels, made.queries, shrinkage=1) == pytest.approx(shared, rel=1e-6)
+    default = md_class(made.features, made.labels, made.queries)
+    assert default == pytest.approx(md_class(made.features, made.labels, made.queries, shrinkage=30 / 34))
+    with pytest.raises(InvalidInput, match="md-class needs an invertible covariance of 30 dimensions"):
+        md_class(made.features, made.labels, made.queries, ridge=0, shrinkage=0)
+    with pytest.raises(InvalidInput, match="shrinkage must be from 0 to 1"):
+        ClassMahalanobis(shrinkage=1.5)
 
 
 def _with(array, value):

@@ -1,11 +1,15 @@
+from functools import partial
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.datasets import load_digits
 from sklearn.mixture import GaussianMixture
 
 from cosight.errors import InvalidInput
-from cosight.models.abstention import Mahalanobis, Tapudd
-from cosight.models.abstention.tapudd import fit_mixture, nearest_starts
+from cosight.models.abstention import Mahalanobis, MinMax, Tapudd
+from cosight.models.abstention.tapudd import LostCluster, fit_mixture, nearest_starts
 
 
 def overlapping(seed=0, rows=400, dimensions=4):
@@ -58,18 +62,76 @@ def test_a_cluster_without_rows_is_kept_and_far_away():
     assert fitted.weights == pytest.approx([1, 0], abs=1e-9)
 
 
-def test_strangeness_is_the_mean_over_cluster_numbers_of_the_distance_to_the_nearest():
+def test_strangeness_is_the_mean_over_cluster_numbers_and_starts_of_the_distance_to_the_nearest():
     rows, queries = overlapping(1), overlapping(2, rows=30) * 1.5
+    rows = rows[np.lexsort(rows.T[::-1])]
     scale = np.sqrt(rows.var(axis=0).mean())
     scaled, asked = ((x - rows.mean(axis=0)) / scale for x in (rows, queries))
     each = []
     for clusters in range(1, 5):
-        start = nearest_starts(scaled, clusters, np.random.default_rng(42), who="x")
-        theirs = FromStart(start).fit(scaled)
-        pairs = zip(theirs.means_, theirs.precisions_, strict=True)
-        each.append(np.min([cdist(asked, m[None], "mahalanobis", VI=p)[:, 0] for m, p in pairs], axis=0))
-    ours = Tapudd(most_clusters=4).fit(rows, None, None).strangeness(queries, None)
+        for start in range(2):
+            shares = nearest_starts(scaled, clusters, np.random.default_rng((42, start, clusters)), who="x")
+            theirs = FromStart(shares).fit(scaled)
+            pairs = zip(theirs.means_, theirs.precisions_, strict=True)
+            each.append(np.min([cdist(asked, m[None], "mahalanobis", VI=p)[:, 0] for m, p in pairs], axis=0))
+    ours = Tapudd(most_clusters=4, starts=2).fit(rows, None, None).strangeness(queries, None)
     assert ours == pytest.approx(np.mean(each, axis=0), rel=1e-6)
+
+
+def digit_features():
+    """Pixels of handwritten digits in 24 dimensions: 0 to 6 to train on; all ten, to calibrate on and to judge."""
+    digits = load_digits()
+    features = digits.data @ np.random.default_rng(0).normal(size=(64, 24))
+    train, others = features[:600][digits.target[:600] < 7], features[600:]
+    return train, others[:270], others[270:540]
+
+
+def test_decisions_hardly_depend_on_the_seed():
+    train, calibration, test = digit_features()
+
+    def most_flips(**settings):
+        decisions = []
+        for seed in range(3):
+            fitted = Tapudd(seed=seed, **settings).fit(train, None, None)
+            scale = MinMax.fit(fitted.strangeness(calibration, None))
+            decisions.append(scale.abstention(fitted.strangeness(test, None)) > 0.5)
+        return max(int((a != b).sum()) for a, b in combinations(decisions, 2))
+
+    assert most_flips(starts=1) >= 15  # of 270
+    assert most_flips() <= 6
+
+
+def test_the_order_of_training_images_does_not_matter():
+    rows, queries = overlapping(8), overlapping(9, rows=20)
+    order = np.random.default_rng(0).permutation(len(rows))
+    few = Tapudd(most_clusters=4, starts=3)
+    first, again = (few.fit(given, None, None).strangeness(queries, None) for given in (rows, rows[order]))
+    assert (first == again).all()
+
+
+def test_many_dimensions_get_fewer_starts(monkeypatch):
+    two_starts = 2 * (1 + 2 + 3) * 4**2  # clusters, dimensions squared
+    monkeypatch.setattr("cosight.models.abstention.tapudd._MOST_NUMBERS", two_starts)
+    fitted = Tapudd(most_clusters=3).fit(overlapping(rows=60), None, None)
+    assert [len(starts) for starts in fitted.mixtures] == [1, 2, 2]
+
+
+def test_starts_that_lose_a_cluster_are_left_out_and_refused_if_all_do(monkeypatch):
+    rows, calls = overlapping(rows=60), []
+
+    def lose(rows, clusters, rng, *, who, losing=(0, 2)):
+        calls.append(clusters)
+        if clusters == 2 and calls.count(2) - 1 in losing:
+            raise LostCluster("tapudd found no 2 clusters")
+        return nearest_starts(rows, clusters, rng, who=who)
+
+    monkeypatch.setattr("cosight.models.abstention.tapudd.nearest_starts", lose)
+    fitted = Tapudd(most_clusters=2, starts=3).fit(rows, None, None)
+    assert [len(starts) for starts in fitted.mixtures] == [1, 1]
+    calls.clear()
+    monkeypatch.setattr("cosight.models.abstention.tapudd.nearest_starts", partial(lose, losing=range(3)))
+    with pytest.raises(InvalidInput, match="found no 2 clusters"):
+        Tapudd(most_clusters=2, starts=3).fit(rows, None, None)
 
 
 def test_one_cluster_is_the_mahalanobis_distance_of_one_class():
@@ -113,5 +175,7 @@ def test_it_refuses(features, message):
 def test_settings_it_refuses():
     with pytest.raises(InvalidInput, match="most_clusters must be 1 or more, got 0"):
         Tapudd(most_clusters=0)
+    with pytest.raises(InvalidInput, match="starts must be 1 or more, got 0"):
+        Tapudd(starts=0)
     with pytest.raises(InvalidInput, match="ridge must be 0 or more"):
         Tapudd(ridge=float("nan"))

@@ -1,7 +1,7 @@
 """Abstention functions: how strange an image is to a model, and how likely the model should refuse to answer.
 
 * base       protocols, registry entries, input checks, and `MinMax`, from strangeness to abstention in [0, 1]
-* registry   the eight functions of VisAlign; `abstention` looks up a name
+* registry   the eight functions of VisAlign and a variant; `abstention` looks up a name
 * entropy    SP, Deep Ensemble, ASP and MC-Dropout: the entropy of the softmax
 * distances  MD and KNN: the distance to the nearest class or the K-th nearest training image
 * tapudd     TAPUDD: the distance to the nearest cluster
@@ -13,7 +13,14 @@ Importing this package imports no torch.
 """
 
 from cosight.models.abstention.base import Abstention, AbstentionFunction, FittedAbstention, MinMax, as_released
-from cosight.models.abstention.distances import FittedMahalanobis, FittedNeighbours, Mahalanobis, NearestNeighbours
+from cosight.models.abstention.distances import (
+    ClassMahalanobis,
+    FittedClassMahalanobis,
+    FittedMahalanobis,
+    FittedNeighbours,
+    Mahalanobis,
+    NearestNeighbours,
+)
 from cosight.models.abstention.entropy import (
     AdjustedSoftmax,
     DeepEnsemble,
@@ -33,8 +40,10 @@ __all__ = [
     "Abstention",
     "AbstentionFunction",
     "AdjustedSoftmax",
+    "ClassMahalanobis",
     "DeepEnsemble",
     "FittedAbstention",
+    "FittedClassMahalanobis",
     "FittedMahalanobis",
     "FittedNeighbours",
     "FittedOpenMax",

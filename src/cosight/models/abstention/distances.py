@@ -1,4 +1,4 @@
-"""Abstention functions that use a distance in feature space: MD (nearest class) and KNN (K-th nearest image).
+"""Abstention functions that use a distance in feature space: MD (nearest class; two forms), KNN (K-th nearest image).
 
 `Whitening` maps features to coordinates in which a covariance is the identity, so that the Mahalanobis distance is the
 Euclidean one. TAPUDD uses it too.
@@ -18,6 +18,8 @@ from cosight.errors import InvalidInput
 from cosight.models.abstention.base import check_features, check_labels, check_logits
 
 __all__ = [
+    "ClassMahalanobis",
+    "FittedClassMahalanobis",
     "FittedMahalanobis",
     "FittedNeighbours",
     "Mahalanobis",
@@ -146,22 +148,108 @@ class Mahalanobis:
 
         The number of classes is that of the logits or, without logits, the highest label plus one.
         """
-        table, truth = check_features(features, who="md"), np.asarray(labels)
-        if logits is not None:
-            classes = check_logits(logits, who="md").shape[1]
-        else:
-            classes = int(truth.max(initial=0)) + 1 if np.issubdtype(truth.dtype, np.integer) else 0
-        truth = check_labels(labels, rows=len(table), classes=classes, who="md", least=2)
+        table, truth = _check_classes(features, logits, labels, who="md")
         means, centre = class_means(table, truth), table.mean(axis=0)
-        products = np.zeros((table.shape[1], table.shape[1]))
-        for index, mean in enumerate(means):  # one class at a time, to save memory
-            centred = table[truth == index] - mean
-            products += centred.T @ centred
-        covariance = products / len(table)
-        variance = check_variance(float(np.trace(covariance)) / len(covariance), table, who="md")
-        covariance.flat[:: len(covariance) + 1] += self.ridge * variance
+        covariance, ridge = _shared_covariance(table, truth, means, self.ridge, who="md")
+        covariance.flat[:: len(covariance) + 1] += ridge
         white = whitening(covariance, who="md")
         return FittedMahalanobis(centre, white, white(means - centre))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedClassMahalanobis:
+    """Class means, and the whitening of each class."""
+
+    means: FloatArray  # (classes, D)
+    whites: tuple[Whitening, ...]
+
+    def strangeness(self, features: ArrayLike | None, logits: ArrayLike | None) -> FloatArray:
+        """Compute the Mahalanobis distance (n,) from features (n, D) to the nearest class, by its own covariance."""
+        table = check_features(features, who="md-class", dimensions=self.means.shape[1])
+        pairs = zip(self.whites, self.means, strict=True)
+        nearest = np.min([white.squared_lengths(table - mean) for white, mean in pairs], axis=0)
+        distances: FloatArray = np.sqrt(nearest)
+        return distances
+
+
+@dataclass(frozen=True, slots=True)
+class ClassMahalanobis:
+    """MD with a covariance for each class: the least Mahalanobis distance to a class, by the class's own covariance.
+
+    Lee et al. 2023 describe MD by "each class distribution's mean and variance"; Lee et al. 2018, whom they cite, share
+    one covariance (`Mahalanobis`). The covariance of a class with n images in D dimensions is
+
+        (1 - s) S_class + s S_shared,   s = D / (n + D)
+
+    plus `ridge` times the mean shared variance on the diagonal. Without the shared part a class with no more images
+    than dimensions would have no invertible covariance; with many images it vanishes (Friedman 1989, Regularized
+    discriminant analysis).
+
+    Args:
+        ridge: Fraction of the mean shared variance that is added to every variance.
+        shrinkage: s, from 0 (only the class) to 1 (only the shared covariance, as in `Mahalanobis`); None for the
+            formula.
+
+    Raises:
+        InvalidInput: A setting is out of range.
+
+    >>> fitted = ClassMahalanobis(ridge=0, shrinkage=0).fit([[-1.0], [1.0], [6.0], [10.0]], None, [0, 0, 1, 1])
+    >>> fitted.strangeness([[3.0], [12.0]], None)
+    array([2.5, 2. ])
+    """
+
+    ridge: float = 1e-6
+    shrinkage: float | None = None
+
+    def __post_init__(self) -> None:
+        check_ridge(self.ridge)
+        if self.shrinkage is not None and not 0 <= self.shrinkage <= 1:
+            raise InvalidInput(
+                f"shrinkage must be from 0 to 1, got {self.shrinkage}; None follows the numbers of images"
+            )
+
+    def fit(
+        self, features: ArrayLike | None, logits: ArrayLike | None, labels: ArrayLike | None
+    ) -> FittedClassMahalanobis:
+        """Fit to features (N, D) and labels (N,), at least two images per class.
+
+        The number of classes is that of the logits or, without logits, the highest label plus one.
+        """
+        table, truth = _check_classes(features, logits, labels, who="md-class")
+        means, dimensions = class_means(table, truth), table.shape[1]
+        shared, ridge = _shared_covariance(table, truth, means, self.ridge, who="md-class")
+        whites = []
+        for index, mean in enumerate(means):
+            centred = table[truth == index] - mean
+            share = dimensions / (len(centred) + dimensions) if self.shrinkage is None else self.shrinkage
+            covariance = (1 - share) * (centred.T @ centred) / len(centred) + share * shared
+            covariance.flat[:: dimensions + 1] += ridge
+            whites.append(whitening(covariance, who="md-class"))
+        return FittedClassMahalanobis(means, tuple(whites))
+
+
+def _check_classes(
+    features: ArrayLike | None, logits: ArrayLike | None, labels: ArrayLike | None, *, who: str
+) -> tuple[FloatArray, IntArray]:
+    """Return training features (N, D) and their classes (N,), at least two images of each."""
+    table, truth = check_features(features, who=who), np.asarray(labels)
+    if logits is not None:
+        classes = check_logits(logits, who=who).shape[1]
+    else:
+        classes = int(truth.max(initial=0)) + 1 if np.issubdtype(truth.dtype, np.integer) else 0
+    return table, check_labels(labels, rows=len(table), classes=classes, who=who, least=2)
+
+
+def _shared_covariance(
+    table: FloatArray, truth: IntArray, means: FloatArray, ridge: float, *, who: str
+) -> tuple[FloatArray, float]:
+    """Compute the covariance (D, D) of rows less their class mean, and `ridge` times its mean variance."""
+    products = np.zeros((table.shape[1], table.shape[1]))
+    for index, mean in enumerate(means):  # one class at a time, to save memory
+        centred = table[truth == index] - mean
+        products += centred.T @ centred
+    covariance = products / len(table)
+    return covariance, ridge * check_variance(float(np.trace(covariance)) / len(covariance), table, who=who)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

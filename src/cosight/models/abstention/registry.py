@@ -1,9 +1,9 @@
-"""The registry of abstention functions: the eight of VisAlign, in the order of its tables, and `ood:NAME`."""
+"""The registry of abstention functions: the eight of VisAlign, in the order of its tables, variants, and `ood:NAME`."""
 
 from __future__ import annotations
 
 from cosight.models.abstention.base import Abstention, abstentions
-from cosight.models.abstention.distances import Mahalanobis, NearestNeighbours
+from cosight.models.abstention.distances import ClassMahalanobis, Mahalanobis, NearestNeighbours
 from cosight.models.abstention.entropy import AdjustedSoftmax, DeepEnsemble, McDropout, SoftmaxProbability
 from cosight.models.abstention.ood import PREFIX, ood_abstention
 from cosight.models.abstention.openmax import OpenMax
@@ -71,7 +71,7 @@ _ENTRIES = (
     ),
     Abstention(
         "tapudd",
-        summary="Distance to the nearest cluster of a Gaussian mixture, mean over mixtures of 1 to 10 clusters.",
+        summary="Distance to the nearest cluster of a Gaussian mixture, mean over 1 to 10 clusters and 20 starts.",
         function=Tapudd(),
         needs=("features",),
         citation="Dua et al. 2023, Task agnostic and post-hoc unseen distribution detection",
@@ -101,6 +101,15 @@ _ENTRIES = (
         "ensembles",
         released="entropy",
         aliases=("ensemble",),
+    ),
+    Abstention(
+        "md-class",
+        summary="Mahalanobis distance to the nearest class, with a covariance for each class.",
+        function=ClassMahalanobis(),
+        needs=("features", "labels"),
+        citation="Lee et al. 2023, VisAlign, section 5.1",
+        released="squared distance",
+        aliases=("mahalanobis-class",),
     ),
 )
 

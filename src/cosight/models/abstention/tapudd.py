@@ -24,6 +24,11 @@ _TOLERANCE = 1e-3  # stop at this change of the mean log-likelihood; scikit-lear
 _STEPS = 100  # at most; scikit-learn's default
 _EPSILON = float(np.finfo(np.float64).eps)
 _LLOYD_STEPS = 10  # of k-means, to find the start of a mixture
+_MOST_NUMBERS = 2**27  # in the mixtures of one fitted function
+
+
+class LostCluster(InvalidInput):
+    """A k-means run that ended with fewer clusters than it started with; another start may not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,23 +100,26 @@ def nearest_starts(rows: FloatArray, clusters: int, rng: np.random.Generator, *,
     try:
         _, nearest = kmeans2(rows, clusters, iter=_LLOYD_STEPS, minit="++", missing="raise", rng=rng)
     except ClusterError as error:
-        raise InvalidInput(f"{who} found no {clusters} clusters in {len(rows)} features; set fewer clusters") from error
+        raise LostCluster(f"{who} found no {clusters} clusters in {len(rows)} features; set fewer clusters") from error
     return np.eye(clusters)[nearest]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedTapudd:
-    """One mixture per number of clusters, of features less `centre`, divided by `scale`."""
+    """Mixtures of features less `centre`, divided by `scale`: for each number of clusters, one per start."""
 
     centre: FloatArray  # (D,)
     scale: float
-    mixtures: tuple[Mixture, ...]
+    mixtures: tuple[tuple[Mixture, ...], ...]
 
     def strangeness(self, features: ArrayLike | None, logits: ArrayLike | None) -> FloatArray:
-        """Compute the mean over mixtures of the Mahalanobis distance (n,) to the nearest cluster."""
+        """Compute the mean over numbers of clusters, and over starts, of the distance (n,) to the nearest cluster."""
         table = check_features(features, who="tapudd", dimensions=len(self.centre))
         rows = (table - self.centre) / self.scale
-        nearest = [np.sqrt(mixture.squared_distances(rows).min(axis=1)) for mixture in self.mixtures]
+        nearest = [
+            np.mean([np.sqrt(mixture.squared_distances(rows).min(axis=1)) for mixture in starts], axis=0)
+            for starts in self.mixtures
+        ]
         distances: FloatArray = np.mean(nearest, axis=0)
         return distances
 
@@ -121,12 +129,14 @@ class Tapudd:
     """TAPUDD: the mean over mixtures of 1 to `most_clusters` Gaussians of the Mahalanobis distance to the nearest one.
 
     Each cluster has its own covariance. With many dimensions a cluster may have fewer images than dimensions; in the
-    remaining directions only the ridge counts. Mixtures start from k-means. Its first centres are drawn from the rows
-    with the same seed for every number of clusters, so another order of the rows may lead to other clusters.
-    Source: Dua et al. 2023 (the mean over numbers of clusters); 1 to 10 and 42 as in Lee et al. 2023.
+    remaining directions only the ridge counts. A mixture starts from k-means, whose first centres are drawn, and other
+    starts give other mixtures: the distance is averaged over several. The order of the rows does not matter.
+    Source: Dua et al. 2023 (the mean over numbers of clusters); 1 to 10 and 42 as in Lee et al. 2023 (one start).
 
     Args:
         most_clusters: Largest number of clusters.
+        starts: Starts of each mixture. With many dimensions fewer are used, so that the mixtures have at most 2^27
+            numbers (1 GB): with 10 clusters, 9 starts for 512 dimensions and 4 for 768.
         ridge: Fraction of the mean variance of all features that is added to every variance.
         seed: Seed of k-means.
 
@@ -139,13 +149,15 @@ class Tapudd:
     """
 
     most_clusters: int = 10
+    starts: int = 20
     ridge: float = 1e-6
     seed: int = 42
 
     def __post_init__(self) -> None:
         check_ridge(self.ridge)
-        if self.most_clusters < 1:
-            raise InvalidInput(f"most_clusters must be 1 or more, got {self.most_clusters}; 10 is the default")
+        for name in ("most_clusters", "starts"):
+            if (value := getattr(self, name)) < 1:
+                raise InvalidInput(f"{name} must be 1 or more, got {value}")
 
     def fit(self, features: ArrayLike | None, logits: ArrayLike | None, labels: ArrayLike | None) -> FittedTapudd:
         """Fit to features (N, D); labels are not used."""
@@ -155,13 +167,29 @@ class Tapudd:
                 f"tapudd needs at least as many training features as clusters, got {len(table)} for "
                 f"{self.most_clusters}; add images or set fewer clusters"
             )
+        table = table[np.lexsort(table.T[::-1])]  # in an order of their own, so that the given one does not matter
         centre = table.mean(axis=0)
         rows = table - centre
         variance = float(np.vdot(rows, rows)) / rows.size
         scale = float(np.sqrt(check_variance(variance, table, who="tapudd")))
         rows /= scale
-        mixtures = []
-        for clusters in range(1, self.most_clusters + 1):
-            start = nearest_starts(rows, clusters, np.random.default_rng(self.seed), who="tapudd")
+        numbers_per_start = self.most_clusters * (self.most_clusters + 1) // 2 * rows.shape[1] ** 2
+        starts = min(self.starts, max(1, _MOST_NUMBERS // numbers_per_start))
+        # one cluster has only one start
+        mixtures = tuple(self._fit_starts(rows, k, starts if k > 1 else 1) for k in range(1, self.most_clusters + 1))
+        return FittedTapudd(centre, scale, mixtures)
+
+    def _fit_starts(self, rows: FloatArray, clusters: int, starts: int) -> tuple[Mixture, ...]:
+        """Fit mixtures of one size from several starts; starts for which k-means loses a cluster are left out."""
+        mixtures, failure = [], None
+        for number in range(starts):
+            rng = np.random.default_rng((self.seed, number, clusters))  # chance averages out over sizes too
+            try:
+                start = nearest_starts(rows, clusters, rng, who="tapudd")
+            except LostCluster as error:
+                failure = error
+                continue
             mixtures.append(fit_mixture(rows, start, ridge=self.ridge, who="tapudd"))
-        return FittedTapudd(centre, scale, tuple(mixtures))
+        if not mixtures and failure is not None:
+            raise failure
+        return tuple(mixtures)
