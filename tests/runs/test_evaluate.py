@@ -420,8 +420,39 @@ class TestWhatChangesAnAnswer:
         frame = again.trials().frame
         assert set(frame["response"]) == {"cat"}
         assert frame["probabilities"][0].to_list() == pytest.approx([0.1192, 0.8808], abs=1e-4)  # softmax of 0, 2
-        with pytest.raises(InvalidInput, match="about other classes than the run's"):
+        with pytest.raises(InvalidInput, match="not among them: bird"):
             evaluate(f"trials:{tmp_path / 'first'}", on=folder, out=tmp_path / "third", labels="cat,dog,bird")
+
+    def test_gold_labels_follow_the_runs_order_of_classes(self, in_workshop, tmp_path, images):
+        folder, rows = tmp_path / "set", []
+        for name, gold in (("cat", [0.75, 0.25]), ("dog", [0.65, 0.35])):
+            path = sorted((images / name).iterdir())[0]
+            (folder / name).mkdir(parents=True)
+            shutil.copy(path, folder / name)
+            row = {"stimulus": digest(read_image(path)), "file": f"{name}/{path.name}", "image": path.name}
+            rows.append({**row, "truth": name, "gold": gold})
+        plain = Preprocessing(size=(8, 8))
+        model = as_model(
+            lambda x: np.tile(np.log([[0.75, 0.25]]), (len(x), 1)), name="mine:cat", preprocessing=plain,
+            outputs="logits", class_names=("cat", "dog"),
+        )  # fmt: skip
+        values = {}
+        for labels in ("cat,dog", "dog,cat"):
+            write_manifest(folder, manifest_frame(rows), {"settings": {"labels": "cat,dog"}})
+            out = tmp_path / labels
+            evaluate(model, on=folder, out=out, labels=labels)
+            for source, options in (
+                (out, {}),
+                (out, {"labels": "dog,cat"}),
+                (out / "trials", {"humans": folder}),
+            ):
+                scores = cosight.score(source, measure=["total_variation"], resamples=5, **options)
+                (values[labels, str(source), len(options)],) = (
+                    r.value for r in scores.rows if r.observer == "mine:cat"
+                )
+        assert [value for (value,) in values.values()] == pytest.approx([0.05] * 6)  # the mean of 0 and .1
+        with pytest.raises(InvalidInput, match="not among them: bird"):
+            evaluate(model, on=folder, out=tmp_path / "third", labels="cat,dog,bird")
 
     def test_a_model_of_the_protocol_may_answer_in_float64(self, few_images, tmp_path):
         class Mine:

@@ -15,6 +15,7 @@ from cosight.statistics.gold_labels import category_groups, gold_of, is_stimulus
 from cosight.statistics.resampling import random_stream
 from cosight.trials import write
 from cosight.trials.join import align, with_manifest
+from cosight.trials.manifest import manifest_frame, write_manifest
 from tests.scoring.made import LETTERS, REFUSING, plain_interval, row_of, trials
 from tests.scoring.made_runs import (
     VISALIGN,
@@ -62,6 +63,23 @@ def outputs_of(said):
 
 
 # --------------------------------------------------------------------------------------------------------- distances
+
+
+def test_labels_in_another_order_change_no_distance(tmp_path):
+    def distance(*sources, **options):
+        return next(row.value for row in quick(*sources, **options).rows if row.observer == "model:a")
+
+    rows = stimuli({1: 5, 8: 5})
+    run = write_run(tmp_path / "run", rows, answers(rows, "model:a", random_answers(1)))
+    unnamed = write_set(tmp_path / "unnamed", rows)
+    named = write_set(tmp_path / "named", rows)
+    write_manifest(named, manifest_frame(rows), {"settings": {"labels": "a,b,c,abstain"}})
+    expected = distance(run, measure=["hellinger"])
+    reordered = {"labels": "c,a,b,abstain", "measure": ["hellinger"]}
+    assert distance(run, **reordered) == pytest.approx(expected)
+    assert distance(run / "trials", humans=named, **reordered) == pytest.approx(expected)
+    notices = quick(run / "trials", humans=unnamed, **reordered).notices
+    assert any("does not name the classes of its gold labels" in notice for notice in notices)
 
 
 @pytest.mark.parametrize("distance", ["hellinger", "total_variation", "kullback_leibler"])

@@ -9,7 +9,7 @@ from cosight.stimuli.images import digest, read_image
 from cosight.stimuli.sets import image_files
 from cosight.training import Recipe
 from cosight.training.data import load_training_data
-from cosight.trials.manifest import manifest_frame, write_manifest
+from cosight.trials.manifest import manifest_frame, read_manifest, write_manifest
 
 
 def recipe(folder, **changes):
@@ -81,6 +81,13 @@ def test_gold_is_peoples_distribution(write_set):
     found = load_training_data(recipe(root, labels="d0,d1,d2", targets="gold"))
     np.testing.assert_allclose(found.training.targets, [[0.6, 0.3, 0.1]] * 9)
     assert found.training.labels.tolist() == [0] * 9
+
+
+def test_gold_is_ordered_by_class_name(write_set):
+    root = write_set(lambda row: {**row, "gold_counts": [6, 3, 1]})
+    write_manifest(root, read_manifest(root)[0], {"labels": ["d0", "d1", "d2"]})
+    found = load_training_data(recipe(root, labels="d2,d0,d1", targets="gold"))
+    np.testing.assert_allclose(found.training.targets, [[0.1, 0.6, 0.3]] * 9)
 
 
 def test_gold_may_have_a_place_for_abstain_that_nobody_chose(write_set):

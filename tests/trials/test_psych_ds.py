@@ -93,7 +93,7 @@ ROWS = st.fixed_dictionaries(
         **dict.fromkeys(("level", "trial"), st.none() | st.integers(-(2**63), 2**63 - 1)),
         "probabilities": st.none() | PROBABILITIES,
         "abstention": st.none() | st.floats(0, 1),
-        "rt": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        "rt": st.none() | st.floats(0, allow_infinity=False),
     }
 )
 

@@ -64,7 +64,7 @@ class Cifar10HImages:
 
     folder: Path
 
-    settings: ClassVar[Mapping[str, Any]] = {"verb": "cifar-10h"}
+    settings: ClassVar[Mapping[str, Any]] = {"verb": "cifar-10h", "labels": "cifar-10"}
     packages: ClassVar[tuple[str, ...]] = ()
 
     @property

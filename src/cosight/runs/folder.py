@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
 from cosight.files import LOCK_FILE, atomic_write, lock_folder
-from cosight.trials.manifest import MANIFEST, write_manifest
+from cosight.trials.manifest import MANIFEST, with_manifest_space, write_manifest
 from cosight.trials.parquet import read_sources, read_space, write_observers, write_table
 from cosight.trials.table import SCHEMA as TRIAL_SCHEMA
 from cosight.trials.table import Trials, make_trials, observer_table
@@ -141,7 +141,8 @@ class RunFolder:
 
     def _write_manifest(self, plan: RunPlan, frame: pl.DataFrame) -> None:
         with _disk_errors(self.path / MANIFEST):
-            write_manifest(self.path, frame, {"settings": dict(plan.stimuli.settings)})
+            facts = with_manifest_space({"settings": dict(plan.stimuli.settings)}, plan.space)
+            write_manifest(self.path, frame, facts)
 
     def write_observers(self, observers: Sequence[tuple[str, str]]) -> None:
         """Write `observers.parquet` from names and kinds."""

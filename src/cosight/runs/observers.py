@@ -244,13 +244,7 @@ class RecordedObserver:
         own = self.recorded.space
         if own is None or own.classes == self.space.classes or not answers["probabilities"].count():
             return answers
-        if set(own.classes) != set(self.space.classes):
-            raise InvalidInput(
-                f"answers recorded in {own.name} are about other classes than the run's, {self.space.name}; "
-                f"give theirs with --labels"
-            )
-        order = [own.classes.index(name) for name in self.space.classes]
-        return answers.with_columns(pl.col("probabilities").list.gather(order))
+        return answers.with_columns(pl.col("probabilities").list.gather(self.space.order_in(own)))
 
     def buffer(self, count: int) -> Floats:
         """Return an array without columns: no pixels are needed."""

@@ -26,6 +26,7 @@ from cosight.stimuli.alterations import Alterations, all_alterations, with_resou
 from cosight.stimuli.images import FileFormat, preparation
 from cosight.stimuli.resources import tiles_for_set
 from cosight.stimuli.sets import StimulusSet, check_splits, read_set, sample
+from cosight.trials.manifest import manifest_space, order_gold
 from cosight.trials.mapping import How
 from cosight.trials.spaces import LabelSpace, guess_label_space, label_space, label_spaces
 
@@ -153,8 +154,14 @@ def plan_run(
                 f"--tiles is an option of benchmarks that alter photos, got the stimulus set {on}; leave it out"
             )
         space, images = _label(_select_splits(read_set(on), abstain), labels)
-        if not (labels or _manifest_labels(images)):
+        if not (labels or manifest_space(images.facts)):
             notices.append(f"answers are in {space.name}, inferred from the set's classes (--labels names another)")
+        own = manifest_space(images.facts)
+        images = replace(images, frame=order_gold(images.frame, own, space))
+        if own is None and (images.frame["gold"].count() or images.frame["gold_counts"].count()):
+            notices.append(
+                f"{on} does not name the classes of its gold labels, taken to be in the order {space.in_words}"
+            )
         stimuli: StimulusSource = stored_stimuli(images if limit is None else sample(images, limit, seed=seed))
         _check_truths(stimuli)
     else:
@@ -268,8 +275,8 @@ def _label(stimuli: StimulusSet, labels: str | LabelSpace | None) -> tuple[Label
     Without `labels` it is the label space that the set's manifest names, else the one that its classes fit.
     """
     truths = stimuli.frame["truth"].drop_nulls().unique().sort().to_list()
-    labels = labels or _manifest_labels(stimuli)
-    space = label_space(labels) if isinstance(labels, str) else labels or guess_label_space(frozenset(truths))
+    named = label_space(labels) if isinstance(labels, str) else labels
+    space = named or manifest_space(stimuli.facts) or guess_label_space(frozenset(truths))
     if space is None:
         classes = f"classes {', '.join(truths[:4])}{', ...' if len(truths) > 4 else ''}" if truths else "no classes"
         fitting = []
@@ -284,9 +291,3 @@ def _label(stimuli: StimulusSet, labels: str | LabelSpace | None) -> tuple[Label
         )
     spelled = pl.col("truth").replace_strict(space.recognise(truths), default=None, return_dtype=pl.String)
     return space, replace(stimuli, frame=stimuli.frame.with_columns(spelled))
-
-
-def _manifest_labels(stimuli: StimulusSet) -> str | None:
-    """Return the label space that the set's manifest names."""
-    labels: str | None = stimuli.facts.get("settings", {}).get("labels")
-    return labels

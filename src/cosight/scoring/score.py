@@ -118,12 +118,13 @@ def _read_data(
     lam: float,
 ) -> ScoreData:
     """Read and align trials, manifests and gold labels."""
-    manifest = read_manifests([*sources, humans])
     people = None if humans is None or is_stimulus_set(humans) else read(humans, labels=labels)
     trials = read(*sources, *([] if people is None else [people]), labels=labels)
+    notices: list[str] = []
+    manifest = read_manifests([*sources, humans], trials.space, notices)
     if manifest is not None:
         trials = with_manifest(trials, manifest)
-    table = align(trials, gamma=gamma, roles=role)
+    table = align(trials, gamma=gamma, roles=role).with_notices(*notices)
     check_names(table.observers)
     table = shared_with_models(table.with_notices(*overlap_notices(table)))
     if manifest is not None and manifest_rows(manifest, table.columns).null_count() == table.columns.height:

@@ -20,8 +20,16 @@ from cosight.errors import InvalidInput
 from cosight.measures.arithmetic import divide
 from cosight.statistics.rows import GOLD, SIMULATED_GOLD
 from cosight.trials.join import AlignedTrials, StimulusGroup, manifest_rows
-from cosight.trials.manifest import MANIFEST, MANIFEST_SCHEMA, manifest_frame, read_manifest
-from cosight.trials.spaces import ABSTAIN
+from cosight.trials.manifest import (
+    MANIFEST,
+    MANIFEST_SCHEMA,
+    manifest_frame,
+    manifest_space,
+    order_gold,
+    read_manifest,
+)
+from cosight.trials.parquet import OBSERVERS_FILE, read_space
+from cosight.trials.spaces import ABSTAIN, LabelSpace
 from cosight.trials.table import PEOPLE, Trials
 
 __all__ = ["CATEGORY", "Gold", "category_groups", "gold_of", "is_stimulus_set", "read_manifests", "with_people"]
@@ -59,19 +67,24 @@ def is_stimulus_set(path: object) -> bool:
     return isinstance(path, str | Path) and (Path(path) / MANIFEST).is_file() and not (Path(path) / _RUN).is_file()
 
 
-def read_manifests(sources: Iterable[object]) -> pl.DataFrame | None:
+def read_manifests(
+    sources: Iterable[object], space: LabelSpace | None = None, notices: list[str] | None = None
+) -> pl.DataFrame | None:
     """Read the manifests of the runs and stimulus sets among `sources`, without training and calibration stimuli.
 
     Two manifests may share stimuli if they have the same labels.
 
     Args:
         sources: Paths and other sources of trials. A folder without a manifest is searched for runs that have one.
+        space: The label space to order gold labels by; None leaves them as they are. Those of a set that names no label
+            space are taken to be in this order, those of a run in the order of its trials.
+        notices: Where to append what a reader should know.
 
     Returns:
         One row per stimulus, or None where no source has a manifest.
 
     Raises:
-        InvalidInput: Two manifests have different labels for one stimulus.
+        InvalidInput: Two manifests have different labels for one stimulus, or gold labels are about other classes.
     """
     folders: list[Path] = []
     for path in [Path(source) for source in sources if isinstance(source, str | Path)]:
@@ -82,7 +95,19 @@ def read_manifests(sources: Iterable[object]) -> pl.DataFrame | None:
             folders += [run for run in runs if (run / MANIFEST).is_file()]
     if not folders:
         return None
-    rows = pl.concat([read_manifest(folder)[0].select(list(MANIFEST_SCHEMA)) for folder in dict.fromkeys(folders)])
+    parts = []
+    for folder in dict.fromkeys(folders):
+        frame, facts = read_manifest(folder)
+        part = frame.select(list(MANIFEST_SCHEMA))
+        if space is not None:
+            own = manifest_space(facts) or _run_space(folder)
+            part = order_gold(part, own, space)
+            if own is None and notices is not None and (part["gold"].count() or part["gold_counts"].count()):
+                notices.append(
+                    f"{folder} does not name the classes of its gold labels, taken to be in the order {space.in_words}"
+                )
+        parts.append(part)
+    rows = pl.concat(parts)
     rows = rows.filter(~pl.col("split").is_in(_NOT_SCORED).fill_null(False))
     digest = pl.col("stimulus").is_not_null()
     return pl.concat(
@@ -91,6 +116,13 @@ def read_manifests(sources: Iterable[object]) -> pl.DataFrame | None:
             _drop_repeats(rows.filter(~digest), ["experiment", "condition", "image"]),
         ]
     )
+
+
+def _run_space(folder: Path) -> LabelSpace | None:
+    """Return the label space of a run's trials; None for another folder."""
+    tables = sorted((folder / "trials").rglob("*.parquet")) if (folder / _RUN).is_file() else []
+    spaces = (read_space(path) for path in tables if path.name != OBSERVERS_FILE)
+    return next(spaces, None)
 
 
 def _drop_repeats(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:

@@ -30,9 +30,17 @@ from cosight.errors import InvalidInput
 from cosight.measures.gold_distributions import label_counts
 from cosight.processes import core_count
 from cosight.stimuli.images import IMAGE_SUFFIXES, Bytes, Preparation, check_image, digest, read_image
-from cosight.trials.manifest import MANIFEST, MANIFEST_SCHEMA, SPLITS, manifest_frame, read_manifest, write_manifest
+from cosight.trials.manifest import (
+    MANIFEST,
+    MANIFEST_SCHEMA,
+    SPLITS,
+    manifest_frame,
+    manifest_space,
+    read_manifest,
+    with_manifest_space,
+    write_manifest,
+)
 from cosight.trials.model_vs_human import image_name
-from cosight.trials.spaces import label_space
 from cosight.trials.table import Trials, first_showings, has_role
 
 __all__ = [
@@ -321,8 +329,7 @@ def write_gold_labels(root: Path, trials: Trials, *, kind: Literal["human", "sim
             not in the label space, or simulated answers would replace people's.
     """
     stimuli = read_set(root)
-    space_name = stimuli.facts.get("settings", {}).get("labels")
-    space = label_space(space_name) if space_name else trials.space
+    space = manifest_space(stimuli.facts) or trials.space
     if space is None:
         raise InvalidInput(f"gold labels need a label space, neither {root} nor the trials have one; convert them")
     if stimuli.frame["stimulus"].has_nulls():
@@ -343,7 +350,8 @@ def write_gold_labels(root: Path, trials: Trials, *, kind: Literal["human", "sim
     table = label_counts([images[name] for name in answered["stimulus"]], codes, len(space.answers)).counts
     counts = {name: table[index].tolist() for name, index in images.items()}
     rows = [_with_gold(row, counts.get(row["stimulus"]), kind) for row in stimuli.frame.iter_rows(named=True)]
-    write_manifest(root, pl.DataFrame(rows, schema={**MANIFEST_SCHEMA, **stimuli.frame.schema}), stimuli.facts)
+    frame = pl.DataFrame(rows, schema={**MANIFEST_SCHEMA, **stimuli.frame.schema})
+    write_manifest(root, frame, with_manifest_space(stimuli.facts, space))
     return len(counts)
 
 

@@ -18,6 +18,7 @@ from cosight.stimuli.images import Bytes, Floats, as_bytes, to_rgb
 from cosight.stimuli.sets import StimulusSet, read_set, read_source
 from cosight.training.augment import resize_short_side
 from cosight.training.recipe import Recipe
+from cosight.trials.manifest import manifest_space, order_gold
 from cosight.trials.spaces import ABSTAIN, LabelSpace, guess_label_space, label_space
 
 __all__ = ["Examples", "TrainingData", "TrainingImages", "load_training_data"]
@@ -70,6 +71,7 @@ def load_training_data(recipe: Recipe) -> TrainingData:
     if frame.is_empty():
         raise InvalidInput(f"there must be images to train on, {stimuli.root} has none whose split is {TRAIN}")
     if recipe.targets == "gold":
+        frame = order_gold(frame, manifest_space(stimuli.facts), space)
         rows = [_gold_target(row, space, stimuli) for row in frame.iter_rows(named=True)]
         targets = np.stack(rows).astype(np.float32)
     else:

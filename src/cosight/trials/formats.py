@@ -12,7 +12,7 @@ from cosight.errors import InvalidInput
 from cosight.registry import Registry
 from cosight.trials.samples import is_sample, trial_path
 from cosight.trials.spaces import LabelSpace, label_space
-from cosight.trials.table import Trials, concat, select_roles
+from cosight.trials.table import Trials, concat, doubtful_values, select_roles
 
 __all__ = ["Format", "Reader", "formats", "output_format", "read", "write"]
 
@@ -68,8 +68,16 @@ def read(*sources: str | Path | Trials, labels: str | LabelSpace | None = None) 
     if not sources:
         raise InvalidInput("name at least one file or folder of trials")
     space = label_space(labels) if isinstance(labels, str) else labels
-    tables = [source if isinstance(source, Trials) else _read_path(trial_path(source), space) for source in sources]
-    return concat(tables if space is None else [table.with_space(space) for table in tables])
+    tables, files = [], []
+    for source in sources:
+        if isinstance(source, Trials):
+            tables.append(source)
+        else:
+            tables.append(_read_path(trial_path(source), space))
+            files.append((str(source), tables[-1]))
+    trials = concat(tables if space is None else [table.with_space(space) for table in tables])
+    doubts = [notice for name, table in files for notice in doubtful_values(table, trials.space, name)]
+    return replace(trials, notices=(*trials.notices, *doubts))
 
 
 def write(trials: Trials, path: str | Path, *, to: str | None = None) -> Trials:

@@ -60,7 +60,8 @@ def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
         twice = max(names, key=names.count)
         raise InvalidInput(f"a leaderboard file is named after its model, got two called {twice!r}; rename one")
     frame = pl.concat([_as_trials(path, _read_file(path)) for path in paths])
-    return make_trials(frame, space=space or _SPACE, sources=[{"file": path.name} for path in paths])
+    trials = make_trials(frame, space=_SPACE, sources=[{"file": path.name} for path in paths])
+    return trials if space is None else trials.with_space(space)
 
 
 def _read_file(path: Path) -> dict[str, Eleven]:

@@ -11,8 +11,20 @@ import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
+from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, label_spaces
 
-__all__ = ["DISTRACTORS", "MANIFEST", "MANIFEST_SCHEMA", "SPLITS", "manifest_frame", "read_manifest", "write_manifest"]
+__all__ = [
+    "DISTRACTORS",
+    "MANIFEST",
+    "MANIFEST_SCHEMA",
+    "SPLITS",
+    "manifest_frame",
+    "manifest_space",
+    "order_gold",
+    "read_manifest",
+    "with_manifest_space",
+    "write_manifest",
+]
 
 MANIFEST = "stimuli.parquet"
 DISTRACTORS = "distractors"  # folder inside a set: its distractors for studies, a set of their own
@@ -29,7 +41,7 @@ MANIFEST_SCHEMA: dict[str, pl.DataType] = {
     "category": pl.Int64(),
     "group": pl.String(),  # must-act, must-abstain, uncertain
     "split": pl.String(),  # one of SPLITS
-    "gold": pl.List(pl.Float64()),  # people's label distribution
+    "gold": pl.List(pl.Float64()),  # people's label distribution over the answers of the set's label space
     "gold_counts": pl.List(pl.Int64()),  # the answers behind it
     "kind": pl.String(),
     "parameters": pl.String(),  # JSON
@@ -66,6 +78,58 @@ def read_manifest(root: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
         raise InvalidInput(
             f"cannot read the manifest {path}: {reason}; remove {root} and make the set again"
         ) from error
+
+
+def manifest_space(facts: Mapping[str, Any]) -> LabelSpace | None:
+    """Return the label space that a manifest's metadata names, of which its gold labels are distributions.
+
+    >>> manifest_space({"settings": {"labels": "visalign-11"}}).abstain
+    True
+    """
+    settings = facts.get("settings")
+    labels = facts.get("labels") or (settings.get("labels") if isinstance(settings, dict) else None)
+    if labels is None or isinstance(labels, str):
+        return label_space(labels) if labels else None
+    if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
+        raise InvalidInput(f"the labels of a manifest are a label space or class names, got {str(labels)[:80]}")
+    return LabelSpace("the set's classes", tuple(name for name in labels if name != ABSTAIN), ABSTAIN in labels)
+
+
+def with_manifest_space(facts: Mapping[str, Any], space: LabelSpace) -> dict[str, Any]:
+    """Return the metadata of a manifest whose gold labels are in this label space."""
+    return {**facts, "labels": space.name if space in label_spaces.values() else list(space.answers)}
+
+
+def order_gold(frame: pl.DataFrame, own: LabelSpace | None, space: LabelSpace) -> pl.DataFrame:
+    """Return a manifest with gold labels in the order of another label space, reordered by class name.
+
+    Args:
+        frame: The manifest. A value for `abstain` comes last and stays there.
+        own: The label space of its gold labels; None where the manifest names none: they stay as they are.
+        space: The label space to order them by.
+
+    Raises:
+        InvalidInput: The manifest has gold labels, and the two spaces have different classes.
+
+    >>> frame = manifest_frame([{"gold": [0.7, 0.2, 0.1]}])
+    >>> order_gold(frame, label_space("cat,dog,abstain"), label_space("dog,cat"))["gold"].to_list()
+    [[0.2, 0.7, 0.1]]
+    """
+    columns = [name for name in ("gold", "gold_counts") if frame[name].count()]
+    if own is None or own.classes == space.classes or not columns:
+        return frame
+    order, size = space.order_in(own), len(own.classes)
+    for name in columns:
+        wrong = frame.filter(~pl.col(name).list.len().is_in([size, size + 1]))
+        if wrong.height:
+            image, values = wrong.select("image", name).row(0)
+            raise InvalidInput(
+                f"gold label of {image} must have a number for each of {own.in_words}, got {len(values)}"
+            )
+    gathered = (
+        pl.concat_list(pl.col(name).list.gather(order), pl.col(name).list.slice(size)).alias(name) for name in columns
+    )
+    return frame.with_columns(gathered)
 
 
 def write_manifest(root: Path, frame: pl.DataFrame, facts: Mapping[str, Any]) -> None:

@@ -47,10 +47,12 @@ def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
     for path in paths:
         file = _read_file(path, space)
         by_space.setdefault(None if file.space is None else file.space.answers, []).append(file)
-    return concat([_join_files(files) for files in by_space.values()])
+    tables = [_join_files(files) for files in by_space.values()]
+    return concat(tables if space is None else [table.with_space(space) for table in tables])
 
 
 def _read_file(path: Path, declared: LabelSpace | None) -> _File:
+    """Read one file; `declared` is the label space of a file that names none."""
     try:
         frame = pl.read_parquet(path, glob=False)
         metadata = _read_metadata(path)
@@ -61,7 +63,7 @@ def _read_file(path: Path, declared: LabelSpace | None) -> _File:
     unknown = [name for name in frame.columns if name not in SCHEMA]
     notices = (f"{path}: columns that a trial does not have were left out: {', '.join(unknown)}",) if unknown else ()
     typed = frame if frame.schema == SCHEMA else make_trials(frame, source=str(path)).frame
-    return _File(path, typed, declared or _space_of(metadata), tuple(metadata.get("sources", ())), notices)
+    return _File(path, typed, _space_of(metadata) or declared, tuple(metadata.get("sources", ())), notices)
 
 
 def _join_files(files: Sequence[_File]) -> Trials:

@@ -84,8 +84,8 @@ def _recognises(path: Path, head: bytes) -> bool:
 
 
 def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
-    table = concat([_read_folder(path) for path in paths])
-    return table if space is None else table.with_space(space)
+    tables = [_read_folder(path) for path in paths]
+    return concat(tables if space is None else [table.with_space(space) for table in tables])
 
 
 def _read_folder(path: Path) -> Trials:

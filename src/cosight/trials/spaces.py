@@ -17,6 +17,7 @@ __all__ = ["ABSTAIN", "LabelSpace", "guess_label_space", "label_space", "label_s
 
 ABSTAIN = "abstain"  # the answer "none of these, uncertain or unrecognisable"
 _FEW = 20  # answers up to which a message lists all
+_LISTED = 5  # classes that a message about two spaces lists
 _LEAST_FRACTION = 1 / 20  # of a space's classes must occur before it is guessed: man and woman are not CIFAR-100
 
 
@@ -134,6 +135,28 @@ class LabelSpace:
             f"names must be classes of {self.name} ({self.in_words}), their titles, "
             f"or all of them numbers 0 to {len(self.classes) - 1}; got {unknown!r}: rename it or name another space"
         )
+
+    def order_in(self, other: LabelSpace) -> list[int]:
+        """Return the position of each class among those of `other`, to reorder values over its classes by name.
+
+        Raises:
+            InvalidInput: The two spaces have different classes.
+
+        >>> LabelSpace("pets", ("cat", "dog")).order_in(LabelSpace("animals", ("dog", "cat")))
+        [1, 0]
+        """
+        missing, extra = ([c for c in a.classes if c not in b.classes] for a, b in ((self, other), (other, self)))
+        if missing or extra:
+            parts = []
+            for what, names in (("not among them", missing), ("missing", extra)):
+                more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+                parts += [f"{what}: {', '.join(names[:_LISTED])}{more}"] if names else []
+            raise InvalidInput(
+                f"probabilities and gold labels over {other.in_words} cannot be read as {self.in_words} "
+                f"({'; '.join(parts)}); name the same classes with --labels, in any order"
+            )
+        position = {name: index for index, name in enumerate(other.classes)}
+        return [position[name] for name in self.classes]
 
     def words(self) -> dict[str, str]:
         """Return the class of every word that stands for one: titles, aliases, and the answers themselves.

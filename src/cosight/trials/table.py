@@ -20,6 +20,7 @@ __all__ = [
     "Role",
     "Trials",
     "concat",
+    "doubtful_values",
     "dropped_columns",
     "first_showings",
     "has_role",
@@ -68,6 +69,8 @@ OBSERVERS: dict[str, pl.DataType] = {
 _REQUIRED = ("observer", "kind", "response")
 _SUM_TOLERANCE = 1e-3
 _SUM_RULE = "probabilities sum to one"
+_TIE = 1e-6  # between probabilities that are equal but for the rounding of float32
+_SLOWEST = 100  # seconds: a median rt above it is one in milliseconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,9 +105,19 @@ class Trials:
         return replace(self, frame=frame, observers=known, notices=(*self.notices, *notices))
 
     def with_space(self, space: LabelSpace) -> Trials:
-        """Return the same trials with another label space, against which they are checked."""
-        _check_rows(self.frame, space, _row_names("trials"))
-        return replace(self, space=space)
+        """Return the same trials with another label space, against which they are checked.
+
+        Probabilities are reordered by class name. Those of trials without a label space are taken to be in its order.
+
+        Raises:
+            InvalidInput: An answer is not in the label space, or trials with probabilities have other classes.
+        """
+        frame = self.frame
+        reorders = self.space is not None and self.space.classes != space.classes
+        if self.space is not None and reorders and frame["probabilities"].count():
+            frame = frame.with_columns(pl.col("probabilities").list.gather(space.order_in(self.space)))
+        _check_rows(frame, space, _row_names("trials"))
+        return replace(self, frame=frame, space=space)
 
 
 def make_trials(
@@ -239,7 +252,7 @@ def _check_rows(frame: pl.DataFrame, space: LabelSpace | None, locate: Callable[
         ("repetition", pl.col("repetition") < 0, "repetition is 0 or more"),
         ("image", pl.col("image").is_null() & pl.col("stimulus").is_null(), "a trial names its image or its stimulus"),
         ("abstention", ~pl.col("abstention").is_between(0, 1), "abstention lies in [0, 1]"),
-        ("rt", ~pl.col("rt").is_finite(), "rt is a number of seconds or missing"),
+        ("rt", ~(pl.col("rt").is_finite() & (pl.col("rt") >= 0)), "rt is a number of seconds, 0 or more, or missing"),
         ("probabilities", bad_probability, "probabilities are numbers of 0 or more"),
         ("probabilities", (total - 1).abs() > _SUM_TOLERANCE, _SUM_RULE),
     ]
@@ -260,6 +273,40 @@ def _check_rows(frame: pl.DataFrame, space: LabelSpace | None, locate: Callable[
             if rule == _SUM_RULE:
                 got = f"{sum(value):.6g} in all"
             raise InvalidInput(f"{locate(row)}, column {column}: {rule}, got {got}")
+
+
+def doubtful_values(trials: Trials, space: LabelSpace | None, name: str) -> list[str]:
+    """Return notices about values that break no rule and are probably wrong.
+
+    Responses that are not the most probable class of their own probabilities, and response times in milliseconds.
+
+    Args:
+        trials: Trials that were read from a file or folder.
+        space: Their label space; it may have become known from other files.
+        name: What the notices call the file or folder.
+    """
+    notices = []
+    both = trials.frame.lazy().filter(pl.col("probabilities").is_not_null() & pl.col("response").is_not_null())
+    if space is not None and trials.frame["probabilities"].count():
+        position = {answer: index for index, answer in enumerate(space.classes)}
+        code = pl.col("response").replace_strict(position, default=None, return_dtype=pl.Int64)
+        own = pl.col("probabilities").list.get(code, null_on_oob=True)
+        less = own < pl.col("probabilities").list.max() - _TIE  # null for a refusal
+        answered, wrong = both.select(own.count(), less.sum().alias("wrong")).collect().row(0)
+        if wrong:
+            notices.append(
+                f"{name}: {wrong} of {answered} responses are not the most probable class of their own probabilities; "
+                f"if those are not in the order {space.in_words}, make the file again, or name their order with "
+                "--labels where it names none"
+            )
+    medians = trials.frame.group_by("observer").agg(pl.col("rt").median()).filter(pl.col("rt") > _SLOWEST)
+    if medians.height:
+        observer, median = medians.sort("observer").row(0)
+        notices.append(
+            f"{name}: observers with a median rt above {_SLOWEST} seconds: {medians.height} ({observer}: {median:g}); "
+            "if the file has milliseconds, divide the column by 1000"
+        )
+    return notices
 
 
 def dropped_columns(trials: Trials, kept: frozenset[str]) -> list[str]:

@@ -16,7 +16,7 @@ The panel is a model of people, with numbers set by eye:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from cosight.humans.study.trial_types import PANEL, Respondent, TrialContext
 from cosight.stimuli.images import decode, digest
 from cosight.stimuli.kinds import stimulus_rng
 from cosight.stimuli.sets import read_set
+from cosight.trials.manifest import manifest_space
 from cosight.trials.spaces import LabelSpace
 
 __all__ = [
@@ -146,6 +147,10 @@ def panel_probabilities(pictures: StudyPictures) -> PanelProbabilities:
     settings: Mapping[str, Any] = pictures.facts.get("settings", {}).get("simulated panel", {})
     panel = Panel(**settings)
     on_digits = bool(settings) and space.answers == panel.space.answers
+    own = manifest_space(pictures.facts)
+    if own is not None and not on_digits and any(row["gold"] is not None for row in pictures.rows.values()):
+        order = space.order_in(own)
+        pictures = replace(pictures, rows={name: _with_order(row, order) for name, row in pictures.rows.items()})
     unlabelled = [row for row in pictures.rows.values() if row["truth"] is None and (on_digits or row["gold"] is None)]
     if unlabelled:
         raise InvalidInput(
@@ -153,6 +158,12 @@ def panel_probabilities(pictures: StudyPictures) -> PanelProbabilities:
             "neither; add them to the set, or simulate a model with --observer"
         )
     return PanelProbabilities(pictures, space, panel, on_digits)
+
+
+def _with_order(row: Row, order: Sequence[int]) -> Row:
+    """Return a manifest row with its gold label in this order of classes; a value for `abstain` stays the last."""
+    gold = row["gold"]
+    return row if gold is None else {**row, "gold": [*(gold[index] for index in order), *gold[len(order) :]]}
 
 
 def panel_observer(pictures: StudyPictures) -> SimulatedObserver:

@@ -17,8 +17,8 @@ from cosight.humans.study.texts import TEXTS, new_texts
 from cosight.humans.study.trial_types import TrialType, trial_types
 from cosight.registry import Registry
 from cosight.stimuli.sets import read_set
-from cosight.trials.manifest import DISTRACTORS
-from cosight.trials.spaces import LabelSpace, guess_label_space, label_space
+from cosight.trials.manifest import DISTRACTORS, manifest_space
+from cosight.trials.spaces import LabelSpace, guess_label_space, label_space, label_spaces
 
 __all__ = ["Protocol", "new_study", "protocols"]
 
@@ -190,11 +190,11 @@ def _choose_labels(kind: TrialType, stimuli: Path, labels: str | None) -> str | 
     if "labels" not in kind.options or labels is not None:
         return labels
     stimulus_set = read_set(stimuli)
-    recorded = stimulus_set.facts.get("settings", {}).get("labels")
-    space = guess_label_space(frozenset(stimulus_set.frame["truth"].drop_nulls()))
-    if recorded is None and space is None:
+    truths = frozenset(stimulus_set.frame["truth"].drop_nulls())
+    space = manifest_space(stimulus_set.facts) or guess_label_space(truths)
+    if space is None:
         raise InvalidInput(f"{kind.name} needs classes, but {stimuli} has none that are known; name them with --labels")
-    return str(recorded) if recorded is not None else space.name  # type: ignore[union-attr]
+    return space.name if space in label_spaces.values() else ",".join(space.answers)
 
 
 def _study_toml(
