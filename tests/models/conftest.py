@@ -36,9 +36,11 @@ def _fields(*pairs):
     return b"".join(_field(number, value) for number, value in pairs)
 
 
-def _tensor(name, array):
+def _tensor(name, array, location=None):
     dims = [(1, side) for side in array.shape]
-    return _fields(*dims, (2, 1), (8, name), (9, array.astype("<f4").tobytes()))
+    if location is None:
+        return _fields(*dims, (2, 1), (8, name), (9, array.astype("<f4").tobytes()))
+    return _fields(*dims, (2, 1), (8, name), (13, _fields((1, "location"), (2, location))), (14, 1))
 
 
 def _value(name, shape, kind=1):
@@ -46,8 +48,16 @@ def _value(name, shape, kind=1):
     return _fields((1, name), (2, _field(1, _fields((1, kind), (2, _fields(*sides))))))
 
 
-def _node(kind, inputs, output):
-    return _fields(*((1, name) for name in inputs), (2, output), (4, kind))
+def _node(kind, inputs, output, *attributes):
+    return _fields(*((1, name) for name in inputs), (2, output), (4, kind), *((5, one) for one in attributes))
+
+
+def _constant(name, array, location):
+    """A constant inside a branch of `If`: a tensor in an attribute of a node in a subgraph."""
+    inside = _node("Constant", [], f"{name}.inside", _fields((1, "value"), (20, 4), (5, _tensor("", array, location))))
+    branch = _fields((1, inside), (2, "branch"), (12, _value(f"{name}.inside", array.shape)))
+    branches = [_fields((1, key), (20, 5), (6, branch)) for key in ("then_branch", "else_branch")]
+    return _node("If", ["yes"], name, *branches)
 
 
 @dataclass(frozen=True)
@@ -66,10 +76,16 @@ class Tiny:
 def tiny_onnx(tmp_path):
     """Writes a tiny ONNX classifier; field numbers as in onnx.proto3 of the ONNX project."""
 
-    def write(name="tiny.onnx", *, shape=("N", 3, 32, 32), classes=4, outputs=("logits",), kind=1, seed=0):
+    def write(name="tiny.onnx", *, shape=("N", 3, 32, 32), classes=4, outputs=("logits",), kind=1, seed=0, **external):
+        """`w="FILE"` and `b="FILE"` keep the weights in files of their own, those of b as a constant in a subgraph."""
         rng = np.random.default_rng(seed)
         weights, bias = rng.normal(size=(3, classes)).astype(np.float32), rng.normal(size=classes).astype(np.float32)
+        path = tmp_path / name
+        for key, array in (("w", weights), ("b", bias)):
+            if key in external:
+                (path.parent / external[key]).write_bytes(array.astype("<f4").tobytes())
         nodes = [
+            *([_constant("b", bias, external["b"])] if "b" in external else []),
             _node("GlobalAveragePool", ["image"], "means"),
             _node("Flatten", ["means"], "pooled"),
             _node("Gemm", ["pooled", "w", "b"], "logits"),
@@ -79,14 +95,14 @@ def tiny_onnx(tmp_path):
         graph = _fields(
             *((1, node) for node in nodes),
             (2, "tiny"),
-            *((5, _tensor(*pair)) for pair in (("w", weights), ("b", bias))),
+            (5, _tensor("w", weights, external.get("w"))),
+            *([(5, _fields((1, 1), (2, 9), (8, "yes"), (9, b"\x01")))] if "b" in external else [(5, _tensor("b", bias))]),
             (11, _value("image", shape, kind)),
             *(
                 (12, _value(output, (shape[0] if shape else "N", 3 if output == "pooled" else classes)))
                 for output in outputs
             ),
         )
-        path = tmp_path / name
         path.write_bytes(_fields((1, 8), (7, graph), (8, _fields((1, ""), (2, 13)))))
         return Tiny(path, weights, bias)
 

@@ -30,6 +30,7 @@ from cosight.models.model import (
     probe_images,
 )
 from cosight.models.model_spec import INPUT_KEYS, ModelSpec, class_names_of, outputs_of, preprocessing_of, size_of
+from cosight.models.onnx_external import external_weights
 from cosight.models.preprocessing import Preprocessing, normalise, preprocess
 from cosight.stimuli.images import Bytes, Floats
 
@@ -111,23 +112,24 @@ def load_onnx(spec: ModelSpec) -> OnnxModel:
     classes = values.shape[1]
     check_class_names(names, classes, name=spec.label)
     digest = hashlib.sha256()
-    for file in onnx_files(spec)[:2]:
-        if file.is_file():
-            with file.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
+    for file in (path, *external_weights(path)):
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
     return OnnxModel(spec.label, session, preprocessing, classes, digest.hexdigest(), output, names, outputs)
 
 
 def check_onnx(spec: ModelSpec) -> None:
-    """Raise if the file does not exist."""
-    check_file(Path(spec.name).expanduser(), "an ONNX model")
+    """Raise if the file, or one that it refers to for its weights, does not exist."""
+    path = Path(spec.name).expanduser()
+    check_file(path, "an ONNX model")
+    for file in external_weights(path):
+        check_file(file, f"the file of weights that {path} refers to")
 
 
-def onnx_files(spec: ModelSpec) -> tuple[Path, Path, Path]:
+def onnx_files(spec: ModelSpec) -> tuple[Path, ...]:
     """Return the files that decide a model's answers: the model, its external weights, and the preprocessing."""
     path = Path(spec.name).expanduser()
-    external_weights = path.with_name(path.name + ".data")  # where torch writes the weights of large networks
-    return path, external_weights, path.with_name(_FACTS_FILE)
+    return path, *external_weights(path), path.with_name(_FACTS_FILE)
 
 
 def _open_session(path: Path, spec: ModelSpec) -> Any:
