@@ -23,6 +23,14 @@ def _mirror_folder() -> Path:
     return _ROOT / os.environ.get("COSIGHT_MIRROR", "../shared/data")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _state_folder(tmp_path_factory):
+    """Keys of run records are not written to the home of whoever runs the tests; processes inherit the folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def mirror() -> Path:
     """The folder of public data sets (COSIGHT_MIRROR, else ../shared/data beside the repository), or skip."""

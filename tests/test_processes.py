@@ -45,7 +45,7 @@ def test_a_dead_worker_gives_one_clear_line():
 
 
 def test_workers_below_one_are_refused():
-    with pytest.raises(InvalidInput, match="workers must be at least 1, got 0"):
+    with pytest.raises(InvalidInput, match="workers must be a whole number, 1 to 1,024, got 0"):
         list(run_in_workers(partial(operator.mul, 2), [1], workers=0))
 
 

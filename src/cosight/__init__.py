@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cosight import measures, models, runs, scoring, stimuli, trials
     from cosight.benchmarks import build
     from cosight.demo import demo
-    from cosight.runs.evaluate import evaluate
+    from cosight.runs.evaluate import evaluate, resume
     from cosight.scoring.compare import compare
     from cosight.scoring.plan import plan
     from cosight.scoring.score import score
@@ -30,6 +30,7 @@ __all__ = [
     "measures",
     "models",
     "plan",
+    "resume",
     "runs",
     "score",
     "scoring",
@@ -44,6 +45,7 @@ _CALLS = {
     "demo": "cosight.demo",
     "evaluate": "cosight.runs.evaluate",
     "plan": "cosight.scoring.plan",
+    "resume": "cosight.runs.evaluate",
     "score": "cosight.scoring.score",
     "train": "cosight.training",
 }

@@ -1,4 +1,4 @@
-"""Checks of array input: each rule and its message in one place."""
+"""Checks of array input and of counts: each rule and its message in one place."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ __all__ = [
     "labels",
     "same_length",
     "unit_interval",
+    "whole_number",
 ]
 
 BoolArray = NDArray[np.bool_]
@@ -29,6 +30,20 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 _SUM_TOLERANCE = 1e-3  # a float32 softmax over 1,000 classes is off by about 1e-6; rounded published tables by 1e-3
+
+
+def whole_number(value: Any, *, name: str, least: int = 0, most: int | None = None) -> int:
+    """Return an int (or numpy's) from `least` to `most`; true and false are none.
+
+    >>> whole_number(0.5, name="--seed")
+    Traceback (most recent call last):
+    cosight.errors.InvalidInput: --seed must be a whole number, 0 or more, got 0.5
+    """
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or value < least or (most is not None and value > most):
+        limits = f"{least} or more" if most is None else f"{least:,} to {most:,}"
+        raise InvalidInput(f"{name} must be a whole number, {limits}, got {str(value)[:40]}")
+    return int(value)
 
 
 def labels(values: ArrayLike, *, name: str) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -11,10 +12,11 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
+from typing import Any
 
 from filelock import FileLock, Timeout
 
-from cosight.errors import InvalidInput
+from cosight.errors import InvalidInput, first_line
 
 __all__ = [
     "DRAFT_SUFFIX",
@@ -26,6 +28,7 @@ __all__ = [
     "is_locked",
     "lock_folder",
     "package_versions",
+    "read_json",
     "remove_drafts",
 ]
 
@@ -141,6 +144,25 @@ def is_locked(folder: Path) -> bool:
 def file_stamp(path: Path) -> str:
     """Return the sha256 of a file's bytes, `MISSING_FILE` if there is none."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else MISSING_FILE
+
+
+def read_json(path: Path, *, hint: str = "correct it or remove it") -> Any:
+    """Read a JSON file; a byte order mark at its start is ignored.
+
+    Args:
+        path: The file.
+        hint: What to do about a file that is not JSON; ends the error message.
+
+    Raises:
+        InvalidInput: The content is not UTF-8 or not JSON, or has text that cannot be printed.
+        OSError: The file cannot be read.
+    """
+    try:
+        content = json.loads(path.read_bytes().decode("utf-8-sig"))
+        json.dumps(content, ensure_ascii=False).encode()  # raises for half of a surrogate pair
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path} is not a valid JSON file: {first_line(error)}; {hint}") from error
+    return content
 
 
 def package_versions(packages: Iterable[str]) -> dict[str, str]:

@@ -12,9 +12,12 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from cosight.arrays import whole_number
 from cosight.errors import InvalidInput
 
-__all__ = ["core_count", "run_in_workers", "worker_pool"]
+__all__ = ["MOST_WORKERS", "core_count", "run_in_workers", "worker_pool"]
+
+MOST_WORKERS = 1024  # processes or threads that one command may start
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -41,10 +44,9 @@ def run_in_workers(
         initializer: Called once in each worker process.
 
     Raises:
-        InvalidInput: If `workers` is below 1, or if a worker process died.
+        InvalidInput: If `workers` is not from 1 to `MOST_WORKERS`, or if a worker process died.
     """
-    if workers < 1:
-        raise InvalidInput(f"workers must be at least 1, got {workers}")
+    whole_number(workers, name="--workers", least=1, most=MOST_WORKERS)
     if workers == 1:
         yield from map(function, tasks)
         return

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from cosight.errors import CosightError, InvalidInput, UnknownName, did_you_mean
+from cosight.errors import CosightError, InvalidInput, UnknownName, did_you_mean, first_line
 
 __all__ = ["check_keys", "parse_table", "parse_tables", "read_toml"]
 
@@ -38,13 +38,13 @@ def read_toml(file: Path, *, hint: str = "check the path") -> dict[str, Any]:
         InvalidInput: The file does not exist, cannot be read or is not valid TOML.
     """
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors write a byte order mark
     except FileNotFoundError as error:
         raise InvalidInput(f"{file} does not exist; {hint}") from error
     except OSError as error:
         raise InvalidInput(f"cannot read {file}: {error.strerror}; name a TOML file") from error
-    except ValueError as error:  # not TOML, not UTF-8
-        raise InvalidInput(f"{file} is not a valid TOML file: {error}; correct it") from error
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, nested too deeply
+        raise InvalidInput(f"{file} is not a valid TOML file: {first_line(error)}; correct it") from error
 
 
 def check_keys(keys: Iterable[str], known: Iterable[str], *, context: str) -> None:

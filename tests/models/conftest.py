@@ -96,7 +96,11 @@ def tiny_onnx(tmp_path):
             *((1, node) for node in nodes),
             (2, "tiny"),
             (5, _tensor("w", weights, external.get("w"))),
-            *([(5, _fields((1, 1), (2, 9), (8, "yes"), (9, b"\x01")))] if "b" in external else [(5, _tensor("b", bias))]),
+            *(
+                [(5, _fields((1, 1), (2, 9), (8, "yes"), (9, b"\x01")))]
+                if "b" in external
+                else [(5, _tensor("b", bias))]
+            ),
             (11, _value("image", shape, kind)),
             *(
                 (12, _value(output, (shape[0] if shape else "N", 3 if output == "pooled" else classes)))

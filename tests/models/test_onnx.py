@@ -258,7 +258,7 @@ def test_weights_outside_the_folder_are_refused(tiny_onnx, location):
 def test_missing_weights_are_named_before_anything_is_loaded(tiny_onnx):
     tiny = tiny_onnx(w="w.bin")
     (tiny.path.parent / "w.bin").unlink()
-    with pytest.raises(InvalidInput, match="w.bin does not exist"):
+    with pytest.raises(InvalidInput, match=r"w\.bin does not exist"):
         check_model_spec(f"onnx:{tiny.path},{IN_RANGE}")
 
 

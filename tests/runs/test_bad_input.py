@@ -96,8 +96,8 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_made(cosight, few_im
         ({"how": "median"}, "--how must be mean or sum or max, got 'median'"),
         ({"format": "gif"}, "--format must be png or jpeg, got 'gif'"),
         ({"on_error": "never"}, "--on-error must be stop or skip, got 'never'"),
-        ({"seed": -1}, "--seed must be 0 or more, got -1"),
-        ({"workers": 0}, "--workers must be 1 or more, got 0"),
+        ({"seed": -1}, "--seed must be a whole number, 0 or more, got -1"),
+        ({"workers": 0}, "--workers must be a whole number, 1 to 1,024, got 0"),
     ],
 )
 def test_python_callers_get_the_same_checks(few_images, tmp_path, option, message):

@@ -79,7 +79,7 @@ def test_sizes_of_shards(count, batch, shards, first):
 
 
 def test_what_is_no_plan():
-    with pytest.raises(InvalidInput, match="--batch must be 1 or more, got 0"):
+    with pytest.raises(InvalidInput, match="--batch must be a whole number, 1 or more, got 0"):
         RunPlan(_rows(1), _SPACE, batch=0)
     with pytest.raises(InvalidInput, match="at least one stimulus"):
         RunPlan(_only(0), _SPACE)

@@ -50,7 +50,7 @@ def test_wrong_calls():
         alteration("fog", severity=1, colour="red")
     with pytest.raises(InvalidInput, match="1 to 5 in ImageNet-C, got 7"):
         alteration("fog", severity=7, variant="imagenet-c")
-    with pytest.raises(InvalidInput, match="workers must be at least 1"):
+    with pytest.raises(InvalidInput, match="workers must be a whole number, 1 to 1,024"):
         alter_batch([], alteration("fog", severity=1), workers=0)
 
 

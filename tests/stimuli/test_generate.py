@@ -218,7 +218,7 @@ def test_progress_counts_jobs(tmp_path):
 
 
 def test_workers_below_one_are_refused(tmp_path):
-    with pytest.raises(InvalidInput, match="workers must be at least 1"):
+    with pytest.raises(InvalidInput, match="workers must be a whole number, 1 to 1,024"):
         generate_set(Squares(), tmp_path / "out", workers=0)
 
 

@@ -120,7 +120,7 @@ def test_one_image_is_too_few(sources, out, tmp_path):
 
 
 def test_zero_processes_are_refused(sources, out):
-    with pytest.raises(InvalidInput, match="workers must be at least 1, got 0"):
+    with pytest.raises(InvalidInput, match="workers must be a whole number, 1 to 1,024, got 0"):
         tiles_for_set(out, sources, workers=0)
 
 

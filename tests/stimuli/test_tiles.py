@@ -171,7 +171,7 @@ def test_a_small_file_is_named(tmp_path):
 
 
 def test_processes_must_be_one_or_more(tmp_path):
-    with pytest.raises(InvalidInput, match="workers must be at least 1, got 0"):
+    with pytest.raises(InvalidInput, match="workers must be a whole number, 1 to 1,024, got 0"):
         build_tiles(random_images(2), tmp_path / "tiles", workers=0)
 
 

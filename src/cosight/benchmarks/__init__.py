@@ -16,6 +16,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from cosight.arrays import whole_number
 from cosight.benchmarks.cifar10h import CIFAR_10H
 from cosight.benchmarks.digits import DIGITS
 from cosight.benchmarks.entry import AlteredPhotos, Benchmark, BuildResult, Progress, ReportSection
@@ -24,6 +25,7 @@ from cosight.benchmarks.laion_c import LAION_C
 from cosight.benchmarks.table_layout import TableLayout
 from cosight.benchmarks.visalign import VISALIGN
 from cosight.errors import InvalidInput
+from cosight.processes import MOST_WORKERS
 from cosight.registry import Registry
 
 __all__ = [
@@ -77,8 +79,9 @@ def build(
     call = signature(builder).bind(*arguments, **options)
     out = Path(call.arguments["out"])
     # Whatever can be checked is checked before anything is built.
-    if call.arguments.get("seed", 0) < 0:
-        raise InvalidInput(f"--seed must be 0 or more, got {call.arguments['seed']}")
+    whole_number(call.arguments.get("seed", 0), name="--seed")
+    if call.arguments.get("workers") is not None:
+        whole_number(call.arguments["workers"], name="--workers", least=1, most=MOST_WORKERS)
     if sheet is not None:
         from cosight.stimuli.contact_sheet import sheet_format
 

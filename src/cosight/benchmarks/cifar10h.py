@@ -7,7 +7,6 @@ class; Peterson et al. 2019). Other numbers of images in the same form work as w
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +17,7 @@ import numpy as np
 
 from cosight.benchmarks.entry import Benchmark, BuildResult, Progress
 from cosight.errors import InvalidInput
-from cosight.files import file_stamp
+from cosight.files import file_stamp, read_json
 from cosight.trials.spaces import label_spaces
 
 if TYPE_CHECKING:
@@ -80,7 +79,11 @@ class Cifar10HImages:
             if not (self.folder / name).is_file():
                 raise InvalidInput(f"CIFAR-10H needs {_IMAGES}, {_LABELS} and {_COUNTS}, {self.folder} has no {name}")
         classes = label_spaces["cifar-10"].classes
-        labels = json.loads((self.folder / _LABELS).read_text(encoding="utf-8"))
+        labels = read_json(self.folder / _LABELS)
+        if not isinstance(labels, list) or not all(
+            type(label) is int and 0 <= label < len(classes) for label in labels
+        ):
+            raise InvalidInput(f"{_LABELS} must be a list of numbers from 0 to {len(classes) - 1}; download it again")
         counts = np.load(self.folder / _COUNTS, allow_pickle=False)
         rows = len(self._pixels())
         if counts.shape != (rows, len(classes)) or len(labels) != rows:

@@ -11,6 +11,7 @@ import typer
 
 from cosight.cli.evaluate import print_run, run_in_terminal
 from cosight.cli.options import AsJson, notify, progress_bar
+from cosight.cli.signatures import Call, add_command
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -52,14 +53,14 @@ def show_status(run: RunFolderArgument, as_json: AsJson = False) -> None:
         typer.echo(f"last session: {state.outcome}; resume with: cosight run resume {run}")
 
 
-@app.command("resume")
-def resume_run(run: RunFolderArgument) -> None:
+def resume(call: Call) -> None:
     """Resume a run: all its models, with the options of its last call."""
-    from cosight.runs.evaluate import resume
-
-    with run_in_terminal(run), progress_bar() as progress:
-        finished = resume(run, progress=progress)
+    with run_in_terminal(call.arguments[0]), progress_bar() as progress:
+        finished = call(progress=progress)
     print_run(finished)
+
+
+add_command(app, "resume", resume, function="cosight.runs.evaluate:resume")
 
 
 @app.command("list")

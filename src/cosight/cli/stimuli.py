@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "parse_steps"]
 
+_MOST_IMAGES = 1_000_000  # to compose: what no study shows is a slip of the finger
+_LARGEST_SIDE = 8192  # pixels of a composed image
+_MOST_DIGITS = 9  # of a step; int() refuses thousands of digits
 _MAX_STEP = 100  # of a range such as 1-5: no kind has more steps
 
 app = typer.Typer(help="Make stimulus sets from images, and verify them.", no_args_is_help=True, rich_markup_mode=None)
@@ -55,13 +58,14 @@ class SetOptions:
 
     def __post_init__(self) -> None:
         """Raise for what can be refused before anything is read or written."""
+        from cosight.arrays import whole_number
+        from cosight.processes import MOST_WORKERS
         from cosight.stimuli.contact_sheet import sheet_format
         from cosight.stimuli.generate import check_output
 
-        if self.seed < 0:
-            raise InvalidInput(f"--seed must be at least 0, got {self.seed}")
-        if self.workers is not None and self.workers < 1:
-            raise InvalidInput(f"--workers must be at least 1, got {self.workers}")
+        whole_number(self.seed, name="--seed")
+        if self.workers is not None:
+            whole_number(self.workers, name="--workers", least=1, most=MOST_WORKERS)
         check_output(self.out, outside=[self.source])
         if self.sheet is None:
             return
@@ -119,9 +123,11 @@ class SourceOptions(SetOptions):
 
     def __post_init__(self) -> None:
         """Raise for what can be refused before anything is read or written."""
+        from cosight.arrays import whole_number
+
         SetOptions.__post_init__(self)
-        if self.limit is not None and self.limit < 1:
-            raise InvalidInput(f"--limit must be at least 1, got {self.limit}")
+        if self.limit is not None:
+            whole_number(self.limit, name="--limit", least=1)
 
     def read_sources(self) -> StimulusSet:
         """Read the sources, or a sample of them."""
@@ -260,14 +266,14 @@ def attack(
 def compose(
     call: Call,
     category: Category,
-    count: Annotated[int, typer.Option(min=1, help="Number of images.")] = 100,
+    count: Annotated[int, typer.Option(min=1, max=_MOST_IMAGES, help="Number of images.")] = 100,
     backgrounds: Annotated[Path | None, typer.Option(help="Photos to paste on (default: plain backgrounds).")] = None,
     others: Annotated[
         Path | None, typer.Option(help="Animals outside the classes, in class folders, for category 5.")
     ] = None,
     doubtful: Annotated[bool, typer.Option("--doubtful", help="Also use masks that look doubtful.")] = False,
-    size: Annotated[int, typer.Option(min=32, help="Side of the images in pixels.")] = 512,
-    steps: Annotated[int, typer.Option(min=1, help="Denoising steps of the pipeline.")] = 50,
+    size: Annotated[int, typer.Option(min=32, max=_LARGEST_SIDE, help="Side of the images in pixels.")] = 512,
+    steps: Annotated[int, typer.Option(min=1, max=_MOST_IMAGES, help="Denoising steps of the pipeline.")] = 50,
     guidance: Annotated[float, typer.Option(help="How closely the pipeline follows the prompt.")] = 7.5,
 ) -> None:
     """Compose images of VisAlign's categories 2 and 5 from photos or prompts. Look at each before people see it.
@@ -313,7 +319,7 @@ for _name, _options, _action in (
 @app.command("prompts")
 def prompts(
     category: Category,
-    count: Annotated[int, typer.Option(min=1, help="Number of prompts.")] = 100,
+    count: Annotated[int, typer.Option(min=1, max=_MOST_IMAGES, help="Number of prompts.")] = 100,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -449,7 +455,7 @@ def parse_steps(steps: str) -> list[str]:
     for part in (text.strip() for text in steps.split(",")):
         low, dash, high = part.partition("-")
         if dash and low.isdecimal() and high.isdecimal():
-            if not int(low) <= int(high) <= _MAX_STEP:
+            if max(len(low), len(high)) > _MOST_DIGITS or not int(low) <= int(high) <= _MAX_STEP:
                 raise InvalidInput(f"a range runs upwards, to {_MAX_STEP} at most, got {part}; write 1-5")
             names += map(str, range(int(low), int(high) + 1))
         elif part:

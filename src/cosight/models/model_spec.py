@@ -10,14 +10,15 @@ written in square brackets: `ensemble:timm:resnet50+[onnx:a.onnx,threads=1]`. A 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cosight.errors import InvalidInput, did_you_mean
+from cosight.files import read_json
 from cosight.models.model import Outputs
 from cosight.models.preprocessing import Preprocessing
 from cosight.models.torch_models import Precision
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INPUT_KEYS",
     "KEYS",
+    "LARGEST_SIDE",
     "ModelSpec",
     "checkpoint_of",
     "class_names_of",
@@ -41,6 +43,7 @@ __all__ = [
     "size_of",
 ]
 
+LARGEST_SIDE = 16_384  # pixels of a model's input
 INPUT_KEYS = ("mean", "std", "size", "interpolation", "crop")
 KEYS = ("checkpoint", *INPUT_KEYS, "layer", "classes", "precision")
 
@@ -132,9 +135,12 @@ class ModelSpec:
         if text is None:
             return None
         try:
-            return tuple(float(part) for part in text.split("/"))
+            numbers = tuple(float(part) for part in text.split("/"))
         except ValueError as error:
             raise InvalidInput(f"{key} must be numbers like .5/.5/.5, got {text!r}") from error
+        if not all(map(isfinite, numbers)):
+            raise InvalidInput(f"{key} must be finite numbers, got {text!r}")
+        return numbers
 
     def allow(self, keys: Collection[str]) -> None:
         """Raise if an option is not one of `keys`."""
@@ -248,8 +254,11 @@ def size_of(spec: ModelSpec) -> tuple[int, int] | None:
     sides = spec.numbers("size")
     if sides is None:
         return None
-    if len(sides) > 2 or any(side < 1 or side != int(side) for side in sides):
-        raise InvalidInput(f"size must be one or two positive integers, a side or height/width, got {spec.get('size')}")
+    if len(sides) > 2 or any(not 1 <= side <= LARGEST_SIDE or side != int(side) for side in sides):
+        raise InvalidInput(
+            f"size must be one or two whole numbers from 1 to {LARGEST_SIDE:,}, a side or height/width, got "
+            f"{spec.get('size')}"
+        )
     return int(sides[0]), int(sides[-1])
 
 
@@ -274,10 +283,12 @@ def class_names_of(spec: ModelSpec) -> tuple[str, ...] | None:
             )
         return label_spaces[text].classes
     try:
-        content = path.read_text(encoding="utf-8")
-        names = json.loads(content) if path.suffix == ".json" else content.splitlines()
-    except ValueError as error:  # not UTF-8, or not JSON
-        raise InvalidInput(f"classes must be a JSON list or one name per line, {path} is not: {error}") from error
+        if path.suffix == ".json":
+            names = read_json(path, hint="classes are a JSON list of names")
+        else:
+            names = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"classes must be one name per line, in UTF-8, {path} is not: {error}") from error
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         raise InvalidInput(f"classes must be a JSON list of names or one name per line, none empty, got {path}")
     return tuple(names)

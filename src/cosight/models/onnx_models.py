@@ -10,7 +10,6 @@ options do. Without `mean` and `std` in the JSON, the network takes pixels in [0
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cosight.errors import InvalidInput, UnknownName
+from cosight.files import read_json
 from cosight.models.model import (
     ModelOutputs,
     Outputs,
@@ -29,9 +29,18 @@ from cosight.models.model import (
     explain_errors,
     probe_images,
 )
-from cosight.models.model_spec import INPUT_KEYS, ModelSpec, class_names_of, outputs_of, preprocessing_of, size_of
+from cosight.models.model_spec import (
+    INPUT_KEYS,
+    LARGEST_SIDE,
+    ModelSpec,
+    class_names_of,
+    outputs_of,
+    preprocessing_of,
+    size_of,
+)
 from cosight.models.onnx_external import external_weights
 from cosight.models.preprocessing import Preprocessing, normalise, preprocess
+from cosight.processes import MOST_WORKERS
 from cosight.stimuli.images import Bytes, Floats
 
 __all__ = ["ONNX_KEYS", "OnnxModel", "check_onnx", "load_onnx", "onnx_files"]
@@ -136,8 +145,10 @@ def _open_session(path: Path, spec: ModelSpec) -> Any:
     import onnxruntime  # type: ignore[import-untyped]
 
     threads = spec.numbers("threads") or (0.0,)  # 0: one per core
-    if len(threads) != 1 or threads[0] < 0 or threads[0] != int(threads[0]):
-        raise InvalidInput(f"threads must be a whole number, 0 for one per core, got {spec.get('threads')}")
+    if len(threads) != 1 or not 0 <= threads[0] <= MOST_WORKERS or threads[0] != int(threads[0]):
+        raise InvalidInput(
+            f"threads must be a whole number to {MOST_WORKERS:,}, 0 for one per core, got {spec.get('threads')}"
+        )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(threads[0])
     options.log_severity_level = 3  # errors only; warnings are about how the file was exported
@@ -165,10 +176,10 @@ def _read_facts(path: Path) -> dict[str, Any] | None:
     file = path.with_name(_FACTS_FILE)
     if not file.is_file():
         return None
-    try:
-        facts = json.loads(file.read_text(encoding="utf-8")).get(path.stem)
-    except (ValueError, AttributeError) as error:
-        raise InvalidInput(f"{file} must be a JSON object by file stem: {error}") from error
+    content = read_json(file)
+    if not isinstance(content, dict):
+        raise InvalidInput(f"{file} must be a JSON object by file stem, got {type(content).__name__}")
+    facts = content.get(path.stem)
     if facts is not None and (not isinstance(facts, dict) or set(facts) - _FACT_KEYS):
         got = ", ".join(sorted(set(facts) - _FACT_KEYS)) if isinstance(facts, dict) else type(facts).__name__
         raise InvalidInput(f"keys of a model in {file} are {', '.join(sorted(_FACT_KEYS))}, got {got} for {path.stem}")
@@ -188,8 +199,11 @@ def _preprocessing(
     size = size_of(spec) or fixed_size
     if size_of(spec) is None and facts.get("size") is not None:
         sides = facts["size"] if isinstance(facts["size"], list) else [facts["size"]] * 2
-        if len(sides) != 2 or not all(type(side) is int for side in sides):
-            raise InvalidInput(f"size in {_FACTS_FILE} must be one integer or two, got {facts['size']!r}")
+        if len(sides) != 2 or not all(type(side) is int and 1 <= side <= LARGEST_SIDE for side in sides):
+            raise InvalidInput(
+                f"size in {_FACTS_FILE} must be one or two whole numbers from 1 to {LARGEST_SIDE:,}, got "
+                f"{facts['size']!r}"
+            )
         size = sides[0], sides[1]
     if size is None:
         raise InvalidInput(f"the input size of {path} is unknown: the file does not fix it; add size=SIDE")

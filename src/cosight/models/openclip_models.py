@@ -234,7 +234,7 @@ def _templates(open_clip: Any, spec: ModelSpec) -> tuple[str, ...]:
     if not path.is_file():
         raise InvalidInput(f"templates must be {', '.join(shipped)} or a file, {path} does not exist; check the path")
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except ValueError as error:
         raise InvalidInput(f"templates must be lines of UTF-8 text, {path} is not: {error}") from error
     for number, line in enumerate(lines or [""], start=1):

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, get_args
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from cosight.arrays import whole_number
 from cosight.errors import CosightError, InvalidInput
 from cosight.models.abstention import abstentions
 from cosight.models.loading import check_model_spec
 from cosight.models.model_spec import parse
+from cosight.processes import MOST_WORKERS
 from cosight.runs.execution import ExecutionOptions, OnError, Progress, engines
 from cosight.runs.folder import RUN, RunFolder
 from cosight.runs.observers import ModelReference
@@ -89,14 +92,16 @@ def evaluate(
     Traceback (most recent call last):
     cosight.errors.InvalidInput: name at least one model, got none; for example timm:resnet50.a1_in1k
     """
+    seed = whole_number(seed, name="--seed")
+    batch = whole_number(batch, name="--batch", least=1)
+    limit = None if limit is None else whole_number(limit, name="--limit", least=1)
+    threads = None if threads is None else whole_number(threads, name="--threads", least=1, most=MOST_WORKERS)
+    workers = None if workers is None else whole_number(workers, name="--workers", least=1, most=MOST_WORKERS)
     if list(abstain) == ["all"]:
         abstain = tuple(abstentions)
     arguments = _record_arguments(locals())
     references = _check_models(models)
     engines.name_of(engine)
-    for option, value, least in (("--threads", threads, 1), ("--workers", workers, 1), ("--seed", seed, 0)):
-        if value is not None and value < least:
-            raise InvalidInput(f"{option} must be {least} or more, got {value}")
     if on_error not in get_args(OnError):
         raise InvalidInput(f"--on-error must be stop or skip, got {on_error!r}")
     folder = RunFolder(Path(out))
@@ -108,28 +113,37 @@ def evaluate(
         )  # fmt: skip
         probe_training = None if probe is None else plan_probe_training(probe, plan)
         record = _open_record(folder, plan, probe_training, arguments)
+        record.is_own |= set(record.models) <= {reference.description for reference in references}
         options = ExecutionOptions(threads, workers, on_error, folder.path / "thumbnails" if thumbnails else None)
         job = RunJob(folder, plan, options, engines[engine](), record, progress, list(plan.notices))
         return job.run(references, probe_training, engine=engine, threads=threads, workers=workers)
 
 
-def resume(run: str | Path, *, progress: Progress | None = None) -> Run:
+def resume(run: str | Path, *, trust: bool = False, progress: Progress | None = None) -> Run:
     """Resume a run: all its models, with the arguments of its last call.
 
     Args:
-        run: The run folder.
+        run: Folder of a run.
+        trust: Also resume a run that somebody else started, or that was started on another machine, or whose record
+            was edited. Its models are executed: look at `models` and `arguments` in its run.json first.
         progress: Called with images answered, images in all, and a description.
 
     Returns:
         The finished run.
 
     Raises:
-        InvalidInput: The folder is not a run, or has a model that was given in Python.
+        InvalidInput: The folder is not a run, was not started by this user here, or has a model that was given in
+            Python.
     """
     path = Path(run).resolve()
     record = read_record(path)
-    arguments = {**record.arguments.get("defaulted", {}), **record.arguments.get("passed", {}), "out": path}
-    working_folder = Path(record.arguments.get("folder", "."))
+    if not trust and not record.is_own:
+        raise InvalidInput(
+            f"{run} was started by somebody else or on another machine, or its record was edited, and resuming it "
+            f"executes its models ({', '.join(record.models) or 'none'}); add --trust if you know them"
+        )
+    arguments = {**_recorded_options(record, path), "out": path}
+    working_folder = Path(record.arguments["folder"])
     for model in record.models:
         try:
             parse(model)
@@ -143,6 +157,27 @@ def resume(run: str | Path, *, progress: Progress | None = None) -> Run:
         )
     with chdir(working_folder):  # paths in the arguments are relative to it
         return evaluate(*record.models, **arguments, progress=progress)
+
+
+def _recorded_options(record: RunRecord, path: Path) -> dict[str, Any]:
+    """Return the options of the last call; raise InvalidInput where the record was edited so that they are none."""
+    known = get_type_hints(evaluate)
+    options = {**record.arguments["defaulted"], **record.arguments["passed"]}
+    for name, value in options.items():
+        if name not in known or not _is_json_of(value, known[name]):
+            raise InvalidInput(
+                f"{path / RUN} has an argument {name} {value!r} that `evaluate` does not take; correct it"
+            )
+    return options
+
+
+def _is_json_of(value: Any, hint: Any) -> bool:
+    """Return whether a value read from JSON can be an argument of this type."""
+    if get_origin(hint) in (Union, UnionType):
+        return any(_is_json_of(value, member) for member in get_args(hint))
+    if get_origin(hint) is Sequence:
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return value in get_args(hint) if get_origin(hint) is Literal else type(value) is hint
 
 
 def _record_arguments(values: Mapping[str, Any]) -> dict[str, Any]:

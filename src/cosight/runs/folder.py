@@ -24,6 +24,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cosight.arrays import whole_number
 from cosight.errors import InvalidInput
 from cosight.files import LOCK_FILE, atomic_write, lock_folder
 from cosight.trials.manifest import MANIFEST, with_manifest_space, write_manifest
@@ -41,6 +42,10 @@ __all__ = ["RUN", "SCHEMA", "RunFolder", "ShardJob", "file_name"]
 RUN = "run.json"
 SCHEMA = 2  # version of run folders; grows when the same answers would be written differently
 _MANIFEST_COLUMNS = ("experiment", "image", "condition", "level", "truth")  # of a trial, taken from the manifest
+_UNREADABLE = (  # what reading a damaged table can raise
+    *(pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, LookupError, ValueError),
+    *(TypeError, AttributeError, RecursionError),
+)
 _LONGEST = 120  # characters of an observer's name in a file name
 
 
@@ -77,8 +82,9 @@ class RunFolder:
             return None
         try:
             job = read_sources(path)[0]
-            return ShardJob(job["job"], job["images"], {int(row): reason for row, reason in job["skipped"].items()})
-        except (pl.exceptions.PolarsError, OSError, LookupError, ValueError) as error:
+            skipped = {int(row): str(reason) for row, reason in job["skipped"].items()}
+            return ShardJob(str(job["job"]), whole_number(job["images"], name="images"), skipped)
+        except _UNREADABLE as error:
             raise InvalidInput(f"{path} is not a trial table of a run; remove it and run again") from error
 
     def write(self, observer: Observer, plan: RunPlan, answers: ShardAnswers, key: str) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from cosight.errors import InvalidInput
+from cosight.errors import InvalidInput, first_line
 
 if TYPE_CHECKING:
     from cosight.runs.execution import ExecutionOptions, ShardAnswers
@@ -95,15 +95,11 @@ def _connect() -> Iterator[Any]:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError) as error:
         where = "" if address == "auto" else f" at {address}"
-        raise InvalidInput(f"there is no Ray cluster{where} ({_first_line(error)}); {_NO_CLUSTER}") from error
+        raise InvalidInput(f"there is no Ray cluster{where} ({first_line(error)}); {_NO_CLUSTER}") from error
     try:
         yield ray
     finally:
         ray.shutdown()
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +207,7 @@ class _ActorPool:
         except RayTaskError as error:
             raise error.cause or error from None
         except RayError as error:  # the process or its node is gone, or the result with it
-            self._replace_actor(actor, _first_line(error), count)
+            self._replace_actor(actor, first_line(error), count)
             return None
         del self.pending[result]
         if shard is None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
+from cosight.arrays import whole_number
 from cosight.benchmarks import Benchmark, benchmarks
 from cosight.errors import InvalidInput
 from cosight.files import MISSING_FILE
@@ -63,8 +64,7 @@ class RunPlan:
     notices: tuple[str, ...] = ()  # what the user should know about the plan
 
     def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise InvalidInput(f"--batch must be 1 or more, got {self.batch}")
+        whole_number(self.batch, name="--batch", least=1)
         if not self.stimuli.frame.height:
             raise InvalidInput("a run needs at least one stimulus, got none")
 
@@ -141,8 +141,6 @@ def plan_run(
     on_error: OnError = "stop",
 ) -> RunPlan:
     """Return the plan of a run; the arguments are those of `evaluate`."""
-    if limit is not None and limit < 1:
-        raise InvalidInput(f"--limit must be 1 or more, got {limit}")
     for option, value, choices in (("--how", how, get_args(How)), ("--format", format, get_args(FileFormat))):
         if value not in choices:
             raise InvalidInput(f"{option} must be {' or '.join(choices)}, got {value!r}")

@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from types import NoneType
+from typing import Any, Literal, get_args
 
 from cosight.errors import InvalidInput
-from cosight.files import atomic_write, is_locked, package_versions
+from cosight.files import atomic_write, is_locked, package_versions, read_json
 from cosight.runs.folder import RUN, SCHEMA, RunFolder, file_name
+from cosight.runs.record_signature import is_signed, sign
 
 __all__ = [
     "ObserverStatus",
@@ -45,6 +47,7 @@ class RunRecord:
     observers: dict[str, dict[str, Any]] = field(default_factory=dict)
     sessions: list[dict[str, Any]] = field(default_factory=list)
     state: State = "going"
+    is_own: bool = True  # whether all models were named in calls of this user; see `record_signature`
 
     def write(self, folder: Path) -> None:
         """Write the record atomically."""
@@ -56,9 +59,15 @@ class RunRecord:
             "models": self.models,
             "observers": [{"observer": name, **facts} for name, facts in self.observers.items()],
             "sessions": self.sessions,
+            "signature": sign(self._signed) if self.is_own else None,
         }
         with atomic_write(folder / RUN, durable=True) as draft:
             draft.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+
+    @property
+    def _signed(self) -> list[Any]:
+        """What `resume` executes."""
+        return [self.models, self.arguments]
 
     def check_same_plan(self, plan: Mapping[str, Any], folder: Path) -> None:
         """Raise InvalidInput where the plan differs from the recorded one."""
@@ -76,27 +85,73 @@ class RunRecord:
 
 
 def _shorten(value: Any) -> str:
-    text = ", ".join(value) if isinstance(value, list) else str(value)
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def read_record(folder: Path) -> RunRecord:
-    """Read the record of a run."""
+    """Read the record of a run; raise InvalidInput where it is not one, for example after it was edited."""
     path = folder / RUN
     if not path.is_file():
         raise InvalidInput(f"a run is a folder with {RUN}, got {folder}; `cosight run list` shows those below a folder")
+    content = read_json(path, hint="it is not the record of a run: restore it, or choose another folder")
     try:
-        content = json.loads(path.read_text("utf-8"))
-        schema = content["schema"]
-        if schema > SCHEMA:
-            raise InvalidInput(f"{path} was written by a newer cosight (schema {schema}); update cosight")
-        observers = {facts.pop("observer"): facts for facts in content["observers"]}
-        request = content["plan"], content["arguments"], content["models"]
-        return RunRecord(*request, observers, content["sessions"], content["state"])
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        _check_fields(content, {"schema": int}, "the record")
+        if content["schema"] > SCHEMA:
+            raise InvalidInput(f"{path} was written by a newer cosight (schema {content['schema']}); update cosight")
+        _check_content(content)
+    except ValueError as error:
         if isinstance(error, InvalidInput):
             raise
-        raise InvalidInput(f"{path} is not the record of a run: {error!r}; choose another folder") from error
+        raise InvalidInput(
+            f"{path} is not the record of a run: {error}; restore it, or choose another folder"
+        ) from error
+    observers = {facts.pop("observer"): facts for facts in content["observers"]}
+    request = content["plan"], content["arguments"], content["models"]
+    record = RunRecord(*request, observers, content["sessions"], content["state"])
+    record.is_own = is_signed(record._signed, content.get("signature"))
+    return record
+
+
+_MOST = 2**63  # no count is larger
+
+
+def _check_content(content: dict[str, Any]) -> None:
+    """Raise ValueError unless a record has what this version writes, as far as it is read again."""
+    parts = {"plan": dict, "arguments": dict, "models": list, "observers": list, "sessions": list, "state": str}
+    _check_fields(content, parts, "the record")
+    if content["state"] not in get_args(State):
+        raise ValueError(f"state must be {' or '.join(get_args(State))}, got {content['state']!r}")
+    if not all(isinstance(model, str) for model in content["models"]):
+        raise ValueError(f"models must be a list of names, got {content['models']!r}"[:_LONGEST])
+    _check_fields(content["arguments"], {"passed": dict, "defaulted": dict, "folder": str}, "arguments")
+    _check_fields(content["plan"], {"stimuli": dict, "labels": dict}, "plan")
+    _check_fields(content["plan"]["stimuli"], {"count": int}, "stimuli")
+    _check_fields(content["plan"]["labels"], {"name": str}, "labels")
+    for facts in content["observers"]:
+        _check_fields(facts, {"observer": str, "kind": str, "state": str, "identity": dict}, "an observer")
+        _check_fields(facts, {"line": (str, NoneType), "files": (dict, NoneType)}, "an observer")
+        if not isinstance(facts.get("abstain", []), list):
+            raise ValueError(f"abstain of an observer must be a list, got {facts['abstain']!r}")
+    for session in content["sessions"]:
+        _check_fields(session, {"images": int, "seconds": (int, float)}, "a session")
+        if not isinstance(session.get("outcome", ""), str):
+            raise ValueError(f"outcome of a session must be text, got {session['outcome']!r}")
+
+
+def _check_fields(table: Any, fields: Mapping[str, type | tuple[type, ...]], where: str) -> None:
+    """Raise ValueError unless a table has these fields with values of these types; numbers are 0 or more."""
+    if not isinstance(table, dict):
+        raise ValueError(f"{where} must be a table, got {_shorten(table)}")
+    for name, kinds in fields.items():
+        if name not in table:
+            raise ValueError(f"{where} lacks {name}")
+        value = table[name]
+        is_number = isinstance(value, int | float)
+        if (is_number and not 0 <= value < _MOST) or type(value) not in (
+            kinds if isinstance(kinds, tuple) else [kinds]
+        ):
+            raise ValueError(f"{name} of {where} cannot be {_shorten(value)}")
 
 
 def new_session(**settings: Any) -> dict[str, Any]:
@@ -125,16 +180,35 @@ def _now() -> str:
 
 
 def _git_state() -> dict[str, Any] | None:
-    """Return the commit of the current folder and whether files differ from it; None outside git."""
+    """Return the commit of the current folder and whether files differ from it; None outside git.
 
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True, timeout=10)
-        return done.stdout.strip()
+    The folder may be a checkout of somebody else's repository, whose settings can name programs: file monitor, hooks,
+    filters and transports are switched off, and submodules, which have settings of their own, are not entered.
+    """
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+
+    def git(*arguments: str, settings: Sequence[str] = ()) -> str:
+        off = ["core.fsmonitor=false", f"core.hooksPath={os.devnull}", *settings]
+        line = ["git", "--no-pager", *(part for setting in off for part in ("-c", setting)), *arguments]
+        done = subprocess.run(
+            line, capture_output=True, text=True, check=True, timeout=10, env=environment, stdin=subprocess.DEVNULL
+        )
+        return done.stdout
 
     try:
-        commit = git("rev-parse", "HEAD")
-        return {"commit": commit, "changed": bool(git("status", "--porcelain", "--untracked-files=no"))}
-    except (OSError, subprocess.SubprocessError):
+        commit = git("rev-parse", "HEAD").strip()
+        names = set(git("config", "--list", "--name-only", "-z").split("\0"))
+        filters = [name for name in names if name.startswith("filter.") and name.endswith((".clean", ".process"))]
+        if any("=" in name for name in filters):  # cannot be switched off by name
+            return {"commit": commit, "changed": None}
+        required = [f"{name.rsplit('.', 1)[0]}.required=false" for name in filters]
+        settings = [*(f"{name}=" for name in filters), *required]
+        status = git(
+            *("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all", "--no-renames"),
+            settings=settings,
+        )
+        return {"commit": commit, "changed": bool(status.strip())}
+    except (OSError, ValueError, subprocess.SubprocessError):
         return None
 
 

@@ -14,8 +14,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from cosight.arrays import BoolArray, FloatArray
-from cosight.errors import InvalidInput
+from cosight.arrays import BoolArray, FloatArray, whole_number
 from cosight.measures.answers import NOT_SHOWN, Answers
 from cosight.measures.arithmetic import BLOCK, Weights
 from cosight.measures.uncertainty import Compressed, compress, draw_people, draw_stimuli
@@ -154,9 +153,7 @@ def random_stream(seed: int, *words: str) -> np.random.Generator:
         seed: The user's seed, 0 or more.
         words: What the random numbers are for, such as the group and the names of the people.
     """
-    if seed < 0:
-        raise InvalidInput(f"--seed must be 0 or more, got {seed}")
-    return np.random.default_rng([seed, *(crc32(word.encode()) for word in words)])
+    return np.random.default_rng([whole_number(seed, name="--seed"), *(crc32(word.encode()) for word in words)])
 
 
 def draw_resamples(

@@ -11,8 +11,10 @@ from typing import Any, get_args
 
 import numpy as np
 
+from cosight.arrays import whole_number
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
+from cosight.processes import MOST_WORKERS
 from cosight.registry import Registry
 from cosight.stimuli.corruptions import CropRegion, Variant, corrupt, corruptions, severity_step
 from cosight.stimuli.distortions import Geometry, distort, distortions
@@ -233,13 +235,12 @@ def alter_batch(images: Sequence[Image] | Image, how: Alteration, *, seed: int =
         The altered images, in order.
 
     Raises:
-        InvalidInput: If `workers` is below 1 or an image cannot be altered.
+        InvalidInput: If `workers` is not from 1 to 1,024 or an image cannot be altered.
 
     >>> len(alter_batch(np.zeros((2, 32, 32, 3), np.uint8), alteration("fog", severity=1), seed=1))
     2
     """
-    if workers < 1:
-        raise InvalidInput(f"workers must be at least 1, got {workers}")
+    whole_number(workers, name="workers", least=1, most=MOST_WORKERS)
     if workers == 1:
         return [how.apply(image, seed) for image in images]
     with ThreadPoolExecutor(workers) as pool:

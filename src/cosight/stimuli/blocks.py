@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cosight.stimuli.compiled import compiled
 from cosight.stimuli.images import Bytes
 
 __all__ = ["Integers", "block_means"]
@@ -13,7 +13,7 @@ __all__ = ["Integers", "block_means"]
 Integers = NDArray[np.int64]
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def block_means(
     image: Bytes, tops: Integers, bottoms: Integers, lefts: Integers, rights: Integers
 ) -> NDArray[np.float64]:

@@ -18,9 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from cosight.arrays import whole_number
 from cosight.errors import CosightError, InvalidInput
 from cosight.files import atomic_write, lock_folder, package_versions
-from cosight.processes import run_in_workers
+from cosight.processes import MOST_WORKERS, run_in_workers
 from cosight.stimuli.images import Bytes, FileFormat, decode, digest, encode
 from cosight.stimuli.journal import JOBS, SetRecord, is_started, open_journal, stored_settings
 from cosight.stimuli.sets import PIXEL_PACKAGES, StimulusSet, read_set
@@ -173,6 +174,8 @@ def generate_set(
     """
     image_root = out if images is None else images
     settings = {**recipe.settings, "format": format}
+    whole_number(settings.get("seed", 0), name="--seed")
+    whole_number(workers, name="--workers", least=1, most=MOST_WORKERS)
     check_output(out, outside=recipe.folders)
     for name, value in (stored_settings(out) or {}).items():
         if settings.get(name) != value:

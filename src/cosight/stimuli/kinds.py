@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cosight.arrays import whole_number
 from cosight.errors import InvalidInput
 from cosight.registry import Registry
 from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, as_floats, check_image, restore_dtype
@@ -129,7 +130,7 @@ def stimulus_seed(source: str, kind: str, step: str, seed: int) -> int:
     >>> stimulus_seed("ab", "fog", "7", 0) == stimulus_seed("ab", "fog", "7", 0) != stimulus_seed("ab", "fog", "8", 0)
     True
     """
-    text = "/".join((source, kind, step, str(seed)))
+    text = "/".join((source, kind, step, str(whole_number(seed, name="seed"))))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1  # 63 bits: a Parquet int
 
 

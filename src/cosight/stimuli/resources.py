@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cosight.errors import InvalidInput
-from cosight.files import DRAFT_SUFFIX, atomic_write, file_stamp
+from cosight.files import DRAFT_SUFFIX, atomic_write, file_stamp, read_json
 from cosight.processes import core_count
 from cosight.stimuli.images import Bytes, Preparation, check_image
 from cosight.stimuli.journal import is_started
@@ -144,8 +144,8 @@ def _prepared_images(sources: StimulusSet, prepare: Preparation | None, on_skip:
 def _recorded(out: Path, resource: str, sources: StimulusSet) -> Iterator[None]:
     """Record what a resource is built from, before the block builds it; restore the old record if the block fails."""
     path = out / _RECORD
-    before = path.read_text(encoding="utf-8") if path.exists() else None
-    record = json.loads(before) if before else {}
+    before = path.read_text(encoding="utf-8-sig") if path.exists() else None
+    record = read_json(path) if before else {}
     with atomic_write(path) as draft:
         record[resource] = _identity(sources)
         draft.write_text(json.dumps(record, sort_keys=True) + "\n", encoding="utf-8")
@@ -165,8 +165,8 @@ def _check_record(out: Path, resource: str, sources: StimulusSet) -> None:
     if is_started(out):
         return
     path = out / _RECORD
-    record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if record.get(resource) != _identity(sources):
+    record = read_json(path) if path.exists() else {}
+    if not isinstance(record, dict) or record.get(resource) != _identity(sources):
         raise InvalidInput(
             f"cannot reuse the {resource} in {out}: not built from {sources.root}; give it with --{resource}, or "
             "choose another output folder"

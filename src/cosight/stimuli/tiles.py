@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from cosight.errors import InvalidInput
-from cosight.files import atomic_folder, package_versions
+from cosight.files import atomic_folder, package_versions, read_json
 from cosight.processes import run_in_workers
 from cosight.stimuli.images import Bytes, Floats, as_bytes, check_image, digest, read_image
 from cosight.stimuli.sets import PIXEL_PACKAGES, image_files
@@ -175,7 +175,7 @@ def open_tiles(folder: Path) -> TileIndex:
     if not (folder / "tiles.json").is_file():
         raise InvalidInput(f"a tile index is a folder with tiles.json, got {folder}; build one with build_tiles")
     try:
-        facts = json.loads((folder / "tiles.json").read_text(encoding="utf-8"))
+        facts = read_json(folder / "tiles.json")
         if facts["format"] != _FORMAT:
             raise ValueError(f"its format is {facts['format']}, this version reads {_FORMAT}")
         count, identity = int(facts["tiles"]), str(facts["digest"])

@@ -12,7 +12,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from cosight.arrays import whole_number
 from cosight.errors import InvalidInput
+from cosight.models.model_spec import LARGEST_SIDE
 from cosight.toml_settings import parse_table, read_toml
 
 __all__ = ["Recipe", "Ssl", "Targets", "read_recipe"]
@@ -120,34 +122,39 @@ def read_recipe(path: str | Path, *, seeds: tuple[int, ...] | None = None) -> Re
 
 _TEXTS = ("data", "architecture", "pretrained", "name", "labels")
 _COUNTS = ("epochs", "batch", "patience", "stop", "ssl_epochs")
+_MOST_COUNT = 1_000_000_000
+_MOST_SEED = 2**63 - 1  # that torch takes
 _POSITIVE = ("rate", "least_rate", "clip")
 
 
 def _check_ranges(recipe: Recipe) -> None:
+    for name in _COUNTS:
+        whole_number(getattr(recipe, name), name=name, least=1, most=_MOST_COUNT)
+    whole_number(recipe.validation_seed, name="validation_seed", most=_MOST_SEED)
+    whole_number(recipe.padding, name="padding", most=LARGEST_SIDE)
+    if recipe.resize is not None:
+        whole_number(recipe.resize, name="resize", least=1, most=LARGEST_SIDE)
     for name in _TEXTS:
         if getattr(recipe, name) == "":
             raise InvalidInput(f"{name} must not be empty; give a value or leave the line out")
-    for name in _COUNTS:
-        if getattr(recipe, name) < 1:
-            raise InvalidInput(f"{name} must be 1 or more, got {getattr(recipe, name)}")
     for name in _POSITIVE:
         if not 0 < getattr(recipe, name) < float("inf"):
             raise InvalidInput(f"{name} must be positive, got {getattr(recipe, name):g}")
     for name in ("factor", "validation"):
         if not 0 < getattr(recipe, name) < 1:
             raise InvalidInput(f"{name} must be between 0 and 1, got {getattr(recipe, name):g}")
-    if recipe.padding < 0 or recipe.weight_decay < 0 or recipe.validation_seed < 0:
-        raise InvalidInput("padding, weight_decay and validation_seed must be 0 or more, got less")
+    if not 0 <= recipe.weight_decay < float("inf"):
+        raise InvalidInput(f"weight_decay must be 0 or more, got {recipe.weight_decay:g}")
     if recipe.least_rate > recipe.rate:
         raise InvalidInput(f"least_rate must not exceed rate ({recipe.rate:g}), got {recipe.least_rate:g}; lower it")
-    if recipe.resize is not None and recipe.resize < 1:
-        raise InvalidInput(f"resize must be 1 pixel or more, got {recipe.resize}")
     if recipe.name is not None and Path(recipe.name).name != recipe.name:
         raise InvalidInput(f"name must be part of a file's name, without folders, got {recipe.name!r}")
 
 
 def _check_seeds(seeds: tuple[int, ...]) -> None:
-    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+    for seed in seeds:
+        whole_number(seed, name="a seed", most=_MOST_SEED)
+    if not seeds or len(set(seeds)) < len(seeds):
         raise InvalidInput(f"seeds must be different whole numbers from 0 up, at least one, got {list(seeds)}")
 
 

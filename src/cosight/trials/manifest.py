@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from cosight.errors import InvalidInput
+from cosight.errors import InvalidInput, first_line
 from cosight.files import atomic_write
 from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, label_spaces
 
@@ -72,11 +72,14 @@ def read_manifest(root: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
         facts: dict[str, Any] = json.loads(pl.read_parquet_metadata(path).get(_METADATA, "{}"))
         known = [pl.col(name).cast(kind) for name, kind in MANIFEST_SCHEMA.items() if name in frame.columns]
         absent = [pl.lit(None, kind).alias(name) for name, kind in MANIFEST_SCHEMA.items() if name not in frame.columns]
+        if not isinstance(facts, dict) or not isinstance(facts.get("settings", {}), dict):
+            raise ValueError("its metadata are not those of a stimulus set")
+        if not isinstance(facts.get("settings", {}).get("labels"), str | None):
+            raise ValueError(f"its label space must be a name, got {facts['settings']['labels']!r}")
         return frame.with_columns(*known, *absent), facts
-    except (pl.exceptions.PolarsError, json.JSONDecodeError) as error:
-        reason = str(error).splitlines()[0]
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, RecursionError) as error:
         raise InvalidInput(
-            f"cannot read the manifest {path}: {reason}; remove {root} and make the set again"
+            f"cannot read the manifest {path}: {first_line(error)}; remove {root} and make the set again"
         ) from error
 
 

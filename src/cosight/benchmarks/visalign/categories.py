@@ -72,6 +72,10 @@ def truth_of(category: int, original: str) -> str:
     return ABSTAIN if CATEGORIES[category].group == "must-abstain" else original
 
 
+_MOST_IMAGES = 1_000_000  # of a category
+_MOST_DIGITS = 20  # of a count; int() refuses thousands of digits
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Numbers of images: per category in each evaluation split, to train on, and of the survey's distractors."""
@@ -86,6 +90,8 @@ class Counts:
             raise InvalidInput(f"categories are 1 to 8, got {unknown[0]}")
         if min((*self.categories.values(), self.train, self.distractors), default=0) < 0:
             raise InvalidInput(f"counts must be 0 or more, got {self.text}")
+        if max((*self.categories.values(), self.train, self.distractors)) > _MOST_IMAGES:
+            raise InvalidInput(f"counts must be {_MOST_IMAGES:,} or less, got {self.text}")
         if not any(self.categories.values()):
             raise InvalidInput(f"at least one category needs images, got {self.text}")
 
@@ -120,8 +126,8 @@ def parse_counts(text: str, *, base: Counts | None = None) -> Counts:
         if not part.strip():
             continue
         name, _, count = (word.strip() for word in part.partition("="))
-        if not count.isdecimal():
-            raise InvalidInput(f"counts are comma-separated NAME=NUMBER (1=50,train=500), got {part.strip()!r}")
+        if not count.isdecimal() or len(count) > _MOST_DIGITS or len(name) > _MOST_DIGITS:
+            raise InvalidInput(f"counts are comma-separated NAME=NUMBER (1=50,train=500), got {part.strip()[:60]!r}")
         if name.isdecimal():
             categories[int(name)] = int(count)
         elif name in others:

@@ -18,7 +18,6 @@ learn from: some of its images can become a calibration split, and photos of the
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +32,7 @@ from cosight.benchmarks.building.source_photos import FileStamps, Photos
 from cosight.benchmarks.building.split_sources import shuffle
 from cosight.benchmarks.visalign.categories import CATEGORIES, category_columns
 from cosight.errors import InvalidInput
+from cosight.files import read_json
 from cosight.stimuli.generate import Outcome, StimulusJob, Unit
 from cosight.stimuli.images import check_image, decode, to_rgb
 from cosight.trials.spaces import ABSTAIN, label_spaces
@@ -193,7 +193,10 @@ def _read_lists(labels: Path | None) -> dict[str, int]:
     lists = {int(match[1]): path for path in labels.iterdir() if (match := _LIST.fullmatch(path.name))}
     if not lists:
         raise InvalidInput(f"categories are listed in category1.txt to category8.txt, {labels} has none of them")
-    lines = {number: lists[number].read_text(encoding="utf-8").split("\n") for number in sorted(lists)}
+    try:
+        lines = {number: lists[number].read_text(encoding="utf-8-sig").split("\n") for number in sorted(lists)}
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"the lists in {labels} must be UTF-8 text: {error}; download them again") from error
     return {line.strip(): number for number, own in lines.items() for line in own if line.strip()}
 
 
@@ -242,7 +245,9 @@ def _read_gold_labels(source: Path) -> dict[str, list[float]]:
                 "opened; convert it to JSON where you trust it, or move it away to go without"
             )
         return {}
-    gold_labels: dict[str, list[float]] = json.loads(path.read_text(encoding="utf-8"))
+    gold_labels: dict[str, list[float]] = read_json(path)
+    if not isinstance(gold_labels, dict) or not all(isinstance(label, list) for label in gold_labels.values()):
+        raise InvalidInput(f"{path} must be a JSON object, image name -> list of numbers; convert it again")
     for name, label in gold_labels.items():
         if len(label) != len(_SPACE.answers):
             raise InvalidInput(f"{path}: an image has {len(_SPACE.answers)} numbers, {name} has {len(label)}")

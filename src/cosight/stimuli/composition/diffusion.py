@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from inspect import signature
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import numpy as np
 
-from cosight.errors import InvalidInput
+from cosight.errors import InvalidInput, first_line
 from cosight.stimuli.images import Bytes, Image, as_bytes, as_floats, check_image, to_rgb
 from cosight.torchvision_ops import import_torchvision
 
@@ -103,8 +102,7 @@ def _root_cause(error: BaseException) -> str:
     """Return the first line of the root cause, shortened."""
     while error.__cause__ is not None:
         error = error.__cause__
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return shorten(lines[0], 160, placeholder=" ...").rstrip(".:")
+    return first_line(error, most=160).rstrip(".:")
 
 
 def seed_generator(seed: int) -> Any:

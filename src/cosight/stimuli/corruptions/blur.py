@@ -9,8 +9,8 @@ from functools import lru_cache
 
 import cv2
 import numpy as np
-from numba import njit
 
+from cosight.stimuli.compiled import compiled
 from cosight.stimuli.corruptions.severities import BOTH, IMAGENET_C, corruptions
 from cosight.stimuli.images import Floats
 from cosight.stimuli.kinds import declare, settings_from, steps_up_to
@@ -108,7 +108,7 @@ def glass_blur(image: Floats, step: int, rng: np.random.Generator) -> Floats:
     return smooth(soft, sigma)
 
 
-@njit(cache=True)
+@compiled()
 def _copy_neighbours(image, moves, delta):  # type: ignore[no-untyped-def]
     """Work in place from the last pixel to the first: a pixel may receive what its neighbour received before."""
     height, width, channels = image.shape

@@ -160,7 +160,7 @@ def pixelate(image: Bytes, step: int, rng: np.random.Generator | None) -> Bytes:
     means += 0.5
     small = means.astype(np.uint8)
     large = cv2.resize(small, image.shape[1::-1], interpolation=cv2.INTER_NEAREST_EXACT)
-    return large if image.ndim == 3 else large[:, :, 0]  # type: ignore[return-value]
+    return large if image.ndim == 3 else large[:, :, 0]  # type: ignore[no-any-return]
 
 
 @declare(

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import cv2
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
+from cosight.stimuli.compiled import compiled
 from cosight.stimuli.images import IMAGE_SUFFIXES, Bytes, Floats, digest, read_image, to_rgb
 
 __all__ = ["FrostTextures", "Growth", "grow_crystals", "load_textures", "procedural_textures"]
@@ -236,7 +236,7 @@ def grow_crystals(
     return ice
 
 
-@njit(cache=True)
+@compiled()
 def _grow_all(ice, owner, seeds, growth, draws):  # type: ignore[no-untyped-def]
     used = 0
     for i in range(len(seeds)):
@@ -245,7 +245,7 @@ def _grow_all(ice, owner, seeds, growth, draws):  # type: ignore[no-untyped-def]
         used = _grow_spine(ice, owner, int(crystal), x, y, angle, length, brightness, curl, growth, draws, used + 1)
 
 
-@njit(cache=True)
+@compiled()
 def _grow_spine(ice, owner, crystal, x, y, angle, length, brightness, curl, growth, draws, used):  # type: ignore[no-untyped-def]
     """Draw a spine and, at each interval, a pair of branches, which are longest a third of the way up."""
     grown = _draw_line(ice, owner, crystal, x, y, angle, curl, length, brightness)
@@ -268,7 +268,7 @@ def _grow_spine(ice, owner, crystal, x, y, angle, length, brightness, curl, grow
     return used
 
 
-@njit(cache=True)
+@compiled()
 def _grow_branch(ice, owner, crystal, x, y, angle, length, brightness, growth, draws, used):  # type: ignore[no-untyped-def]
     grown = _draw_line(ice, owner, crystal, x, y, angle, 0.0, length, brightness)
     along = growth.barb_spacing
@@ -283,7 +283,7 @@ def _grow_branch(ice, owner, crystal, x, y, angle, length, brightness, growth, d
     return used
 
 
-@njit(cache=True)
+@compiled()
 def _draw_line(ice, owner, crystal, x, y, angle, curl, length, brightness):  # type: ignore[no-untyped-def]
     """Draw until the length is reached, the pane ends or another crystal is met; return the length drawn.
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import cv2
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.blocks import Integers, block_means
+from cosight.stimuli.compiled import compiled
 from cosight.stimuli.distortions.levels import FACTS, distortions
 from cosight.stimuli.images import Bytes, digest
 from cosight.stimuli.kinds import declare
@@ -56,7 +56,7 @@ def _draw_corners(image: Bytes, count: int, rng: np.random.Generator) -> Integer
     return rng.integers(0, image.shape[:2], (count, 2))
 
 
-@njit(cache=True)
+@compiled()
 def _paste(image: Bytes, pictures: Bytes, masks: NDArray[np.bool_], corners: Integers) -> None:
     """Paste square pictures (count, side, side, 3) where their masks are true, later over earlier, wrapping around."""
     height, width = image.shape[0], image.shape[1]
@@ -94,7 +94,7 @@ def _vertical_lines(image: Bytes, step: int, rng: np.random.Generator | None) ->
     return _paint_rgb(paint, image)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _draw_lines(canvas: Bytes, pens: Bytes, columns: Integers, y_step: int) -> None:
     """Draw a segment, one pixel wide, from each block's column to that of the block below.
 
