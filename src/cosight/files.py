@@ -39,13 +39,14 @@ _LOCK_SECONDS = 1.0  # `is_locked` in another process holds the lock for a momen
 
 
 @contextmanager
-def atomic_write(path: Path, *, durable: bool = False) -> Iterator[Path]:
+def atomic_write(path: Path, *, durable: bool = False, private: bool = False) -> Iterator[Path]:
     """Yield a draft path that replaces `path` when the block ends without an error.
 
     Args:
         path: The file to write. Its folder is created.
         durable: Whether to flush the file to disk before it replaces the old one, so that a power failure leaves either
             the old or the new file.
+        private: Whether only the owner may read the file, as personal data need.
 
     Yields:
         The path of an empty draft in the same folder.
@@ -56,7 +57,7 @@ def atomic_write(path: Path, *, durable: bool = False) -> Iterator[Path]:
     draft = Path(name)
     try:
         yield draft
-        draft.chmod(0o644)  # mkstemp creates files that only their owner can read
+        draft.chmod(0o600 if private else 0o644)  # mkstemp creates files that only their owner can read
         if durable:
             with draft.open("rb+") as file:
                 os.fsync(file.fileno())

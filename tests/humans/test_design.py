@@ -137,6 +137,11 @@ BAD_STUDIES = [
     ("classify", "[design]", "[designs]", "did you mean design"),
     ("classify", "[design]", "[[design]]", "[design]: must be a table"),
     ("classify", "[design]", "design]", "is not a valid TOML file"),
+    ("classify", "answers = 3", "answers = 1000000000000", "answers must be at most 1000000, got 1000000000000"),
+    ("classify", "answers = 3", f"answers = 1{'0' * 400}", "answers must be at most 1000000, got 10000000000000"),
+    ("classify", "answers = 3", f"width = 1{'0' * 400}\nshare = 0.5", "width must lie between 0.001 and 1, got 1000"),
+    ("classify", "[participants]", "[participants]\nparticipants = 2000000", "participants must be at most 1000000"),
+    ("classify", "seed = 5", "seed = 9223372036854775808", "seed must be at most 9223372036854775807"),
     ("2afc", "seed = 5", "seed = 5\nlabels = 'digits'", "labels is for classify, timed"),
     ("2afc", "images = 3", "images = 4", "images must be at most 3, the number of tasks"),
     ("2afc", "checks = 1", "checks = 4", "checks must be at most 3"),
@@ -154,8 +159,14 @@ BAD_STUDIES = [
     ("timed", "images = 2", "images = 5", "images in [[warmup]] must be at most 4"),
     ("timed", "images = 2", "images = 0", "[[warmup]]: images must be 1 or more"),
     ("timed", "[[warmup]]", "[warmup]", "[[warmup]]: must be an array of tables"),
-    ("timed", "[[warmup]]", "[timing]\nexposure = 0\n[[warmup]]", "[timing]: exposure must be above 0, got 0"),
+    (
+        "timed",
+        "[[warmup]]",
+        "[timing]\nexposure = 0\n[[warmup]]",
+        "exposure must be above 0 and at most 3600, got 0",
+    ),
     ("timed", "[[warmup]]", "[timing]\nresponse = inf\n[[warmup]]", "[timing]: response must be above 0"),
+    ("timed", "[[warmup]]", f"[timing]\ndistance = 1{'0' * 400}\n[[warmup]]", "distance must be above 0 and at most"),
     ("timed", "[[warmup]]", "[timing]\nprompt = 3\n[[warmup]]", "prompt must be 0 to response (2 s)"),
     ("timed", "[[warmup]]", "[timing]\nbackground = 116\n[[warmup]]", "[timing]: background must be 0 to 1, got 116"),
     ("curate", "reasons = [", "reason = [", "did you mean reasons"),
@@ -296,3 +307,11 @@ def test_values_are_checked_when_made_in_python_too():
 def test_an_unknown_type_names_those_there_are(home):
     with pytest.raises(UnknownName, match="there are classify, timed, 2afc, cluster, curate"):
         read_study(changed(make_study(home, "classify"), "type = 'classify'", "type = 'survey'"))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(home):
+    """Some editors write one."""
+    folder = make_study(home, "classify")
+    for name in ("study.toml", "texts.toml"):
+        (folder / name).write_text((folder / name).read_text(encoding="utf-8"), encoding="utf-8-sig")
+    assert read_study(folder).name == "small"

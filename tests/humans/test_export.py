@@ -1,6 +1,7 @@
 """A study's answers written, without those who are left out; the commands on a real study's database."""
 
 import json
+import stat
 from pathlib import Path
 
 import polars as pl
@@ -10,11 +11,13 @@ from typer.testing import CliRunner
 
 from cosight.cli.study.results import export, quality
 from cosight.errors import InvalidInput
-from cosight.humans.results.export import path_beside, write_curated, write_excluded, write_trials
+from cosight.humans.results.export import csv_text, export_results, path_beside
 from cosight.humans.results.quality import assess
 from cosight.stimuli.sets import read_set
 from cosight.trials import read
+from cosight.trials.spaces import label_space
 from tests.humans.answered import row, sheet, trials_of
+from tests.humans.conftest import LABELS, make_study, open_study, write_set
 
 app = typer.Typer()
 app.command("quality")(quality)
@@ -35,8 +38,7 @@ def answers():
 
 @pytest.mark.parametrize(("to", "name"), [("parquet", "a.parquet"), ("psych-ds", "a"), ("model-vs-human", "a")])
 def test_trials_come_back_from_every_format(answers, tmp_path, to, name):
-    kept = assess(answers, resamples=10).kept
-    written = write_trials(kept, tmp_path / name, to=to)
+    written = export_results(answers, assess(answers, resamples=None), tmp_path / name, to=to).trials
     back = read(tmp_path / name, labels="digits-11")
     columns = ["observer", "kind", "image", "truth", "response", "rt", "trial"]
     order = ["observer", "trial"]
@@ -46,14 +48,15 @@ def test_trials_come_back_from_every_format(answers, tmp_path, to, name):
 
 def test_model_vs_human_files_hold_no_checks(answers, tmp_path):
     """Their columns could not tell a distractor from a question."""
-    written = write_trials(answers, tmp_path / "out", to="model-vs-human")
-    assert len(written) == 9
+    quality = assess(answers, resamples=None)
+    done = export_results(answers, quality, tmp_path / "out", to="model-vs-human", everyone=True)
+    assert len(done.trials) == 9
     assert "d" not in set(read(tmp_path / "out", labels="digits-11").frame["image"])
-    assert len(write_trials(answers, tmp_path / "all.parquet", to="parquet")) == 11
+    assert len(export_results(answers, quality, tmp_path / "all.parquet", everyone=True).trials) == 11
 
 
 def test_who_is_left_out_and_why_lies_beside(answers, tmp_path):
-    path = write_excluded(assess(answers, resamples=10), tmp_path / "a.parquet", everyone=False)
+    (path,) = export_results(answers, assess(answers, resamples=None), tmp_path / "a.parquet").paths
     assert path == tmp_path / "a-excluded.json" == path_beside(tmp_path / "a.parquet", "excluded.json")
     told = json.loads(path.read_text())
     assert told["participants"] == 3
@@ -63,36 +66,101 @@ def test_who_is_left_out_and_why_lies_beside(answers, tmp_path):
     assert told["written_all_the_same"] is False
 
 
+def refused(trials, out, **options):
+    """The reason for refusing an export, which must not have written anything."""
+    before = sorted(out.parent.rglob("*"))
+    with pytest.raises(InvalidInput) as error:
+        export_results(trials, assess(trials, resamples=None), out, **options)
+    assert sorted(out.parent.rglob("*")) == before
+    return str(error.value)
+
+
 def test_an_unknown_format_is_refused(answers, tmp_path):
-    with pytest.raises(InvalidInput, match="got 'leaderboard'"):
-        write_trials(answers, tmp_path / "x", to="leaderboard")
+    assert "got 'leaderboard'" in refused(answers, tmp_path / "x", to="leaderboard")
 
 
 def test_only_classes_are_written_as_model_vs_human(tmp_path):
     votes = trials_of([row("a", "i", "keep")], space=None)
-    with pytest.raises(InvalidInput, match="model-vs-human files hold classes"):
-        write_trials(votes, tmp_path / "x", to="model-vs-human")
+    assert "model-vs-human files hold classes" in refused(votes, tmp_path / "x", to="model-vs-human")
 
 
 @pytest.mark.parametrize(("to", "out"), [("parquet", "."), ("psych-ds", "."), ("parquet", "..")])
-def test_what_is_there_already_is_no_place_to_write(answers, to, out):
-    with pytest.raises(InvalidInput, match="must be a new file or folder, got"):
-        write_trials(answers, Path(out), to=to)
+def test_what_is_there_already_is_no_place_to_write(answers, tmp_path, monkeypatch, to, out):
+    monkeypatch.chdir(tmp_path)
+    assert "must be a new file or folder, got" in refused(answers, Path(out), to=to)
 
 
 def test_nobody_left_is_told(tmp_path):
-    quality = assess(trials_of([row("a", "i", "3", rt=0.01)]), resamples=10)
-    with pytest.raises(InvalidInput, match=r"no answers to export; .* use --all"):
-        write_trials(quality.kept, tmp_path / "x.parquet", to="parquet")
+    trials = trials_of([row("a", "i", "3", rt=0.01)])
+    assert "no answers to export; collect some, or use --all" in refused(trials, tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a-excluded.json"])
+def test_existing_files_are_overwritten_only_by_force(answers, tmp_path, name):
+    (tmp_path / name).write_text("of last year")
+    assert f"{name} exists already" in refused(answers, tmp_path / "a.parquet")
+    assert (tmp_path / name).read_text() == "of last year"
+    export_results(answers, assess(answers, resamples=None), tmp_path / "a.parquet", force=True)
+    assert len(read(tmp_path / "a.parquet")) == 8
+
+
+def test_a_refused_gold_label_leaves_nothing_behind(tmp_path):
+    """People's labels are in the set: simulated answers are refused, and no other file is written either."""
+    rows = write_set(tmp_path / "set", 2)
+    people, simulated = (
+        trials_of([row("a", rows[0]["stimulus"], "tiger", kind=kind)], space=label_space(LABELS))
+        for kind in ("human", "simulated")
+    )
+    quality = assess(people, resamples=None)
+    export_results(people, quality, tmp_path / "people.parquet", gold=tmp_path / "set")
+    before = read_set(tmp_path / "set").frame
+    assert "not replaced by simulated ones" in refused(simulated, tmp_path / "a.parquet", gold=tmp_path / "set")
+    votes = trials_of([row("a", rows[0]["stimulus"], "keep")], space=None)
+    assert "gold labels need classes" in refused(votes, tmp_path / "a.parquet", gold=tmp_path / "set")
+    assert read_set(tmp_path / "set").frame.equals(before)
 
 
 def test_a_curated_list_is_what_build_takes(tmp_path):
     from cosight.benchmarks.building.source_photos import read_curated_lists
 
     rows = [row("a", "i0", "keep"), row("a", "i1", "reject", trial=2, reason='text, "logo"')]
-    path = write_curated(trials_of(rows, space=None), tmp_path / "votes.parquet", files={"i1": "cat/1.png"})
+    votes = trials_of(rows, space=None)
+    quality = assess(votes, resamples=None)
+    done = export_results(votes, quality, tmp_path / "votes.parquet", everyone=True, curated={"i1": "cat/1.png"})
+    path = done.paths[-1]
     assert path.name == "votes-curated.csv"
     assert read_curated_lists([path]) == {"i1": "cat/1.png"}
+
+
+def test_what_people_write_is_no_formula_in_a_spreadsheet():
+    texts = [
+        "=1+1",
+        "+cmd|' /C calc'!A0",
+        "-2+3",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        "fine",
+        "-5",
+        "+41",
+        "-1,5",
+        None,
+    ]
+    table = pl.read_csv(csv_text(pl.DataFrame({"about": texts, "bonus": [-0.5] * 12})).encode(), infer_schema=False)
+    assert table["about"].to_list() == [*(f"'{text}" for text in texts[:7]), *texts[7:]]
+    assert set(table["bonus"]) == {"-0.5"}
+
+
+def test_files_with_personal_data_are_for_their_owner_only(serve_study, tmp_path):
+    here = serve_study(people="demographics = ['age']")
+    headers, _ = here.take_part()
+    here.client.post("/api/session/demographics", json={"age": "=HYPERLINK(1)"}, headers=headers)
+    assert run("export", here.study.root, tmp_path / "a.parquet", "--participants", "--all").exit_code == 0
+    personal = [tmp_path / "a-participants.csv", *here.study.root.glob("answers.sqlite*")]
+    assert len(personal) >= 3  # the database, its log and its index
+    assert {stat.S_IMODE(path.stat().st_mode) for path in personal} == {0o600}
+    assert "'=HYPERLINK" in personal[0].read_text()
 
 
 @pytest.fixture
@@ -127,10 +195,10 @@ def test_quality_from_the_command_line(served):
     folder = served.study.root
     shown = run("quality", folder)
     assert shown.exit_code == 0
-    assert "excluded: human:p0003: 2 wrong on clear distractors" in shown.output
+    assert f"excluded: human:{served.store.study_id}/p0003: 2 wrong on clear distractors" in shown.output
     assert "fleiss kappa" in shown.output
     told = json.loads(run("quality", folder, "--json").stdout)
-    assert [one["participant"] for one in told["flagged"]] == ["human:p0003"]
+    assert [one["participant"] for one in told["flagged"]] == [f"human:{served.store.study_id}/p0003"]
     assert {one["measure"] for one in told["agreement"]} >= {"fleiss_kappa", "krippendorff_alpha", "cronbach_alpha"}
     assert run("quality", folder, "--csv").stdout.startswith("participant,group")
 
@@ -139,8 +207,9 @@ def test_export_from_the_command_line(served, tmp_path):
     out = tmp_path / "people.parquet"
     done = run("export", served.study.root, out, "--gold")
     assert done.exit_code == 0
-    assert set(read(out).frame["observer"]) == {"human:p0001", "human:p0002"}
-    assert json.loads((tmp_path / "people-excluded.json").read_text())["excluded"][0]["participant"] == "human:p0003"
+    name = f"human:{served.store.study_id}"
+    assert set(read(out).frame["observer"]) == {f"{name}/p0001", f"{name}/p0002"}
+    assert json.loads((tmp_path / "people-excluded.json").read_text())["excluded"][0]["participant"] == f"{name}/p0003"
     gold = pl.read_csv(tmp_path / "people-gold.csv")
     frame = read_set(served.study.set).frame.filter(pl.col("gold").is_not_null())
     assert set(gold["stimulus"]) == set(frame["stimulus"])
@@ -185,3 +254,28 @@ def test_a_clustering_panel_gives_a_row_for_each_of_its_rows(serve_study, tmp_pa
     table = pl.read_csv(tmp_path / "a-gold.csv")
     assert table.filter(pl.col("stimulus").is_not_null()).height == 3  # its queries, and the mean over them
     assert table.height == 4
+
+
+def test_two_waves_are_twice_as_many_people(tmp_path):
+    """The same design, served from two folders; a study keeps its participants' names when it is opened again."""
+    for wave in ("one", "two"):
+        with open_study(make_study(tmp_path / wave, "classify", distractors=0)) as here:
+            for _ in range(2):
+                here.take_part()
+        for again in ("a", "b"):
+            run("export", tmp_path / wave / "study", tmp_path / f"{wave}-{again}.parquet", "--all")
+    first, again = (read(tmp_path / f"one-{name}.parquet").frame["observer"] for name in "ab")
+    assert first.equals(again)
+    both = read(tmp_path / "one-a.parquet", tmp_path / "two-a.parquet")
+    assert both.frame["observer"].n_unique() == 4
+    assert not both.notices
+
+
+@pytest.mark.parametrize(("to", "name"), [("psych-ds", "a"), ("model-vs-human", "a")])
+def test_names_with_the_studys_id_survive_every_format(serve_study, tmp_path, to, name):
+    here = serve_study(distractors=0)
+    here.take_part()
+    here.take_part(simulated="panel")
+    assert run("export", here.study.root, tmp_path / name, "--format", to, "--all").exit_code == 0
+    back = set(read(tmp_path / name, labels=LABELS).frame["observer"])
+    assert back == {f"human:{here.store.study_id}/p0001", f"simulated:{here.store.study_id}/p0002"}

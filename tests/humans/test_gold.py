@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from cosight.errors import InvalidInput
-from cosight.humans.results.export import attach_gold, gold_table
+from cosight.humans.results.export import gold_table, label_set
 from cosight.stimuli.sets import read_set, write_gold_labels
 from cosight.trials.manifest import manifest_frame, write_manifest
 from cosight.trials.spaces import label_space
@@ -90,6 +90,13 @@ def plain(tmp_path):
 
 def pets(answers, kind="human"):
     return trials_of([row(f"p{n}", "i1", a, kind=kind) for n, a in enumerate(answers)], space=PETS)
+
+
+def attach_gold(trials, root):
+    """Write the labels that `study export --gold` would; the number of images, and whose labels they are."""
+    labels = label_set(trials, root)
+    write_manifest(root, labels.stimuli.frame, labels.stimuli.facts)
+    return labels.images, labels.whose
 
 
 def manifest_row(root, stimulus):

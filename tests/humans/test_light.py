@@ -42,4 +42,4 @@ def test_a_study_goes_from_its_design_to_gold_labels_without_the_extras(tmp_path
         [sys.executable, "-c", WITHOUT, *lines], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "answers-participants.csv").read_text().count("simulated:p000") == 2
+    assert (tmp_path / "answers-participants.csv").read_text().count("/p000") == 2

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
+from cosight.humans.study import verify_images as verify
 from cosight.humans.study.assignment import assign
 from cosight.humans.study.design import read_study
 from cosight.humans.study.pool import load_pool
 from cosight.humans.study.trial_types import TrialContext
+from cosight.humans.study.verify_images import verify_images
+from cosight.humans.web import server
 from cosight.stimuli.images import digest, read_image
 from cosight.stimuli.sets import read_set
 from cosight.trials.manifest import manifest_frame, write_manifest
-from tests.humans.conftest import CLASSES, draw_image, make_stimuli, make_study, write_set
+from tests.humans.conftest import CLASSES, draw_image, make_stimuli, make_study, open_study, write_set
 
 
 def pooled(folder, kind, **options):
@@ -139,3 +143,57 @@ def test_panels_and_their_checks(tmp_path):
 def test_only_tasks_whose_queries_are_all_shown_are_asked(tmp_path):
     _, pool = pooled(tmp_path, "2afc", images=2, more="[show]\ncondition = 'clear'\n")
     assert [one.item for one in pool.by_role("test")] == ["task-0", "task-2"]
+
+
+@pytest.fixture
+def swapped(tmp_path):
+    """A study whose first two images changed places after the set was made, and its pool."""
+    study, pool = pooled(tmp_path, "classify")
+    first, second = (item.slots[0].file for item in pool.by_role("test")[:2])
+    content = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(content)
+    return study, pool, (first, second)
+
+
+def test_images_that_changed_since_the_manifest_are_named(swapped):
+    study, pool, files = swapped
+    with pytest.raises(InvalidInput, match="pixels of 2 images differ from the manifest") as refused:
+        verify_images(pool, study.root)
+    assert all(str(file) in str(refused.value) for file in files)
+
+
+def test_a_study_with_changed_images_is_not_served(swapped, monkeypatch):
+    monkeypatch.setattr(server, "static_files", lambda: {"index.html": b""})
+    study, _, _ = swapped
+    with pytest.raises(InvalidInput, match="pixels of 2 images differ from the manifest"):
+        server.serve(study.root, port=0, announce=lambda addresses: pytest.fail("it was served"))
+    assert not (study.root / "answers.sqlite").exists()
+
+
+def test_an_image_that_changes_while_the_study_is_served_is_not_shown(tmp_path, caplog):
+    with open_study(make_study(tmp_path, "classify")) as here:
+        trial = here.trials(here.begin())[0]
+        for file in (tmp_path / "set").rglob("*.png"):
+            Pillow.fromarray(draw_image(7_000)).save(file)
+        assert here.client.get(trial["images"]["image"]).status_code == 500
+    assert "changed while the study is served" in caplog.text
+
+
+def test_images_are_decoded_once_until_they_change(tmp_path, monkeypatch):
+    study, pool = pooled(tmp_path, "classify")
+    decoded = []
+    monkeypatch.setattr(verify, "read_image", lambda file: decoded.append(file.name) or read_image(file))
+    verify_images(pool, study.root)
+    assert len(decoded) == len(pool.items)
+    verify_images(pool, study.root)
+    assert len(decoded) == len(pool.items)
+    one = pool.by_role("test")[0].slots[0].file
+    times = one.stat()
+    Pillow.fromarray(draw_image(7_001)).save(one)
+    os.utime(one, ns=(times.st_atime_ns, times.st_mtime_ns))  # the time of modification is no proof
+    with pytest.raises(InvalidInput, match=one.name):
+        verify_images(pool, study.root)
+    (study.root / verify.VERIFIED).write_text("[not JSON")
+    with pytest.raises(InvalidInput, match=one.name):
+        verify_images(pool, study.root)

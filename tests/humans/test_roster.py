@@ -18,7 +18,7 @@ def test_what_people_say_and_how_the_platform_knows_them(serve_study):
     here.begin(platform={"PROLIFIC_PID": "77aa"})
     first, second = rows(here)
     assert first == {
-        "participant": "human:p0001",
+        "participant": f"human:{here.store.study_id}/p0001",
         "platform_id": "5f3e",
         "code": "C1A2B3",
         "finished": True,
@@ -28,7 +28,8 @@ def test_what_people_say_and_how_the_platform_knows_them(serve_study):
         "about_age": "41",
         "about_gender": None,
     }
-    assert (second["participant"], second["finished"], second["answers"]) == ("human:p0002", False, 0)
+    name = f"human:{here.store.study_id}/p0002"
+    assert (second["participant"], second["finished"], second["answers"]) == (name, False, 0)
 
 
 def test_blocks_above_the_threshold_earn_the_bonus(serve_study):
@@ -88,5 +89,5 @@ def test_simulated_participants_are_called_so(serve_study):
     here = serve_study()
     here.take_part(simulated="panel")
     frame = read_roster(here.study, here.pool, here.store)
-    assert frame["participant"].to_list() == ["simulated:p0001"]
+    assert frame["participant"].to_list() == [f"simulated:{here.store.study_id}/p0001"]
     assert frame.schema["answers"] == pl.Int64

@@ -322,23 +322,37 @@ def send(here):
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    yield lambda data: exchange(listening.getsockname()[1], data)
+    port = listening.getsockname()[1]
+    yield lambda data, hang_up=False: exchange(port, data, hang_up)
     server.should_exit = True
     thread.join(10)
     listening.close()
 
 
-def exchange(port, data):
-    """All that comes back until the server hangs up."""
+def exchange(port, data, hang_up):
+    """All that comes back until the server hangs up; nothing where we hang up first."""
     got = b""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         try:
             connection.sendall(data)
-            while part := connection.recv(65536):
+            while not hang_up and (part := connection.recv(65536)):
                 got += part
         except ConnectionResetError:  # it hung up before it had read everything
             pass
     return got
+
+
+def test_an_upload_that_breaks_off_is_one_line_in_the_log(here, send, caplog):
+    headers = here.begin()
+    head = f"POST /api/answers HTTP/1.1\r\nHost: x\r\nAuthorization: {headers['Authorization']}\r\n"
+    head += "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    with caplog.at_level(logging.WARNING):
+        send(head.encode() + b'{"trial":', hang_up=True)
+        until = time.monotonic() + 10
+        while "refused" not in caplog.text and time.monotonic() < until:
+            time.sleep(0.01)
+    assert "POST /api/answers: 400, the connection was closed before the body was complete" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 @pytest.mark.parametrize(

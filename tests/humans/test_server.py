@@ -324,7 +324,7 @@ def test_agreement_is_looked_at_now_and_then(serve_study):
         here.answer(headers, trial, "abstain")
     monitor = here.client.app.state.monitor
     state = here.client.get("/api/admin/state", headers=EXPERIMENTER).json()
-    assert [one["participant"] for one in state["flagged"]] == ["human:p0001"]
+    assert [one["participant"] for one in state["flagged"]] == [f"human:{here.store.study_id}/p0001"]
     assert state["flagged"][0]["reasons"]
     assert {"measure", "value", "low", "high", "n", "note"} <= state["agreement"][0].keys()
     here.take_part()

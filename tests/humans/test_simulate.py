@@ -83,6 +83,11 @@ def served(folder, static=STATIC):
         thread.join(20)
 
 
+def study_id(folder):
+    (source,) = trials_of(folder).sources
+    return source["id"]
+
+
 def trials_of(folder):
     study = read_study(folder)
     store = Store.open(study)
@@ -314,7 +319,7 @@ def test_a_model_sits_a_study_by_the_command(tmp_path):
     assert done.exit_code == 0, done.output
     assert "3 simulated participants (vlm:sage) answered 21 trials; the study takes no more now" in done.output
     frame = trials_of(folder).frame
-    assert set(frame["observer"]) == {f"simulated:vlm:sage-p000{number}" for number in (1, 2, 3)}
+    assert set(frame["observer"]) == {f"simulated:{study_id(folder)}/vlm:sage-p000{number}" for number in (1, 2, 3)}
     assert frame["response"].to_list() == [said[stimulus] for stimulus in frame["stimulus"]]
 
 
@@ -326,7 +331,7 @@ def test_a_model_compares_by_its_features(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     light = {name: read_image(file).mean() for name, file in read_pictures(read_study(folder)).files.items()}
     frame = trials_of(folder).frame
-    assert set(frame["observer"]) == {"simulated:own:brightness-p0001"}
+    assert set(frame["observer"]) == {f"simulated:{study_id(folder)}/own:brightness-p0001"}
     for response, text in frame.select("response", "extra").iter_rows():
         told = json.loads(text)
         assert response == min(told["options"], key=lambda option: abs(light[option] - light[told["query"]]))
@@ -473,7 +478,7 @@ def test_a_participant_goes_through_the_real_page(kind, trials, tmp_path, chromi
     assert result == SimulationResult(participants=1, answers=trials, full=False)
     frame, records = trials_of(folder).frame, study_records(trials_of(folder))
     assert records["finished"].all()
-    assert set(frame["observer"]) == {"simulated:p0001"}
+    assert set(frame["observer"]) == {f"simulated:{study_id(folder)}/p0001"}
     assert {json.loads(text)["input"] for text in frame["extra"]} == {"mouse"}
     seen = records.filter(pl.col("role") == ("test" if kind == "classify" else "check"))
     assert (seen["response"] == seen["truth"]).mean() > 0.7  # it answers what it sees

@@ -297,11 +297,11 @@ def test_observers_say_who_is_simulated(open_store):
     for simulated in (None, "panel", "timm:resnet50.a1_in1k"):
         number = here.begin(simulated=simulated)
         here.answer(number, here.draw(number)[0].trial)
-    table = here.trials().observers
+    table, name = here.trials().observers, here.store.study_id
     assert table.select("observer", "kind").rows() == [
-        ("human:p0001", "human"),
-        ("simulated:p0002", "simulated"),
-        ("simulated:timm:resnet50.a1_in1k-p0003", "simulated"),
+        (f"human:{name}/p0001", "human"),
+        (f"simulated:{name}/p0002", "simulated"),
+        (f"simulated:{name}/timm:resnet50.a1_in1k-p0003", "simulated"),
     ]
 
 
@@ -368,8 +368,8 @@ def test_a_design_that_shows_something_else_is_refused_once_there_are_answers(tm
         ("mysql://somebody:secret@host/name", "SQLite or PostgreSQL, got mysql"),
         ("nonsense", "a database is named by a URL"),
         ("sqlite://", "must be a file"),
-        ("postgresql+psycopg://somebody:secret@127.0.0.1:1/name", "cannot open the database .*refused"),
-        ("sqlite:////nowhere/at/all.sqlite", "cannot open the database of .*: unable to open"),
+        ("postgresql+psycopg://somebody:secret@127.0.0.1:1/name", "cannot use the database of .*refused"),
+        ("sqlite:////nowhere/at/all.sqlite", "cannot open the database /nowhere/at/all.sqlite: No such file"),
         ("postgresql+asyncpg://somebody:secret@host/name", "SQLite or PostgreSQL, got postgresql.asyncpg"),
         ("postgresql://somebody:secret@host:port/name", "a database is named by a URL"),
     ],

@@ -49,6 +49,7 @@ __all__ = [
     "StimulusSet",
     "Verification",
     "check_splits",
+    "gold_labels",
     "image_files",
     "read_set",
     "read_source",
@@ -310,8 +311,10 @@ def check_splits(stimuli: StimulusSet) -> None:
         )
 
 
-def write_gold_labels(root: Path, trials: Trials, *, kind: Literal["human", "simulated"] = "human") -> int:
-    """Write the answers of one kind of participants into the manifest of a set, as gold labels.
+def gold_labels(
+    root: Path, trials: Trials, *, kind: Literal["human", "simulated"] = "human"
+) -> tuple[StimulusSet, int]:
+    """Add the answers of one kind of participants to a set, as gold labels. No file is written.
 
     Images are matched by their digest. First showings of test stimuli count. In a set with groups, only Uncertain
     images get labels; those of the others hold by construction. Images without answers keep their labels.
@@ -322,7 +325,7 @@ def write_gold_labels(root: Path, trials: Trials, *, kind: Literal["human", "sim
         kind: Whose answers count. Simulated answers never replace people's.
 
     Returns:
-        The number of images with answers.
+        The set with the labels, and the number of images with answers.
 
     Raises:
         InvalidInput: If the set has no manifest or no label space, there are no answers to its images, an answer is
@@ -351,8 +354,18 @@ def write_gold_labels(root: Path, trials: Trials, *, kind: Literal["human", "sim
     counts = {name: table[index].tolist() for name, index in images.items()}
     rows = [_with_gold(row, counts.get(row["stimulus"]), kind) for row in stimuli.frame.iter_rows(named=True)]
     frame = pl.DataFrame(rows, schema={**MANIFEST_SCHEMA, **stimuli.frame.schema})
-    write_manifest(root, frame, with_manifest_space(stimuli.facts, space))
-    return len(counts)
+    return replace(stimuli, frame=frame, facts=with_manifest_space(stimuli.facts, space)), len(counts)
+
+
+def write_gold_labels(root: Path, trials: Trials, *, kind: Literal["human", "simulated"] = "human") -> int:
+    """Write the answers of one kind of participants into the manifest of a set; see `gold_labels`.
+
+    Returns:
+        The number of images with answers.
+    """
+    labelled, images = gold_labels(root, trials, kind=kind)
+    write_manifest(root, labelled.frame, labelled.facts)
+    return images
 
 
 def _with_gold(row: dict[str, object], counts: list[int] | None, kind: str) -> dict[str, object]:

@@ -23,7 +23,11 @@ __all__ = ["Database", "StudyFolder", "new", "open_study", "serve", "status"]
 StudyFolder = Annotated[Path, typer.Argument(metavar="STUDY", help="The study's folder.", show_default=False)]
 Database = Annotated[
     str | None,
-    typer.Option("--db", help="The database, postgresql://USER:PASSWORD@HOST/NAME (default: STUDY/answers.sqlite)."),
+    typer.Option(
+        "--db",
+        help="The database, postgresql://USER@HOST/NAME, with the password in PGPASSWORD or a password file "
+        "(default: STUDY/answers.sqlite).",
+    ),
 ]
 
 
@@ -85,12 +89,13 @@ def status(study: StudyFolder, db: Database = None, as_json: AsJson = False) -> 
 
 @contextmanager
 def open_study(folder: Path, db: str | None) -> Iterator[tuple[Study, Pool, Store]]:
-    """Yield the study in `folder`, its items and its database."""
+    """Yield the study in `folder`, its items and its database. Raises InvalidInput where the database fails."""
+    from cosight.humans.database.schema import report_database_errors
     from cosight.humans.database.store import Store
     from cosight.humans.study.design import read_study
     from cosight.humans.study.pool import load_pool
 
     study = read_study(folder)
     pool = load_pool(study)
-    with closing(Store.open(study, db)) as store:
+    with report_database_errors(study.root), closing(Store.open(study, db)) as store:
         yield study, pool, store

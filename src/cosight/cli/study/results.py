@@ -56,46 +56,36 @@ def export(
         bool,
         typer.Option("--participants", help="Also write the participants: platform ids, bonuses, demographics."),
     ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     db: Database = None,
 ) -> None:
     """Write the answers of a study without excluded participants, and a file that lists those with the reasons."""
     from cosight.humans.database.progress import read_roster
     from cosight.humans.database.study_trials import study_trials
-    from cosight.humans.results import export as files
+    from cosight.humans.results.export import export_results
     from cosight.humans.results.quality import assess
 
     with open_study(study, db) as (design, pool, store):
         trials = study_trials(design, pool, store)
         roster = read_roster(design, pool, store) if participants else None
     assessment = assess(trials, resamples=None)
-    chosen = trials if everyone else assessment.kept
-    written = files.write_trials(chosen, out, to=to)
-    gold_notices = _add_gold(chosen, design.set) if gold and design.space is not None else ()
-    paths = [files.write_excluded(assessment, out, everyone=everyone)]
-    if gold:
-        paths.append(files.write_gold(chosen, out))
-    if curated:
-        slots = [slot for item in pool.items.values() for slot in item.slots if slot.file.is_relative_to(design.set)]
-        names = {slot.stimulus: slot.file.relative_to(design.set).as_posix() for slot in slots}
-        paths.append(files.write_curated(chosen, out, files=names))
-    if roster is not None:
-        paths.append(files.write_roster(roster, out))
-    notify((*assessment.notices, *written.notices, *gold_notices))
-    typer.echo(f"{len(written)} trials of {written.frame['observer'].n_unique()} participants: {out}")
-    for path in paths:
+    slots = [slot for item in pool.items.values() for slot in item.slots if slot.file.is_relative_to(design.set)]
+    names = {slot.stimulus: slot.file.relative_to(design.set).as_posix() for slot in slots}
+    done = export_results(
+        trials,
+        assessment,
+        out,
+        to=to,
+        everyone=everyone,
+        gold=design.set if gold else None,
+        curated=names if curated else None,
+        roster=roster,
+        force=force,
+    )
+    notify((*assessment.notices, *done.notices))
+    typer.echo(f"{len(done.trials)} trials of {done.trials.frame['observer'].n_unique()} participants: {out}")
+    for path in done.paths:
         typer.echo(f"also wrote: {path}")
-
-
-def _add_gold(trials: Trials, root: Path) -> tuple[str, ...]:
-    """Add gold labels to the manifest of a set, if it has one; return notices."""
-    from cosight.humans.results.export import attach_gold
-    from cosight.trials.manifest import MANIFEST
-    from cosight.trials.table import role_notices
-
-    if not (root / MANIFEST).is_file():
-        return (f"{root} has no {MANIFEST}: the gold labels are in the table only",)
-    images, whose = attach_gold(trials, root)
-    return (*role_notices(trials.frame, ("test",)), f"gold labels of {images} images of {root} are {whose} now")
 
 
 def _print_quality(assessment: Quality, trials: Trials) -> None:

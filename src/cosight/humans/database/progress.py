@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from cosight.humans.database.assign_trials import is_paused
 from cosight.humans.database.save_answers import block_result
-from cosight.humans.database.schema import participants, showings
+from cosight.humans.database.schema import participants, report_damaged_rows, showings
 from cosight.humans.database.store import Store
 from cosight.humans.database.study_trials import observer_name
 from cosight.humans.study.design import Study
@@ -110,12 +110,19 @@ def read_roster(study: Study, pool: Pool, store: Store) -> pl.DataFrame:
 
     def read_rows(connection: sa.Connection) -> list[dict[str, Any]]:
         query = sa.select(participants).where(participants.c.study == study.name).order_by(participants.c.number)
-        return [_roster_row(connection, study, pool, row) for row in connection.execute(query).all()]
+        return [
+            {
+                "participant": observer_name(store.study_id, row.number, row.simulated),
+                **_roster_row(connection, study, pool, row),
+            }
+            for row in connection.execute(query).all()
+        ]
 
     types = {"finished": pl.Boolean, "answers": pl.Int64, "bonus": pl.Float64, "pixels_per_cm": pl.Float64}
     about = [f"about_{name}" for name in study.participants.demographics]
     columns = ("participant", "platform_id", "code", *types, *about)
-    return pl.DataFrame(store.read(read_rows), schema={name: types.get(name, pl.String) for name in columns})
+    with report_damaged_rows(study.root):
+        return pl.DataFrame(store.read(read_rows), schema={name: types.get(name, pl.String) for name in columns})
 
 
 def _roster_row(connection: sa.Connection, study: Study, pool: Pool, participant: Any) -> dict[str, Any]:
@@ -132,7 +139,6 @@ def _roster_row(connection: sa.Connection, study: Study, pool: Pool, participant
         bonus = study.timing.bonus * sum(result is not None and result.bonus for result in results)
     demographics = json.loads(participant.demographics or "{}")
     return {
-        "participant": observer_name(participant.number, participant.simulated),
         "platform_id": participant.platform_id,
         "code": participant.code,
         "finished": participant.finished is not None,

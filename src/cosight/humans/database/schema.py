@@ -10,19 +10,25 @@ Several studies may share one PostgreSQL database: every key begins with the stu
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
+from polars.exceptions import PolarsError
 
-from cosight.errors import InvalidInput
+from cosight.errors import InvalidInput, first_line
 
 __all__ = [
     "METADATA",
+    "error_reason",
     "open_engine",
     "participants",
+    "report_damaged_rows",
     "report_database_errors",
     "showings",
     "studies",
@@ -41,7 +47,7 @@ studies = sa.Table(
     sa.Column("study", sa.String(200), primary_key=True),
     sa.Column("digest", sa.String(64), nullable=False),
     sa.Column("paused", sa.Boolean, nullable=False),
-    sa.Column("secret", sa.String(64), nullable=False),  # key of the addresses of examples
+    sa.Column("secret", sa.String(64), nullable=False),  # of the study's id and the addresses of examples
 )
 participants = sa.Table(
     "cosight_participants",
@@ -88,17 +94,24 @@ showings = sa.Table(
 
 
 def open_engine(folder: Path, url: str | None) -> sa.Engine:
-    """Open the database of a study: `answers.sqlite` in its folder, or the one at `url`; create missing tables."""
+    """Open the database of a study: `answers.sqlite` in its folder, or the one at `url`; create missing tables.
+
+    A new SQLite file can be read by its owner only. PostgreSQL takes a password that `url` does not have from
+    PGPASSWORD or a password file, as psql does.
+    """
     target = _parse_url(url) if url else sa.URL.create("sqlite", database=str(folder / "answers.sqlite"))
     if target.get_backend_name() == "postgresql":
-        options: dict[str, Any] = {"pool_pre_ping": True}
+        engine = sa.create_engine(target, pool_size=_POOL, max_overflow=0, pool_pre_ping=True)
     else:
-        options = {"connect_args": {"timeout": _TIMEOUT, "check_same_thread": False}}
-    engine = sa.create_engine(target, pool_size=_POOL, max_overflow=0, **options)
-    if engine.dialect.name == "sqlite":
-        _configure_sqlite(engine)
-    with report_database_errors(folder):
-        METADATA.create_all(engine)
+        engine = _sqlite_engine(Path(str(target.database)))
+    try:
+        with report_database_errors(folder):
+            if engine.dialect.name == "sqlite":
+                _check_sqlite(engine)
+            METADATA.create_all(engine)
+    except BaseException:
+        engine.dispose()
+        raise
     return engine
 
 
@@ -107,21 +120,73 @@ def report_database_errors(folder: Path) -> Iterator[None]:
     """Raise InvalidInput, in one line, for errors of the database in this block."""
     try:
         yield
-    except sa.exc.DBAPIError as error:  # its text may hold the statement, never the password
-        reason = " ".join(str(error.orig).split())
-        raise InvalidInput(f"cannot open the database of {folder}: {reason}; repair it or choose another") from error
+    except sa.exc.SQLAlchemyError as error:
+        raise InvalidInput(
+            f"cannot use the database of {folder}: {error_reason(error)}; repair it or choose another"
+        ) from error
+
+
+@contextmanager
+def report_damaged_rows(folder: Path) -> Iterator[None]:
+    """Raise InvalidInput, in one line, where this block cannot make sense of what it read from the database."""
+    try:
+        yield
+    except sa.exc.SQLAlchemyError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError, PolarsError) as error:
+        raise InvalidInput(
+            f"the database of {folder} has a row that the study did not write ({first_line(error)}); restore it from "
+            "a copy"
+        ) from error
+
+
+def error_reason(error: sa.exc.SQLAlchemyError) -> str:
+    """Return what a database says is wrong, in one line. It never has the password or an answer.
+
+    >>> error_reason(sa.exc.OperationalError("insert into t", {"response": "tiger"}, Exception("disk I/O error")))
+    'disk I/O error'
+    """
+    if not isinstance(error, sa.exc.DBAPIError):
+        return "it holds values that the study did not write"
+    return first_line(error.orig or error, most=300)  # more lines, and the text of `error`, would have answers
 
 
 def _parse_url(url: str) -> sa.URL:
     try:
         target = sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError) as error:
-        raise InvalidInput("a database is named by a URL such as postgresql://USER:PASSWORD@HOST/NAME") from error
+        raise InvalidInput("a database is named by a URL such as postgresql://USER@HOST/NAME") from error
     if target.drivername not in _DRIVERS:
         raise InvalidInput(f"the database must be SQLite or PostgreSQL, got {target.drivername}")
     if target.drivername == "sqlite" and target.database in (None, "", ":memory:"):
         raise InvalidInput("the database must be a file, got SQLite in memory; name a file or leave --db out")
+    if "@" in f"{target.host}{target.database}":  # messages about them would have the rest of the password
+        raise InvalidInput("the URL of the database has several @; write those of the password as %40")
     return target.set(drivername=_DRIVERS[target.drivername])
+
+
+def _sqlite_engine(file: Path) -> sa.Engine:
+    try:
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))  # answers and platform ids: for the owner only
+    except OSError as error:
+        raise InvalidInput(f"cannot open the database {file}: {error.strerror}; check the path and its mode") from error
+    address = f"file:{quote(str(file.resolve()))}?mode=rw"  # rw: never create a second file where the first is gone
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(address, uri=True, timeout=_TIMEOUT, check_same_thread=False)
+
+    url = sa.URL.create("sqlite", database=str(file))
+    engine = sa.create_engine(url, creator=connect, poolclass=sa.QueuePool, pool_size=_POOL, max_overflow=0)
+    _configure_sqlite(engine)
+    return engine
+
+
+def _check_sqlite(engine: sa.Engine) -> None:
+    """Raise a DatabaseError for a file whose pages are damaged: queries would miss rows without a word."""
+    with engine.connect() as connection:
+        faults = connection.exec_driver_sql("PRAGMA quick_check(1)").scalars().all()
+    if faults != ["ok"]:
+        raise sa.exc.DatabaseError("PRAGMA quick_check", None, sqlite3.DatabaseError(str(faults[0])))
 
 
 def write_engine(engine: sa.Engine) -> sa.Engine:

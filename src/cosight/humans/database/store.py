@@ -1,16 +1,19 @@
 """The database of a study: reads at any time, writes in batches.
 
 One thread writes. It takes everything that arrived since the last commit, writes it in one transaction, and only then
-acknowledges it: 300 answers per second then cost as many disk flushes as the disk can do, not 300.
+acknowledges it: 300 answers per second then cost as many disk flushes as the disk can do, not 300. An SQLite file that
+was removed or replaced still takes answers, which nobody would ever find: those are not acknowledged either.
 """
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Generic, TypeVar
@@ -27,6 +30,8 @@ T = TypeVar("T")
 Clock = Callable[[], float]  # seconds since 1970
 _MAX_JOBS = 16  # per transaction: answers need not wait for a crowd that signs up
 _MAX_ENTRIES = 500
+_ID_LENGTH = 8  # hexadecimal digits: of 1,000 studies two have the same id once in 8,000 times
+_FILES = ("", "-wal")  # suffixes of the files that hold an SQLite database while it is open
 
 
 class RequestError(CosightError):
@@ -55,12 +60,17 @@ class _Entry(Generic[T]):
 
 
 class Store:
-    """A study's database. `write_alone` and `write_batched` return futures, done when the data is on the disk."""
+    """A study's database. `write_alone` and `write_batched` return futures, done when the data is on the disk.
 
-    def __init__(self, study: Study, engine: sa.Engine, clock: Clock) -> None:
+    `study_id` is drawn when the database is created, so that participants of different studies have different names.
+    """
+
+    def __init__(self, study: Study, engine: sa.Engine, clock: Clock, study_id: str) -> None:
         self.study = study
         self.clock = clock
+        self.study_id = study_id
         self._read_engine, self._write_engine = engine, write_engine(engine)
+        self._files = self._file_identities()
         self._queue: SimpleQueue[_Job[Any] | _Entry[Any] | None] = SimpleQueue()
         self._thread = Thread(target=self._write_loop, name="cosight-writer", daemon=True)
         self._thread.start()
@@ -71,11 +81,11 @@ class Store:
         engine = open_engine(study.root, url)
         try:
             with report_database_errors(study.root), write_engine(engine).begin() as connection:
-                _register(connection, study, clock())
+                study_id = _register(connection, study, clock())
         except BaseException:
             engine.dispose()
             raise
-        return cls(study, engine, clock)
+        return cls(study, engine, clock, study_id)
 
     @property
     def shared(self) -> bool:
@@ -128,12 +138,28 @@ class Store:
                 jobs.append(item)
         return True
 
+    def _file_identities(self) -> list[tuple[int, int] | None]:
+        """Return device and inode of the database's files; None for one that is missing. PostgreSQL has no files."""
+        if self.shared:
+            return []
+        return [_identity(Path(f"{self._read_engine.url.database}{suffix}")) for suffix in _FILES]
+
+    def _check_files(self) -> None:
+        """Raise where a commit went to a file that is no longer at its path."""
+        if self._file_identities() != self._files:
+            raise RequestError(
+                503,
+                f"{self._read_engine.url.database} was removed or replaced while the study is served, so answers are "
+                "not accepted; put the file back, or export from the experimenter's page and restart the server",
+            )
+
     def _commit_entries(self, entries: list[_Entry[Any]]) -> None:
         if not entries:
             return
         try:
             with self._write_engine.begin() as connection:
                 results = entries[0].write(connection, [item.entry for item in entries])
+            self._check_files()
         except Exception as error:  # of the database: no entry was written
             results = [error] * len(entries)
         for item, result in zip(entries, results, strict=True):
@@ -148,10 +174,19 @@ class Store:
             with self._write_engine.begin() as connection:
                 connection.execute(lock)
                 results = [_run_nested(connection, job) for job in jobs]
+            self._check_files()
         except Exception as error:
             results = [error] * len(jobs)
         for job, result in zip(jobs, results, strict=True):
             _set_result(job.future, result)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _set_result(future: Future[Any], result: Any) -> None:
@@ -176,8 +211,11 @@ def _run_nested(connection: sa.Connection, job: _Job[Any]) -> Any:
         return error
 
 
-def _register(connection: sa.Connection, study: Study, now: float) -> None:
-    """Insert the study, or update its digest. Raises InvalidInput for another design once there are answers."""
+def _register(connection: sa.Connection, study: Study, now: float) -> str:
+    """Insert the study, or update its digest; return its id.
+
+    Raises InvalidInput for another design once there are answers.
+    """
     from sqlalchemy.dialects import postgresql, sqlite
 
     own_row = studies.c.study == study.name
@@ -198,3 +236,5 @@ def _register(connection: sa.Connection, study: Study, now: float) -> None:
         connection.execute(sa.update(studies).where(own_row).values(digest=study.digest))
         still_open = sa.and_(own_showings, showings.c.released.is_(None))
         connection.execute(sa.update(showings).where(still_open).values(released=now))
+    secret = connection.execute(sa.select(studies.c.secret).where(own_row)).scalar_one()
+    return hashlib.sha256(f"study id of {secret}".encode()).hexdigest()[:_ID_LENGTH]

@@ -12,7 +12,7 @@ import polars as pl
 import sqlalchemy as sa
 
 from cosight.humans.database.participants import participant_name
-from cosight.humans.database.schema import participants, showings
+from cosight.humans.database.schema import participants, report_damaged_rows, showings
 from cosight.humans.database.store import Store
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Pool
@@ -31,30 +31,34 @@ def study_trials(study: Study, pool: Pool, store: Store) -> Trials:
         .where(s.study == study.name, s.received.is_not(None))
         .order_by(s.number, s.position)
     )
+    source = {"study": study.name, "id": store.study_id, "type": study.type, "digest": study.digest, "seed": study.seed}
+    showing_rows = store.read(lambda connection: list(connection.execute(query)))
     repetitions: Counter[tuple[int, str]] = Counter()  # showings of each stimulus to each participant
     rows = []
-    for showing in store.read(lambda connection: list(connection.execute(query))):
-        for row in _trial_rows(study, pool, showing):
-            key = (showing.number, row["stimulus"])
-            rows.append({**row, "repetition": max(repetitions[key], int(showing.role == "repeat"))})
-            repetitions[key] += 1
-    source = {"study": study.name, "type": study.type, "digest": study.digest, "seed": study.seed}
-    return make_trials(pl.DataFrame(rows, schema=SCHEMA), source=study.name, space=study.space, sources=[source])
+    with report_damaged_rows(study.root):
+        for showing in showing_rows:
+            for row in _trial_rows(study, pool, showing, store.study_id):
+                key = (showing.number, row["stimulus"])
+                rows.append({**row, "repetition": max(repetitions[key], int(showing.role == "repeat"))})
+                repetitions[key] += 1
+        return make_trials(pl.DataFrame(rows, schema=SCHEMA), source=study.name, space=study.space, sources=[source])
 
 
-def observer_name(number: int, simulated: str | None) -> str:
-    """Return the observer of a participant's trials.
+def observer_name(study_id: str, number: int, simulated: str | None) -> str:
+    """Return the observer of a participant's trials, which no participant of another study has.
 
-    >>> observer_name(7, None), observer_name(7, "panel"), observer_name(7, "timm:resnet50")
-    ('human:p0007', 'simulated:p0007', 'simulated:timm:resnet50-p0007')
+    >>> observer_name("5f0c9d21", 7, None), observer_name("5f0c9d21", 7, "panel")
+    ('human:5f0c9d21/p0007', 'simulated:5f0c9d21/p0007')
+    >>> observer_name("5f0c9d21", 7, "timm:resnet50")
+    'simulated:5f0c9d21/timm:resnet50-p0007'
     """
     name = participant_name(number)
     if simulated is None:
-        return f"human:{name}"
-    return f"simulated:{name}" if simulated == PANEL else f"simulated:{simulated}-{name}"
+        return f"human:{study_id}/{name}"
+    return f"simulated:{study_id}/{name if simulated == PANEL else f'{simulated}-{name}'}"
 
 
-def _trial_rows(study: Study, pool: Pool, showing: Any) -> Iterator[dict[str, Any]]:
+def _trial_rows(study: Study, pool: Pool, showing: Any, study_id: str) -> Iterator[dict[str, Any]]:
     item = pool.items[showing.item]
     context = TrialContext(item, tuple(json.loads(showing.arrangement)), study.space, study.reasons)
     for answer in study.kind.parse(context, json.loads(showing.response)):
@@ -71,7 +75,7 @@ def _trial_rows(study: Study, pool: Pool, showing: Any) -> Iterator[dict[str, An
         }
         extra = {name: value for name, value in extra.items() if value is not None}
         yield {
-            "observer": observer_name(showing.number, showing.who),
+            "observer": observer_name(study_id, showing.number, showing.who),
             "kind": "human" if showing.who is None else "simulated",
             "experiment": study.name,
             "stimulus": answer.stimulus,

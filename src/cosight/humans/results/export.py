@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,29 +18,32 @@ from cosight.humans.results.records import first_test_records, records_by_group
 from cosight.measures.choice import choice_share
 from cosight.measures.gold_distributions import gold_distribution, label_counts
 from cosight.measures.uncertainty import mean_with_interval
-from cosight.stimuli.sets import write_gold_labels
+from cosight.stimuli.sets import StimulusSet, gold_labels
 from cosight.trials.choices import KEEP, REJECT, TARGET
 from cosight.trials.formats import write
-from cosight.trials.table import Trials
+from cosight.trials.manifest import MANIFEST, write_manifest
+from cosight.trials.table import Trials, role_notices
 
 if TYPE_CHECKING:
     from cosight.humans.results.quality import Quality
 
 __all__ = [
     "FORMATS",
-    "attach_gold",
+    "Export",
+    "LabelledSet",
+    "csv_text",
     "curated_list",
+    "export_results",
     "gold_table",
     "is_curation",
+    "label_set",
     "path_beside",
-    "write_curated",
-    "write_excluded",
-    "write_gold",
-    "write_roster",
-    "write_trials",
 ]
 
 FORMATS = ("parquet", "model-vs-human", "psych-ds")
+_ROSTER = "participants.csv"
+_FORMULA = r"^[=+\-@\t\r\n]"  # what a spreadsheet takes for the beginning of a formula, or skips before one
+_NUMBER = r"^[+-]?[0-9]+([.,][0-9]+)?$"
 _GOLD_SCHEMA: dict[str, pl.DataType] = {
     "group": pl.String(),  # people, or simulated people
     "stimulus": pl.String(),  # digest, or task; null: the mean over all tasks
@@ -187,8 +190,73 @@ def path_beside(out: Path, suffix: str) -> Path:
     return out.with_name(f"{out.stem}-{suffix}")
 
 
-def write_trials(trials: Trials, out: Path, *, to: str) -> Trials:
-    """Write the trials; return what was written. model-vs-human files have no roles: they hold test trials only."""
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What an export has written: the trials, the files beside them, and notices."""
+
+    trials: Trials
+    paths: tuple[Path, ...]
+    notices: tuple[str, ...]
+
+
+def export_results(
+    trials: Trials,
+    quality: Quality,
+    out: Path,
+    *,
+    to: str = "parquet",
+    everyone: bool = False,
+    gold: Path | None = None,
+    curated: Mapping[str, str] | None = None,
+    roster: pl.DataFrame | None = None,
+    force: bool = False,
+) -> Export:
+    """Write a study's results. Whatever is refused is refused before the first file is written.
+
+    Args:
+        trials: All trials of the study.
+        quality: Their quality; who is excluded is listed in `OUT-excluded.json`, with the reasons and the rules.
+        out: The file or folder of the trials. The other files are written beside it.
+        to: Format of the trials.
+        everyone: Whether excluded participants are among the trials nevertheless.
+        gold: The stimulus set that gets the answers as gold labels; they are also written to `OUT-gold.csv`.
+        curated: The names of the images in their set, by digest: write the votes to `OUT-curated.csv`.
+        roster: Who took part, written to `OUT-participants.csv`, which only its owner can read.
+        force: Whether existing files are overwritten.
+
+    Raises:
+        InvalidInput: A file exists already, or the answers do not allow what was asked for.
+    """
+    chosen = trials if everyone else quality.kept
+    _check_output(chosen, out, to)
+    texts = {path_beside(out, "excluded.json"): _excluded_json(quality, everyone=everyone)}
+    labels: LabelledSet | None = None
+    notices: list[str] = []
+    if gold is not None:
+        texts[path_beside(out, "gold.csv")] = csv_text(gold_table(chosen))
+        if chosen.space is not None and not (gold / MANIFEST).is_file():
+            notices.append(f"{gold} has no {MANIFEST}: the gold labels are in the table only")
+        elif chosen.space is not None:
+            labels = label_set(chosen, gold)
+            notices += role_notices(chosen.frame, ("test",))
+            notices.append(f"gold labels of {labels.images} images of {gold} are {labels.whose} now")
+    if curated is not None:  # `cosight build` reads it, so names stay as they are
+        texts[path_beside(out, "curated.csv")] = curated_list(chosen, files=curated).write_csv()
+    if roster is not None:
+        texts[path_beside(out, _ROSTER)] = csv_text(roster)
+    for path in (out, *texts):
+        if path.is_file() and not force:
+            raise InvalidInput(f"{path} exists already; choose another name, or overwrite it with --force")
+    written = write(chosen, out, to=to)
+    for path, text in texts.items():
+        with atomic_write(path, private=path == path_beside(out, _ROSTER)) as draft:
+            draft.write_text(text, encoding="utf-8")
+    if labels is not None:
+        write_manifest(labels.stimuli.root, labels.stimuli.frame, labels.stimuli.facts)
+    return Export(written, tuple(texts), (*written.notices, *notices))
+
+
+def _check_output(trials: Trials, out: Path, to: str) -> None:
     if to not in FORMATS:
         raise InvalidInput(f"the format must be one of {', '.join(FORMATS)}, got {to!r}")
     if not out.name or (to == "parquet" and out.is_dir()):
@@ -199,46 +267,44 @@ def write_trials(trials: Trials, out: Path, *, to: str) -> Trials:
         raise InvalidInput(
             "there are no answers to export; collect some, or use --all to include excluded participants"
         )
-    return write(trials, out, to=to)
 
 
-def write_excluded(quality: Quality, out: Path, *, everyone: bool) -> Path:
-    """Write who is excluded, why and by which rules; with `everyone` they are among the trials nevertheless."""
+def _excluded_json(quality: Quality, *, everyone: bool) -> str:
+    """Return who is excluded, why and by which rules, as JSON."""
     content = {
         "participants": quality.participants.height,
         "written_all_the_same": everyone,
         "excluded": [asdict(one) for one in quality.flagged],
         "rules": asdict(quality.rules),
     }
-    return _write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", path_beside(out, "excluded.json"))
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-def write_gold(trials: Trials, out: Path) -> Path:
-    """Write label distributions, or proportions of aligned choices, with their intervals."""
-    return _write_text(gold_table(trials).write_csv(), path_beside(out, "gold.csv"))
+@dataclass(frozen=True, slots=True)
+class LabelledSet:
+    """A stimulus set with gold labels that are not written yet, the number of labelled images, and whose they are."""
+
+    stimuli: StimulusSet
+    images: int
+    whose: str
 
 
-def attach_gold(trials: Trials, root: Path) -> tuple[int, str]:
-    """Write the answers to the manifest of the stimulus set at `root`; return the number of images and whose answers.
+def label_set(trials: Trials, root: Path) -> LabelledSet:
+    """Return the stimulus set at `root` with the answers as gold labels.
 
     The answers are people's, or simulated people's where there are no others: never both.
     """
     kind: Literal["human", "simulated"] = "human" if (trials.frame["kind"] == "human").any() else "simulated"
-    whose = "people's" if kind == "human" else "simulated people's"
-    return write_gold_labels(root, trials, kind=kind), whose
+    stimuli, images = gold_labels(root, trials, kind=kind)
+    return LabelledSet(stimuli, images, "people's" if kind == "human" else "simulated people's")
 
 
-def write_curated(trials: Trials, out: Path, *, files: Mapping[str, str]) -> Path:
-    """Write the curated list, which `cosight build` reads."""
-    return _write_text(curated_list(trials, files=files).write_csv(), path_beside(out, "curated.csv"))
+def csv_text(frame: pl.DataFrame) -> str:
+    """Return a table as CSV in which no text is a formula of a spreadsheet: those begin with an apostrophe.
 
-
-def write_roster(roster: pl.DataFrame, out: Path) -> Path:
-    """Write who took part. Platform ids and demographics are personal data: do not publish the file."""
-    return _write_text(roster.write_csv(), path_beside(out, "participants.csv"))
-
-
-def _write_text(text: str, path: Path) -> Path:
-    with atomic_write(path) as draft:
-        draft.write_text(text, encoding="utf-8")
-    return path
+    >>> csv_text(pl.DataFrame({"about": ["=1+1", "-5", "41"], "low": [-0.5, 0.0, 1.0]}))
+    "about,low\\n'=1+1,-0.5\\n-5,0.0\\n41,1.0\\n"
+    """
+    formula = pl.col(pl.String).str.contains(_FORMULA) & ~pl.col(pl.String).str.contains(_NUMBER)
+    guarded = pl.when(formula).then(pl.lit("'") + pl.col(pl.String)).otherwise(pl.col(pl.String))
+    return frame.with_columns(guarded.name.keep()).write_csv()

@@ -22,6 +22,8 @@ __all__ = ["STUDY", "Design", "Example", "Participants", "Study", "Timing", "War
 STUDY = "study.toml"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # part of addresses, keys and file names
 _PLATFORMS = ("none", "prolific", "mturk")
+_MAXIMUM_COUNT = 1_000_000  # of images, answers, participants and minutes; more is a typing error
+_MAXIMUM_SEED = 2**63 - 1
 _MINIMUM_WIDTH = 0.001  # half a width that takes up to a million answers per image
 
 
@@ -49,9 +51,9 @@ class Design:
 
     def __post_init__(self) -> None:
         for name in ("images", "blocks", "idle"):
-            _check_minimum(1, name, getattr(self, name))
+            _check_count(1, name, getattr(self, name))
         for name in ("distractors", "gold", "repeats", "checks", "overlap", "conditions"):
-            _check_minimum(0, name, getattr(self, name))
+            _check_count(0, name, getattr(self, name))
         self._check_stop_rule()
         for name in ("repeats", "blocks", "overlap"):
             if getattr(self, name) > self.images:
@@ -71,13 +73,13 @@ class Design:
             got = "neither" if self.answers is None else "both"
             raise InvalidInput(f"the stop rule is either answers or width, got {got}; give one")
         if self.answers is not None:
-            _check_minimum(1, "answers", self.answers)
+            _check_count(1, "answers", self.answers)
         if (self.width is None) != (self.share is None):
             raise InvalidInput("width needs share and share needs width, got one of them; share = 0.5 is safe")
         for name, low in (("width", _MINIMUM_WIDTH), ("share", 0.0)):
             value = getattr(self, name)
             if value is not None and not low < value < 1:
-                raise InvalidInput(f"{name} must lie between {low:g} and 1, got {value:g}; 5 % is 0.05")
+                raise InvalidInput(f"{name} must lie between {low:g} and 1, got {value!s:.30}; 5 % is 0.05")
 
     @property
     def wanted(self) -> int:
@@ -99,7 +101,7 @@ class Warmup:
     images: int
 
     def __post_init__(self) -> None:
-        _check_minimum(1, "images", self.images)
+        _check_count(1, "images", self.images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +122,14 @@ class Timing:
     bonus_above: float = 0.9
 
     def __post_init__(self) -> None:
-        for name in ("exposure", "response", "degrees", "distance"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise InvalidInput(f"{name} must be above 0, got {getattr(self, name):g}")
+        for name, high in (("exposure", 3600.0), ("response", 3600.0), ("degrees", 180.0), ("distance", 10_000.0)):
+            if not 0 < getattr(self, name) <= high:
+                raise InvalidInput(f"{name} must be above 0 and at most {high:g}, got {getattr(self, name)!s:.30}")
         for name, high in (("fixation", 60.0), ("bonus", 1e6), ("background", 1.0), ("bonus_above", 1.0)):
             if not 0 <= getattr(self, name) <= high:
-                raise InvalidInput(f"{name} must be 0 to {high:g}, got {getattr(self, name):g}")
+                raise InvalidInput(f"{name} must be 0 to {high:g}, got {getattr(self, name)!s:.30}")
         if not 0 <= self.prompt <= self.response:
-            raise InvalidInput(f"prompt must be 0 to response ({self.response:g} s), got {self.prompt:g}")
+            raise InvalidInput(f"prompt must be 0 to response ({self.response:g} s), got {self.prompt!s:.30}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ class Participants:
     participants: int = 0  # at most; 0: until the stop rule
 
     def __post_init__(self) -> None:
-        _check_minimum(0, "participants", self.participants)
+        _check_count(0, "participants", self.participants)
         if self.platform not in _PLATFORMS:
             raise InvalidInput(f"platform must be {', '.join(_PLATFORMS)}, got {self.platform!r}")
         if self.platform == "none" and (self.completion_code or self.completion_url):
@@ -162,9 +164,11 @@ class Participants:
             raise InvalidInput(f"demographics must be different questions, got {', '.join(self.demographics)}")
 
 
-def _check_minimum(low: int, name: str, value: int) -> None:
+def _check_count(low: int, name: str, value: int, *, high: int = _MAXIMUM_COUNT) -> None:
     if value < low:
-        raise InvalidInput(f"{name} must be {low} or more, got {value}")
+        raise InvalidInput(f"{name} must be {low} or more, got {value!s:.30}")
+    if value > high:
+        raise InvalidInput(f"{name} must be at most {high}, got {value!s:.30}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +306,7 @@ def _check_options(kind: TrialType, content: Mapping[str, Any]) -> None:
 def _check_study(study: Study) -> None:
     if not _NAME.fullmatch(study.name):
         raise InvalidInput(f"name must be letters, digits, dots, dashes or underscores, at most 64, got {study.name!r}")
-    _check_minimum(0, "seed", study.seed)
+    _check_count(0, "seed", study.seed, high=_MAXIMUM_SEED)
     if 0 < study.participants.participants < study.answers:
         raise InvalidInput(
             f"{study.answers} answers per image need as many participants, got participants = "

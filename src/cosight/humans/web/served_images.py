@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Lock
 
 from cosight.errors import InvalidInput
+from cosight.stimuli import images
 
 __all__ = ["ServedImage", "ServedImages", "strip_metadata"]
 
@@ -49,10 +50,8 @@ def strip_metadata(data: bytes, *, name: str = "image") -> ServedImage:
             return ServedImage(stripped, media_type)
     from PIL import Image
 
-    from cosight.stimuli.images import decode
-
     out = io.BytesIO()
-    Image.fromarray(decode(data, name=name)).save(out, "PNG")
+    Image.fromarray(images.decode(data, name=name)).save(out, "PNG")
     return ServedImage(out.getvalue(), "image/png")
 
 
@@ -135,27 +134,32 @@ def _is_rotated(data: bytes) -> bool:
 
 
 class ServedImages:
-    """A cache of images by their stimulus: the most recently used, at most `capacity` bytes of them."""
+    """A cache of images by name: the most recently used, at most `capacity` bytes of them."""
 
     def __init__(self, *, capacity: int = _CAPACITY) -> None:
         self._capacity, self._size = capacity, 0
         self._images: OrderedDict[str, ServedImage] = OrderedDict()
         self._lock = Lock()
 
-    def load(self, stimulus: str, file: Path) -> ServedImage:
-        """Return the image of a stimulus, read from `file` unless it is in memory."""
+    def load(self, name: str, file: Path, *, digest: str | None = None) -> ServedImage:
+        """Return an image by its name, read from `file` unless it is in memory.
+
+        Raises InvalidInput for a file that cannot be read, and for one whose pixels do not have this `digest`.
+        """
         with self._lock:
-            if cached := self._images.get(stimulus):
-                self._images.move_to_end(stimulus)
+            if cached := self._images.get(name):
+                self._images.move_to_end(name)
                 return cached
         try:
             data = file.read_bytes()
         except OSError as error:
             raise InvalidInput(f"cannot read {file}: {error.strerror}; put the image back") from error
+        if digest is not None and images.digest(images.decode(data, name=str(file))) != digest:
+            raise InvalidInput(f"the pixels of {file} changed while the study is served; put the image back")
         image = strip_metadata(data, name=str(file))
         with self._lock:
-            if stimulus not in self._images and len(image.data) <= self._capacity:
-                self._images[stimulus] = image
+            if name not in self._images and len(image.data) <= self._capacity:
+                self._images[name] = image
                 self._size += len(image.data)
                 while self._size > self._capacity:
                     self._size -= len(self._images.popitem(last=False)[1].data)

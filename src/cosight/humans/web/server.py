@@ -31,6 +31,7 @@ from cosight.errors import CosightError, InvalidInput
 from cosight.humans.database.store import RequestError, Store
 from cosight.humans.study.design import Study, read_study
 from cosight.humans.study.pool import Pool, load_pool
+from cosight.humans.study.verify_images import verify_images
 from cosight.humans.web import admin, sessions
 from cosight.humans.web.server_context import HANDLERS, ResponseMiddleware, ServerContext, get_context
 
@@ -126,7 +127,9 @@ class _ApplicationFactory:
     def __call__(self) -> Starlette:
         study = read_study(self.folder)
         static = static_files()
-        pool, store = load_pool(study), Store.open(study, self.url)
+        pool = load_pool(study)
+        verify_images(pool, self.folder)
+        store = Store.open(study, self.url)
         log = logging.getLogger("cosight.study")  # refused requests go to standard error, with the time
         if not log.handlers:
             handler = logging.StreamHandler()

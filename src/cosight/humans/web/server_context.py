@@ -15,14 +15,14 @@ from typing import Any, NoReturn, TypeVar
 
 import sqlalchemy as sa
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cosight.errors import CosightError, InvalidInput
 from cosight.humans.database.assign_trials import TRIAL
 from cosight.humans.database.participants import find_by_token
-from cosight.humans.database.schema import showings, studies
+from cosight.humans.database.schema import error_reason, showings, studies
 from cosight.humans.database.store import RequestError, Store
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Pool, arrange_slots
@@ -47,6 +47,7 @@ NO_STORE = {"Cache-Control": "no-store"}
 _MAX_DEPTH = 6  # levels of JSON; an answer has two
 _READERS = 8  # threads that read the database and the disk
 _CACHED_TOKENS = 10_000  # tokens whose participant is known without a query
+_SERVER_ERROR = "something went wrong on the server; try again"
 _log = logging.getLogger("cosight.study")
 
 
@@ -119,7 +120,7 @@ class ServerContext:
         if int(position) >= len(slots):
             return None
         slot = slots[int(position)]
-        return self._images.load(slot.stimulus, slot.file)
+        return self._images.load(slot.stimulus, slot.file, digest=slot.stimulus)
 
 
 def get_context(request: Request) -> ServerContext:
@@ -141,10 +142,13 @@ async def read_body(request: Request) -> dict[str, Any]:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise RequestError(415, "a body is JSON; send it as application/json")
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY:
-            raise RequestError(413, f"a body has at most {MAX_BODY} bytes")
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BODY:
+                raise RequestError(413, f"a body has at most {MAX_BODY} bytes")
+    except ClientDisconnect as error:
+        raise RequestError(400, "the connection was closed before the body was complete") from error
     try:
         content = json.loads(body, parse_constant=_reject_constant)
         json.dumps(content, ensure_ascii=False).encode()  # lone surrogates, which JSON can spell, cannot be stored
@@ -198,16 +202,19 @@ class ResponseMiddleware:
         except Exception:
             _log.exception("a request failed")
             if not started:
-                response = JSONResponse({"error": "something went wrong on the server; try again"}, 500)
+                response = JSONResponse({"error": _SERVER_ERROR}, 500)
                 await response(scope, receive, send_with_headers)
 
 
 def _error_response(request: Request, status: int, reason: str) -> Response:
-    """Log and return a refusal; the log has no address, no token and no path that a client made up."""
+    """Log and return a refusal; the log has no address, no token and no path that a client made up.
+
+    A reason on the server's side may name its files: it is for the log alone, and the page tries again.
+    """
     route = getattr(request.scope.get("route"), "path", "an unknown path")
     _log.warning("refused %s %s: %d, %s", request.method, route, status, reason)
     headers = NO_STORE | ({"Connection": "close"} if status == 413 else {})  # do not read the rest
-    return JSONResponse({"error": reason}, status, headers=headers)
+    return JSONResponse({"error": _SERVER_ERROR if status >= 500 else reason}, status, headers=headers)
 
 
 async def _handle_error(request: Request, error: Exception) -> Response:
@@ -220,4 +227,13 @@ async def _handle_http_error(request: Request, error: Exception) -> Response:
     return _error_response(request, error.status_code, reason)
 
 
-HANDLERS: Mapping[Any, Any] = {CosightError: _handle_error, HTTPException: _handle_http_error}
+async def _handle_database_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, sa.exc.SQLAlchemyError)
+    return _error_response(request, 503, f"the database failed: {error_reason(error)}")
+
+
+HANDLERS: Mapping[Any, Any] = {
+    CosightError: _handle_error,
+    HTTPException: _handle_http_error,
+    sa.exc.SQLAlchemyError: _handle_database_error,
+}

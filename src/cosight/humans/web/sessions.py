@@ -240,8 +240,8 @@ async def get_image(request: Request) -> Response:
     context, name = get_context(request), request.path_params["name"]
     try:
         image = await context.run_in_thread(partial(context.load_image, name))
-    except CosightError as error:  # it names the file: for the experimenter's log, not for the page
-        raise RuntimeError("an image cannot be shown") from error
+    except CosightError as error:
+        raise RequestError(500, f"an image cannot be shown: {error}") from error
     if image is None:
         raise RequestError(404, "there is no such image")
     return Response(image.data, media_type=image.media_type, headers=_PRIVATE)
