@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from cosight.errors import InvalidInput, UnknownName
+from cosight.trials.formats import write
 from cosight.trials.spaces import label_space
 from cosight.trials.table import (
     KINDS,
@@ -221,3 +222,32 @@ def test_columns_that_hold_what_readers_assume_are_not_lost():
     assert dropped_columns(make_trials(frame({"role": "test", "repetition": 0})), kept) == []
     full = make_trials(frame({"role": "gold", "repetition": 1, "block": 0}))
     assert dropped_columns(full, kept) == ["role", "repetition", "block"]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_participants_of_two_studies_with_one_name_are_reported(cosight, tmp_path, together):
+    """Names without the study's id, as older exports have them; those of one folder and of two files."""
+    for wave in ("one", "two"):
+        (tmp_path / wave).mkdir(exist_ok=True)
+        rows = [
+            {"observer": f"human:p000{number}", "image": f"{wave}-{image}.png", "truth": "dog", "response": answer}
+            for number in (1, 2)
+            for image, answer in enumerate(("cat", "dog", "dog", "cat"))
+        ]
+        write(make_trials(frame(*rows), space=PETS), tmp_path / wave / f"{wave}.parquet")
+    sources = [tmp_path] if together else [tmp_path / "one" / "one.parquet", tmp_path / "two" / "two.parquet"]
+    for command in (("trials", "show"), ("compare", "--resamples", 20), ("score", "--resamples", 20)):
+        done = cosight(*command, *sources)
+        assert done.code == 0
+        assert "2 names of participants (human:p0001, human:p0002...) are in several files" in done.err
+        assert "export those again: names then have the study's id" in done.err
+    one = cosight("trials", "show", tmp_path / "one")
+    assert "several files" not in one.err
+
+
+def test_names_that_studies_do_not_give_are_not_reported():
+    """Subjects of one experiment are in many files; so are participants with the id of their study."""
+    for name in ("human:s01", "human:subject-01", "human:5f0c9d21/p0001", "model:p0001"):
+        kind = name.partition(":")[0]
+        tables = [make_trials(frame({"observer": name, "kind": kind, "image": image})) for image in ("a", "b")]
+        assert concat(tables).notices == ()

@@ -18,7 +18,7 @@ from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import LabelSpace
-from cosight.trials.table import OBSERVERS, SCHEMA, Trials, concat, make_trials
+from cosight.trials.table import OBSERVERS, SCHEMA, Trials, concat, make_trials, namesake_notices
 
 __all__ = ["OBSERVERS_FILE", "read_sources", "read_space", "write_observers", "write_table"]
 
@@ -82,7 +82,10 @@ def _join_files(files: Sequence[_File]) -> Trials:
         space=files[0].space,
         observers=pl.concat(known).unique("observer", maintain_order=True) if known else None,
         sources=[source for file in files for source in file.sources],
-        notices=[notice for file in files for notice in file.notices],
+        notices=[
+            *(notice for file in files for notice in file.notices),
+            *namesake_notices([file.frame["observer"] for file in files]),
+        ],
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -25,6 +27,7 @@ __all__ = [
     "first_showings",
     "has_role",
     "make_trials",
+    "namesake_notices",
     "observer_table",
     "parse_roles",
     "role_notices",
@@ -66,6 +69,7 @@ OBSERVERS: dict[str, pl.DataType] = {
     "abstention": pl.String(),  # the abstention function
 }
 
+_PARTICIPANT = re.compile(r"(human|simulated):p\d{4,}")  # of a study, before names had its id
 _REQUIRED = ("observer", "kind", "response")
 _SUM_TOLERANCE = 1e-3
 _SUM_RULE = "probabilities sum to one"
@@ -191,8 +195,25 @@ def concat(tables: Sequence[Trials]) -> Trials:
         _check_rows(frame, space, _row_names("trials"))
     known = pl.concat([table.observers for table in tables]).unique("observer", maintain_order=True)
     sources = tuple(source for table in tables for source in table.sources)
-    notices = tuple(notice for table in tables for notice in table.notices)
-    return Trials(frame, space, observer_table(frame, known), sources, notices)
+    notices = [notice for table in tables for notice in table.notices]
+    notices += namesake_notices([table.observers["observer"] for table in tables])
+    return Trials(frame, space, observer_table(frame, known), sources, tuple(notices))
+
+
+def namesake_notices(observers: Sequence[pl.Series]) -> list[str]:
+    """Return a notice where files share names that more than one study gave to its participants.
+
+    Args:
+        observers: The observers of each file.
+    """
+    counts = Counter(name for names in observers for name in names.unique() if _PARTICIPANT.fullmatch(name))
+    shared = sorted(name for name, count in counts.items() if count > 1)
+    if not shared:
+        return []
+    return [
+        f"{len(shared)} names of participants ({', '.join(shared[:3])}...) are in several files and each is taken for "
+        "one person; if the files are of different studies, export those again: names then have the study's id"
+    ]
 
 
 def _row_names(source: str) -> Callable[[int], str]:
