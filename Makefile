@@ -12,19 +12,22 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest
 # the page that participants of studies see, built from web/
 PAGE := src/cosight/humans/web/static/index.html
 
-.PHONY: demo test test-all test-python test-web kernels modules lint perf docs page clean
+.PHONY: help demo test test-all test-python test-web kernels modules lint perf docs page clean
 
-demo: .venv/ready $(PAGE)
+help:  ## Print the targets (default)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/ready $(PAGE)  ## Run the demo: benchmark built, networks trained and scored, a page to look at
 	$(BIN)/cosight demo
 
-test: lint test-web test-python
+test: lint test-web test-python  ## Run what CI runs: lint, types, tests
 
 test-python: .venv/ready-dev .venv/tools $(PAGE) kernels modules
 	# three processes for two cores, because tests of browsers and servers wait; in the order of files, so that these are
 	# not left to the end
 	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
 
-test-all: .venv/ready-dev .venv/tools $(PAGE) lint kernels modules test-web
+test-all: .venv/ready-dev .venv/tools $(PAGE) lint kernels modules test-web  ## Run all tests, the slow ones too
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m ""
 
 # The test processes find every numba kernel and every module compiled, instead of compiling them side by side. Kernels
@@ -39,20 +42,20 @@ test-web: web/node_modules/ready
 	cd web && $(NODE) npm run --silent check
 	cd web && $(NODE) npm test --silent
 
-lint: .venv/ready-dev
+lint: .venv/ready-dev  ## Run ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(if $(CI),--no-incremental)
 
-perf: .venv/ready-dev .venv/tools $(PAGE)
+perf: .venv/ready-dev .venv/tools $(PAGE)  ## Compare speed with peers; PARTS="scoring reading" for some parts
 	$(BIN)/python perf/run.py $(PARTS)
 
-docs: .venv/ready-dev
+docs: .venv/ready-dev  ## Generate the reference pages
 	$(BIN)/python docs/generate.py
 
-page: $(PAGE)
+page: $(PAGE)  ## Build the study page from web/
 
-clean:
+clean:  ## Remove everything that make made
 	rm -rf .venv demo-run web/node_modules src/cosight/humans/web/static
 
 .venv/bin/python:
