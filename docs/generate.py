@@ -145,10 +145,13 @@ def registries_page() -> str:
     )
     parts += ["## Presets\n"]
     for preset in presets.values():
+        undefined = ", ".join(f"{name} = {value:g}" for name, value in preset.undefined.items())
         left_out = "; ".join(f"{name}: {', '.join(conditions)}" for name, conditions in preset.left_out.items())
         parts += [
             f"**`{preset.name}`**: {preset.summary} ({preset.citation}).",
-            f"Grouped by {', '.join(preset.by)}; measures {', '.join(preset.measures)}. Left out: {left_out}.\n",
+            f"Grouped by {', '.join(preset.by)}; measures {', '.join(preset.measures)}.",
+            f"Missing answers: {preset.missing}. Undefined values: {undefined or 'left out'}. "
+            f"Conditions left out: {left_out or 'none'}.\n",
         ]
     for family in FAMILIES.values():
         parts += [f"## {family.kinds.kind.capitalize()}s\n", f"`cosight stimuli {family.verb}`.\n"]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 
 import cosight
@@ -231,3 +232,19 @@ def test_reliability_scores_at_cost_0_450_and_900(answers, wrong, scores):
     assert found[0].wrong == wrong
     assert found[1].value == found[0].value - 450 * wrong  # Lee et al. 2023, F.4 and Table 2
     assert found[2].value == found[0].value - 900 * wrong
+
+
+def test_conventions_of_error_alignment_on_real_people(mirror):
+    """Two people on stylized with 3 missing answers between them: left out, or drawn as in the data of Xu et al."""
+    trials = cosight.trials.read(mirror / "model-vs-human" / "stylized")
+    pair = ("human:subject-01", "human:subject-02")
+    frame = trials.frame.filter(pl.col("observer").is_in(pair))
+    two = cosight.trials.make_trials(frame, space=trials.space)
+    names = ("misclassification_agreement", "class_level_error_similarity_pooled")
+
+    def values(**options):
+        scores = cosight.compare(two, preset="error-alignment-paper", resamples=5, **options)
+        return [row_of(scores, *pair, name, "experiment=stylized").value for name in names]
+
+    assert values(missing="leave-out") == pytest.approx([0.16108, 0.901270], abs=5e-6)  # recomputed
+    assert values() == pytest.approx([0.15951, 1 / 1.109578], abs=3e-3)  # released; the three answers are drawn anew

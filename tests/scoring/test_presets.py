@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -75,3 +76,70 @@ def test_trials_of_which_the_preset_scores_none():
 def test_an_unknown_preset_is_told_the_nearest():
     with pytest.raises(UnknownName, match="did you mean model-vs-human"):
         cosight.compare(trials(answered(observers(people=2))), preset="model-vs-humans")
+
+
+# The conventions of the released numbers of Xu et al. 2024.
+
+
+def said(observer, kind, responses, truths):
+    facts = {"observer": observer, "kind": kind, "experiment": "one"}
+    return [
+        {**facts, "image": f"{i}.png", "truth": truth, "response": answer}
+        for i, (answer, truth) in enumerate(zip(responses, truths, strict=True))
+    ]
+
+
+TRUTHS = "aabb"
+SMALL = [
+    *said("human:1", "human", "bbbb", TRUTHS),
+    *said("human:2", "human", "bbbb", TRUTHS),
+    *said("human:3", "human", "cbba", TRUTHS),
+]
+
+
+def test_error_alignment_paper_takes_undefined_agreement_as_one_and_the_pooled_midpoint():
+    found = cosight.compare(trials(SMALL), preset="error-alignment-paper", resamples=20)
+    ma = row_of(found, "human:1", "human:2", "misclassification_agreement", "experiment=one")
+    assert ma.value == 1  # two joint errors, both answer b: kappa is 0 / 0
+    assert ma.note.startswith("undefined (no joint errors, or all with the same answer), taken as 1")
+    # errors: 2 of 2 in one of the two wrong cells; with .5 added p = (5/6, 1/6), pooled m = (.9, .1)
+    distance = 5 / 6 * np.log(5 / 6 / 0.9) + 1 / 6 * np.log(1 / 6 / 0.1)
+    cles = row_of(found, "human:1", "human:2", "class_level_error_similarity_pooled", "experiment=one")
+    assert cles.value == pytest.approx(1 / (1 + distance))
+    plain = cosight.compare(trials(SMALL), measure=["ma"], resamples=20)
+    assert row_of(plain, "human:1", "human:2", "misclassification_agreement").value is None
+
+
+def test_undefined_agreement_counts_as_one_in_means_and_resamples():
+    found = cosight.compare(trials(SMALL), preset="error-alignment-paper", resamples=20)
+    # 1 and 3, 2 and 3 jointly err twice, with answers b b and c b: observed 1/2, by chance 1/2, kappa 0
+    mean = row_of(found, "people", "people", "misclassification_agreement", "experiment=one")
+    assert mean.value == pytest.approx(1 / 3)
+    assert "undefined left out" not in mean.note
+
+
+def test_pairs_without_a_common_stimulus_stay_undefined():
+    apart = [*said("human:1", "human", "bb", "aa"), *said("human:2", "human", "bb", "aa")]
+    apart += [{**row, "observer": "human:3", "image": f"other-{row['image']}"} for row in apart[:2]]
+    found = cosight.compare(trials(apart), preset="error-alignment-paper", resamples=20)
+    values = [
+        row_of(found, f"human:{one}", f"human:{two}", "misclassification_agreement", "experiment=one").value
+        for one, two in ((1, 2), (1, 3), (2, 3))
+    ]
+    assert values == [1, None, None]
+
+
+def test_error_alignment_paper_draws_missing_answers_unless_told_otherwise():
+    rows = answered(observers(people=3), missing=0.2)
+    blanks = sum(row["response"] is None for row in rows)
+    drawn = cosight.compare(trials(rows), preset="error-alignment-paper", resamples=5)
+    assert f"{blanks} missing answers were drawn at random" in drawn.notices
+    assert drawn.settings["missing"] == "random"
+    kept_out = cosight.compare(trials(rows), preset="error-alignment-paper", missing="leave-out", resamples=5)
+    assert kept_out.settings["missing"] == "leave-out"
+    assert cosight.compare(trials(rows), preset="model-vs-human", resamples=5).settings["missing"] == "leave-out"
+
+
+def test_error_alignment_paper_needs_all_classes():
+    with pytest.raises(InvalidInput, match="counts every class of the label space, got trials without one"):
+        cosight.compare(trials(SMALL, space=None), preset="error-alignment-paper", resamples=5)

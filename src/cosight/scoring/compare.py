@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
 
 from cosight.errors import InvalidInput
 from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, CodeArray, common_trials
-from cosight.scoring.presets import Preset, presets
+from cosight.scoring.presets import MISSING, Missing, Preset, presets
 from cosight.statistics.blocks import Block, empty_block, join_blocks, nested_means, rows_of
 from cosight.statistics.contrasts import (
     correlations,
@@ -46,10 +45,6 @@ DEFAULT_MEASURES = (
     "misclassification_agreement",
     "class_level_error_similarity",
 )
-Missing = Literal["leave-out", "random"]
-MISSING: tuple[str, ...] = get_args(Missing)
-
-
 Progress = Callable[[int, int, str], None]  # groups done, groups in all, the group that is next
 
 
@@ -63,6 +58,7 @@ class _Options:
     resamples: int
     confidence: float
     seed: int
+    preset: Preset | None = None
 
 
 def compare(
@@ -71,7 +67,7 @@ def compare(
     by: Sequence[str] | None = None,
     pairs: PairKind = "all",
     preset: str | None = None,
-    missing: Missing = "leave-out",
+    missing: Missing | None = None,
     correlate: bool = False,
     labels: str | LabelSpace | None = None,
     role: Sequence[str] = ("test",),
@@ -95,9 +91,9 @@ def compare(
         measure: Comma-separated measure names or aliases (`cosight list measures`).
         by: Comma-separated columns to group by: experiment, condition, level, truth.
         pairs: Which pairs of observers to compare.
-        preset: Published way of scoring: exclusions, grouping and measures (`cosight list presets`).
-        missing: Missing answers: left out (wrong for error consistency), or replaced by random classes as in Xu et al.
-            2024.
+        preset: Published way of scoring: exclusions, grouping, measures, conventions (`cosight list presets`).
+        missing: Missing answers: leave-out (wrong for error consistency), or random for randomly drawn classes
+            (default: leave-out, or as the preset has it).
         correlate: Also compute rank correlations between the measures, over pairs of observers.
         labels: Label space: a name (`cosight list label-spaces`) or comma-separated class names.
         role: Comma-separated roles of the trials to use: test, repeat, distractor, gold, check, warmup or all
@@ -123,10 +119,15 @@ def compare(
     names = _measure_names(measure, chosen)
     if resamples < 1:
         raise InvalidInput(f"--resamples must be 1 or more, got {resamples}; 1000 is usual")
+    missing = missing or (chosen.missing if chosen else "leave-out")
     if missing not in MISSING:
         raise InvalidInput(f"--missing must be one of {', '.join(MISSING)}, got {missing!r}")
     grouping = tuple(by if by is not None else (chosen.by if chosen else ()))
     trials = read(*sources, labels=labels)
+    if chosen is not None and chosen.all_classes and trials.space is None:
+        raise InvalidInput(
+            f"preset {preset} counts every class of the label space, got trials without one; give it with --labels"
+        )
     table = align(trials, gamma=gamma, roles=role)
     if chosen is not None:
         table = _apply_preset(table, chosen)
@@ -145,6 +146,7 @@ def compare(
         resamples=resamples,
         confidence=confidence,
         seed=seed,
+        preset=chosen,
     )
     if options.pair_measures:
         _check_pairs(table, options)
@@ -180,6 +182,8 @@ def _apply_preset(table: AlignedTrials, preset: Preset) -> AlignedTrials:
     scored = table.columns.select(preset.keeps()).to_series().to_numpy()
     if not scored.any():
         raise InvalidInput(f"preset {preset.name} leaves out every condition of these trials; compare without --preset")
+    if scored.all():
+        return table
     return table.keep(scored, f"preset {preset.name}: {int((~scored).sum())} of {len(scored)} stimuli left out")
 
 
@@ -263,6 +267,8 @@ def _group_block(
             else output_form(name, outputs, draw.observer_index, draw.columns)
             for name in options.pair_measures
         }
+        if options.preset is not None:
+            forms = {name: options.preset.form(name, form) for name, form in forms.items()}
         blocks += pair_blocks(draw, pairs, forms, options.confidence)
         if options.pairs != "model-model":
             blocks += ceiling_blocks(draw, forms)

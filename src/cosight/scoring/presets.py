@@ -1,27 +1,52 @@
-"""Published ways of scoring by name: which conditions are left out, how trials are grouped, which measures."""
+"""Published ways of scoring by name: grouping, measures, exclusions, missing answers and undefined values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
+import numpy as np
 import polars as pl
 
+from cosight.arrays import FloatArray
+from cosight.measures.answers import Answers, common_trials
+from cosight.measures.arithmetic import Pairs, Weights
+from cosight.measures.declarations import PairForm
 from cosight.registry import Registry
 from cosight.trials.join import canonical_condition
 
-__all__ = ["Preset", "presets"]
+__all__ = ["MISSING", "Missing", "Preset", "presets"]
+
+Missing = Literal["leave-out", "random"]
+MISSING: tuple[str, ...] = get_args(Missing)
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A published way of scoring trials."""
+    """A published way of scoring trials.
+
+    Attributes:
+        name: Name in the registry.
+        summary: What it does.
+        by: Columns to group by.
+        measures: Measures.
+        citation: Where it was published.
+        left_out: Conditions that are not scored, by experiment.
+        missing: What happens to missing answers.
+        undefined: Value of a measure of pairs where it is undefined although the two share stimuli, by measure.
+        all_classes: Whether classes that do not occur count as possible answers, so that a label space is needed.
+    """
 
     name: str
     summary: str
     by: tuple[str, ...]
     measures: tuple[str, ...]
-    left_out: dict[str, tuple[str, ...]]  # experiment -> conditions
     citation: str
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: Missing = "leave-out"
+    undefined: Mapping[str, float] = field(default_factory=dict)
+    all_classes: bool = False
 
     def keeps(self) -> pl.Expr:
         """Return an expression for the stimuli (rows with `experiment` and `condition`) that the preset scores."""
@@ -31,6 +56,42 @@ class Preset:
             names = pl.select(canonical_condition(pl.lit(pl.Series(conditions)))).to_series().to_list()
             excluded = excluded | ((pl.col("experiment") == experiment) & condition.is_in(names))
         return ~excluded
+
+    def form(self, measure: str, form: PairForm) -> PairForm:
+        """Return the form of a measure of pairs with the preset's value where it is undefined."""
+        return _fill_undefined(form, self.undefined[measure]) if measure in self.undefined else form
+
+
+def _fill_undefined(form: PairForm, fill: float) -> PairForm:
+    """Return a form whose value is `fill` where it would be undefined, for pairs that share stimuli."""
+
+    def all_pairs(answers: Answers) -> Pairs:
+        return np.indices((answers.observers, answers.observers)).reshape(2, -1).T
+
+    def filled(answers: Answers, pairs: Pairs, values: FloatArray) -> FloatArray:
+        share = common_trials(answers, pairs) > 0
+        return np.where(np.isnan(values) & share.reshape(share.shape + (1,) * (values.ndim - 1)), fill, values)
+
+    def matrix(answers: Answers) -> FloatArray:
+        values = form.matrix(answers)
+        return filled(answers, all_pairs(answers), values.reshape(-1)).reshape(values.shape)
+
+    def resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
+        return filled(answers, pairs, form.resampled(answers, weights, pairs))
+
+    def min_high(answers: Answers, pairs: Pairs, confidence: float) -> FloatArray:
+        assert form.min_high is not None
+        return filled(answers, pairs, form.min_high(answers, pairs, confidence))
+
+    def remarks(answers: Answers, pairs: Pairs) -> list[str]:
+        own = form.remarks(answers, pairs) if form.remarks else [""] * len(pairs)
+        undefined = np.isnan(form.matrix(answers)[pairs[:, 0], pairs[:, 1]])
+        taken = f"undefined ({form.undefined}), taken as {fill:g}"
+        return [taken if missing else remark for missing, remark in zip(undefined, own, strict=True)]
+
+    return replace(
+        form, matrix=matrix, resampled=resampled, min_high=min_high if form.min_high else None, remarks=remarks
+    )
 
 
 presets: Registry[Preset] = Registry("preset")
@@ -63,5 +124,18 @@ presets.add(
             "uniform-noise": ("0.0", "0.6", "0.9"),
         },
         citation="Geirhos et al. 2021, arXiv:2106.07411",
+    ),
+)
+presets.add(
+    "error-alignment-paper",
+    Preset(
+        "error-alignment-paper",
+        "each experiment on its own, conditions pooled; conventions of the released numbers of Xu et al.",
+        by=("experiment",),
+        measures=("error_consistency", "misclassification_agreement", "class_level_error_similarity_pooled"),
+        missing="random",
+        undefined={"misclassification_agreement": 1.0},
+        all_classes=True,
+        citation="Xu et al. 2024, AAAI-25",
     ),
 )
