@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
-from cosight.humans.database.store import RequestError
+from cosight.errors import InvalidInput
+from cosight.humans.database.store import RequestError, Store
 from cosight.humans.database.study_trials import study_trials
+from cosight.humans.study.design import read_study
 
 from .conftest import make_study, open_study
 from .test_killed import answer_the_rest, stored
@@ -152,3 +157,54 @@ def test_every_acknowledged_answer_survives_the_servers_end(postgres, crowds, tm
     assert {one.trial: one.response for one in crowd.acknowledged}.items() <= kept.items()
     with crowds.serve_study(folder, url=postgres) as server:
         assert all(asyncio.run(answer_the_rest(crowds, server.port, crowd.tokens)))
+
+
+@pytest.fixture(scope="module")
+def guarded(postgres):
+    """The URL of the same server for a user who needs a password, which the URL does not have."""
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("create role guarded login superuser password 'my-secret:word'")
+        (file,) = connection.execute("show hba_file").fetchone()
+        rules = Path(file).read_text()
+        Path(file).write_text(f"host all guarded 127.0.0.1/32 scram-sha-256\n{rules}")
+        connection.execute("select pg_reload_conf()")
+    url = postgres.replace("//cosight@", "//guarded@")
+    until = time.monotonic() + 10
+    while time.monotonic() < until:  # until the server has read its rules again
+        try:
+            psycopg.connect(url).close()
+        except psycopg.OperationalError:
+            break
+        time.sleep(0.05)
+    return url
+
+
+@pytest.mark.parametrize("variable", ["PGPASSWORD", "PGPASSFILE"])
+def test_the_password_comes_from_where_psql_looks_for_it(guarded, tmp_path, monkeypatch, variable):
+    file = tmp_path / "passwords"
+    file.touch(0o600)
+    file.write_text("127.0.0.1:*:*:guarded:my-secret\\:word\n")
+    folder = make_study(tmp_path, "classify", name=f"guarded-{variable.lower()}")
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
+    with pytest.raises(InvalidInput, match="no password supplied"):
+        Store.open(read_study(folder), guarded)
+    monkeypatch.setenv(variable, "my-secret:word" if variable == "PGPASSWORD" else str(file))
+    Store.open(read_study(folder), guarded).close()
+
+
+@pytest.mark.parametrize(
+    ("user", "reason"),
+    [
+        ("guarded:my-wrong%3Asecret", "password authentication failed"),
+        ("guarded:my@wrong-secret", "several @; write those of the password as %40"),
+        ("guarded:my@wrong/secret", "several @; write those of the password as %40"),
+    ],
+)
+def test_no_message_has_a_password(guarded, tmp_path, cosight, user, reason):
+    folder = make_study(tmp_path, "classify")
+    done = cosight("study", "status", folder, "--db", guarded.replace("//guarded@", f"//{user}@"))
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert reason in done.err
+    assert not re.search("secret|wrong", done.err.replace(str(tmp_path), ""))
