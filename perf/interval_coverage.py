@@ -15,15 +15,18 @@ from tests.measures.simulated import (
     DISTANCES,
     SHARES,
     Case,
+    accuracy_difference_case,
     cles_case,
     clustered_share_case,
     coverage,
     crossed_case,
     ec_case,
     hellinger_case,
+    hellinger_difference_case,
     ma_case,
     share_coverage,
 )
+from tests.scoring.simulated import ALIKE, UNEQUAL, UNLIKE, contrasts
 
 
 def main() -> None:
@@ -83,6 +86,41 @@ def _cles(studies: int) -> None:
             _print(cles_case(accuracy, follow, stimuli), studies)
 
 
+def _differences(studies: int) -> None:
+    """Differences of two models with the same people, and their ranks."""
+    print(
+        "| models | people, stimuli | measure | true difference | holds it | p < .05 | width | certain rank "
+        "| holds the rank |\n|---|---|---|---|---|---|---|---|---|"
+    )
+    for name, models, people, stimuli in (
+        ("alike", ALIKE, 10, 1000),
+        ("same confusions, accuracies .73 and .31", UNEQUAL, 10, 1280),
+        ("unlike", UNLIKE, 10, 300),
+        ("unlike", UNLIKE, 10, 1000),
+        ("unlike", UNLIKE, 20, 300),
+    ):
+        cles_truth = None if models is UNLIKE else 0.0
+        found = contrasts(
+            models, ("ec", "ma", "cles"), people=people, stimuli=stimuli, studies=studies, cles_truth=cles_truth
+        )
+        for measure, contrast in found.items():
+            shares = f"{contrast.share:.3f} | {contrast.positive:.3f} | {contrast.wideness:.2f}"
+            ranks = f"{contrast.certain:.3f} | {contrast.rank:.3f}"
+            print(
+                f"| {name} | {people}, {stimuli} | {measure.upper()} | {contrast.truth:.3f} | {shares} | {ranks} |",
+                flush=True,
+            )
+
+
+def _item_differences(studies: int) -> None:
+    """Differences of two models' accuracies and of their mean distances, on the same stimuli."""
+    _print_head()
+    for accuracy, stimuli in product(((0.8, 0.7), (0.95, 0.9)), (200, 1000)):
+        _print(accuracy_difference_case(accuracy, stimuli), studies)
+    for kinds, stimuli in product((("even", "sure"), ("a tenth off", "few far off")), (200, 1000)):
+        _print(hellinger_difference_case(kinds, stimuli), studies)
+
+
 def _print_head() -> None:
     print(
         "| studies of | truth | n | holds the truth | lies below | lies above | width |\n|---|---|---|---|---|---|---|"
@@ -111,6 +149,8 @@ _TABLES: dict[str, Callable[[int], None]] = {
     "pairs": _pairs,
     "hellinger": _hellinger,
     "cles": _cles,
+    "differences": _differences,
+    "item-differences": _item_differences,
     "people": _people,
     "people-and-model": partial(_people, with_model=True),
     "people-widened": partial(_people, widened=True),  # percentiles widened for few people, as t does for a mean

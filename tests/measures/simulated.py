@@ -39,6 +39,7 @@ __all__ = [
     "Coverage",
     "Crowd",
     "Population",
+    "accuracy_difference_case",
     "answer",
     "class_similarity",
     "cles_case",
@@ -47,6 +48,7 @@ __all__ = [
     "crossed_case",
     "ec_case",
     "hellinger_case",
+    "hellinger_difference_case",
     "ma_case",
     "observers",
     "pairs_of",
@@ -242,6 +244,13 @@ def ma_case(accuracy: tuple[float, float], follow: float, stimuli: int) -> Case:
     return Case(name, _pair_study("ma", crowd, stimuli), lambda: float(true_agreement(crowd)[0, 1]))
 
 
+def accuracy_difference_case(accuracy: tuple[float, float], stimuli: int) -> Case:
+    """Two observers meet new stimuli: the difference of their accuracies."""
+    crowd = observers(accuracy, shared=0.5, follow=0.3)
+    name = f"difference of accuracies {accuracy[0]:g} and {accuracy[1]:g}, {stimuli} stimuli"
+    return Case(name, _pair_study("accuracy_difference", crowd, stimuli), lambda: accuracy[0] - accuracy[1])
+
+
 def cles_case(accuracy: tuple[float, float], follow: float, stimuli: int, *, studies: int = 4000) -> Case:
     """Class-level error similarity, whose truth is its mean over `studies` studies of this size (it is biased)."""
     crowd = observers(accuracy, shared=0.5, follow=follow)
@@ -272,20 +281,36 @@ DISTANCES: dict[str, tuple[tuple[float, float, float], ...]] = {
 
 def hellinger_case(kind: str, stimuli: int) -> Case:
     """Mean Hellinger distance of a model from people who agree: sqrt(1 - sqrt(share)) an image."""
-    often, a, b = np.array(DISTANCES[kind]).T
 
     def study(rng: np.random.Generator) -> Estimate:
-        drawn = rng.choice(len(often), size=stimuli, p=often)
-        share = rng.beta(a[drawn], b[drawn])
-        model = np.stack([share, 1 - share], axis=1)
-        items = hellinger(np.broadcast_to([1.0, 0.0], model.shape), model).items
-        return mean_with_interval(items, bounds=(0, 1), resamples=_RESAMPLES, rng=rng)
+        return mean_with_interval(_distances(kind, stimuli, rng), bounds=(0, 1), resamples=_RESAMPLES, rng=rng)
 
-    def truth() -> float:
-        parts = [beta(*ab).expect(lambda share: np.sqrt(1 - np.sqrt(share))) for ab in zip(a, b, strict=True)]
-        return float(often @ parts)
+    return Case(f"mean Hellinger, {kind}, {stimuli} stimuli", study, lambda: _mean_distance(kind))
 
-    return Case(f"mean Hellinger, {kind}, {stimuli} stimuli", study, truth)
+
+def hellinger_difference_case(kinds: tuple[str, str], stimuli: int) -> Case:
+    """The difference of two models' mean Hellinger distances on the same images."""
+
+    def study(rng: np.random.Generator) -> Estimate:
+        items = _distances(kinds[0], stimuli, rng) - _distances(kinds[1], stimuli, rng)
+        return mean_with_interval(items, bounds=(-1, 1), resamples=_RESAMPLES, rng=rng)
+
+    name = f"difference of mean Hellinger, {kinds[0]} and {kinds[1]}, {stimuli} stimuli"
+    return Case(name, study, lambda: _mean_distance(kinds[0]) - _mean_distance(kinds[1]))
+
+
+def _distances(kind: str, stimuli: int, rng: np.random.Generator) -> FloatArray:
+    often, a, b = np.array(DISTANCES[kind]).T
+    drawn = rng.choice(len(often), size=stimuli, p=often)
+    share = rng.beta(a[drawn], b[drawn])
+    model = np.stack([share, 1 - share], axis=1)
+    return hellinger(np.broadcast_to([1.0, 0.0], model.shape), model).items
+
+
+def _mean_distance(kind: str) -> float:
+    often, a, b = np.array(DISTANCES[kind]).T
+    parts = [beta(*ab).expect(lambda share: np.sqrt(1 - np.sqrt(share))) for ab in zip(a, b, strict=True)]
+    return float(often @ parts)
 
 
 SHARES = np.arange(1, 100) / 100  # true shares at which coverage is computed

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.stats import hypergeom
 from sklearn.metrics import confusion_matrix as sklearn_confusion
 
 from cosight.errors import InvalidInput
@@ -310,3 +311,60 @@ def test_errors_in_one_class_only_leave_its_divergence(rows):
     assume((a != 0).any() or (b != 0).any())
     result = class_level_error_similarity(a, b, truth, classes=CLASSES)
     assert same(result.distance, result.items[0])
+
+
+# --- at equal numbers of errors -------------------------------------------------------------------------------------
+
+FORMS = ["class_level_error_similarity", "class_level_error_similarity_pooled", "class_level_error_distance_printed"]
+
+
+def wrong_answers(*errors, classes=3):
+    """Observers by the errors (true class, answer) that they make; each of 40 stimuli per class is right otherwise."""
+    truth = np.repeat(np.arange(classes), 40)
+    response = np.tile(truth, (len(errors), 1))
+    for row, made in zip(response, errors, strict=True):
+        for place, (true, answer) in enumerate(made):
+            row[true * 40 + place % 40] = answer
+    return Answers(response.astype(np.int16), truth.astype(np.int16), classes)
+
+
+def with_third(form, answers, **options):
+    return form.at_equal_errors(
+        answers,
+        np.array([[0, 1]]),
+        np.array([[False, False, True]]),
+        **{"draws": 5, "rng": np.random.default_rng(0), **options},
+    )
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_observers_with_equal_numbers_of_errors_are_compared_as_they_are(name):
+    answers = wrong_answers([(0, 1)] * 4 + [(1, 2)] * 2, [(0, 2)] * 4 + [(1, 0)] * 2, [(0, 1)] * 9 + [(2, 1)])
+    values, errors = with_third(pair_forms[name], answers)
+    assert values[0] == pytest.approx(pair_forms[name].matrix(answers)[:2, 2])
+    assert errors.tolist() == [6]
+
+
+def test_the_errors_of_the_one_with_more_are_drawn_class_by_class():
+    """In class 0, 4 of 8 errors are kept: a hypergeometric number of them goes to class 1."""
+    many, few_ = [(0, 1)] * 6 + [(0, 2)] * 2 + [(1, 2)] * 9, [(0, 1)] * 2 + [(0, 2)] * 2
+    answers = wrong_answers(many, few_, [(0, 1)] * 5)
+    (values,), errors = with_third(pair_forms[FORMS[0]], answers, draws=4000)
+    assert errors.tolist() == [4]  # none in class 1, where the second observer never errs
+    expected = 0.0
+    for to_one in range(2, 5):
+        kept = wrong_answers([(0, 1)] * to_one + [(0, 2)] * (4 - to_one), [(0, 1)] * 5)
+        expected += hypergeom.pmf(to_one, 8, 6, 4) * class_level_error_similarity_matrix(kept)[0, 1]
+    assert values[0] == pytest.approx(expected, abs=0.002)
+    assert values[1] == pytest.approx(class_level_error_similarity_matrix(answers)[1, 2])
+
+
+def test_nobody_errs_or_nobody_is_left_to_compare_with():
+    answers = wrong_answers([], [(0, 1)], [])
+    values, errors = with_third(pair_forms[FORMS[0]], answers)
+    assert np.isnan(values).all()
+    assert errors.tolist() == [0]
+    alone = pair_forms[FORMS[0]].at_equal_errors(
+        answers, np.array([[0, 1]]), np.zeros((1, 3), dtype=bool), draws=2, rng=np.random.default_rng(0)
+    )
+    assert np.isnan(alone[0]).all()

@@ -28,6 +28,7 @@ from cosight.measures.uncertainty import (
     percentile_interval,
     rank_intervals,
     ranks,
+    ranks_of_differences,
 )
 
 nan = math.nan
@@ -508,6 +509,9 @@ def test_ranks_are_those_of_scipy(values):
     array = np.array(values, dtype=np.float64)
     np.testing.assert_array_equal(ranks(-array), stats.rankdata(array, nan_policy="omit") if len(array) else [])
     np.testing.assert_array_equal(ranks(array, direction="lower"), ranks(-array))
+    for direction in ("higher", "lower"):
+        of_differences = ranks_of_differences(np.subtract.outer(array, array), direction=direction)
+        np.testing.assert_array_equal(of_differences, ranks(array, direction=direction))
 
 
 @given(st.permutations([0.1, 0.2, 0.2, math.nan, 0.9]))
@@ -542,7 +546,7 @@ def test_rank_intervals_are_those_of_a_plain_loop(direction, confidence):
     rng = np.random.default_rng(3)
     values = np.array([0.3, 0.4, 0.45, 0.9])
     samples = rng.normal(values[:, None], 0.1, (4, 40))
-    found = rank_intervals(values, samples, direction=direction, confidence=confidence)
+    found = rank_intervals(np.subtract.outer(values, values), samples, direction=direction, confidence=confidence)
     for row in range(4):
         expected = plain_rank_interval(values, samples, row, direction, confidence)
         assert (found.low[row], found.high[row]) == expected
@@ -553,7 +557,7 @@ def test_rank_intervals_leave_out_what_is_undefined():
     values = np.array([1.0, 3.0, 2.0, math.nan])
     samples = values[:, None] + np.random.default_rng(0).uniform(-0.4, 0.4, (4, 50))
     samples[0, :5], samples[2, :6] = np.nan, np.nan  # a tenth, and more
-    found = rank_intervals(values, samples)
+    found = rank_intervals(np.subtract.outer(values, values), samples)
     np.testing.assert_array_equal(found.low, [2, 1, math.nan, math.nan])
     np.testing.assert_array_equal(found.high, [3, 2, math.nan, math.nan])  # of three: the third cannot be compared
     assert found.undefined.tolist() == [5, 0, 6, 50]
@@ -562,17 +566,17 @@ def test_rank_intervals_leave_out_what_is_undefined():
 def test_observers_far_apart_have_ranks_without_width():
     values = np.array([1.0, 3.0, 2.0])
     samples = values[:, None] + np.random.default_rng(0).uniform(-0.4, 0.4, (3, 50))
-    found = rank_intervals(values, samples)
+    found = rank_intervals(np.subtract.outer(values, values), samples)
     assert found.low.tolist() == found.high.tolist() == [3, 1, 2]
-    offsets = 5 * np.subtract.outer(np.arange(3), np.arange(3))  # the differences that count are others
-    assert rank_intervals(values, samples, offsets=offsets).low.tolist() == [3, 2, 1]
-    few = rank_intervals(values, samples, n=np.full(3, 2.0))  # two trials: t with one degree of freedom
+    few = rank_intervals(
+        np.subtract.outer(values, values), samples, n=np.full(3, 2.0)
+    )  # two trials: t with one degree of freedom
     assert few.low.tolist() == [1, 1, 1]
 
 
 def test_identical_observers_share_all_ranks():
     values, samples = np.full(3, 0.5), np.tile(np.random.default_rng(0).normal(size=50), (3, 1))
-    found = rank_intervals(values, samples)
+    found = rank_intervals(np.subtract.outer(values, values), samples)
     assert (found.low.tolist(), found.high.tolist()) == ([1, 1, 1], [3, 3, 3])
 
 
@@ -583,7 +587,7 @@ def simulated_ranks(truths, studies, seed):
         rng = np.random.default_rng([seed, study])
         values = truths + rng.normal(size=len(truths)) + rng.normal()
         samples = values[:, None] + rng.normal(size=(len(truths), 400)) + rng.normal(size=400)
-        interval = rank_intervals(values, samples)
+        interval = rank_intervals(np.subtract.outer(values, values), samples)
         found.append((interval.low, interval.high))
     return np.array(found)
 
@@ -605,6 +609,7 @@ def test_rank_intervals_hold_the_true_rank():
 
 def test_a_wider_level_spans_more_ranks():
     samples = np.random.default_rng(0).normal(size=(5, 400))
-    wide, narrow = (rank_intervals(np.arange(5.0), samples, confidence=confidence) for confidence in (0.95, 0.1))
+    apart = np.subtract.outer(np.arange(5.0), np.arange(5.0))
+    wide, narrow = (rank_intervals(apart, samples, confidence=confidence) for confidence in (0.95, 0.1))
     assert (wide.high - wide.low >= narrow.high - narrow.low).all()
     assert (wide.high - wide.low).sum() > (narrow.high - narrow.low).sum()

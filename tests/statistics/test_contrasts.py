@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import cosight
-from cosight.measures import holm
-from cosight.statistics.blocks import Key, finite_resampled, make_block
+from cosight.measures import holm, mean_over_pairs
+from cosight.statistics.blocks import Key, finite_resampled, join_blocks, make_block
 from cosight.statistics.contrasts import (
     correlations,
     difference_rows,
@@ -19,8 +19,16 @@ from cosight.statistics.contrasts import (
     normalise_by_ceiling,
     rank_rows,
 )
-from cosight.statistics.pair_scores import CEILING_ONE, PAIRED
-from cosight.statistics.rows import parse_group
+from cosight.statistics.pair_scores import (
+    CEILING_ONE,
+    EQUAL_CEILING,
+    EQUAL_DIFFERENCE,
+    EQUAL_VALUE,
+    PAIRED,
+    SUMMED,
+)
+from cosight.statistics.pair_scores import _for_differences as for_differences
+from cosight.statistics.rows import STATISTICS, parse_group
 from tests.scoring.made import answered, observers, row_of, trials
 
 EC = "error_consistency"
@@ -243,3 +251,66 @@ def test_compare_correlates_measures_over_pairs():
         assert row_of(found, one, two, "rank_correlation", group).value == pytest.approx(expected)
     assert row_of(found, one, two, "rank_correlation", "").n == 30
     assert row_of(found, one, two, "rank_correlation", "experiment=*").note.startswith("mean r of 2 groups")
+
+
+# ---- differences: their resamples, and values at equal numbers of errors
+
+CLES = "class_level_error_similarity"
+
+
+def test_noise_of_single_answers_counts_twice_in_differences_and_three_times_in_means():
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(20, 300))  # of a person and a stimulus; nothing else varies
+    stimuli = rng.multinomial(300, np.full(300, 1 / 300), size=3000)
+    people = np.hstack([np.ones((3000, 1)), rng.multinomial(20, np.full(20, 1 / 20), size=3000)])
+    pairs = np.stack([np.zeros(20, dtype=np.int64), np.arange(1, 21)], axis=1)
+    keys = [Key("x", f"p{i}", EC) for i in range(20)]
+    each = make_block((), keys, noise.mean(axis=1), noise @ stimuli.T / 300, np.full(20, 300.0))
+    drawn = np.arange(21) > 0
+    summed = for_differences(each, pairs, people, drawn)
+    crossed = mean_over_pairs(each.resampled, pairs, people, drawn)
+    assert summed.var() * 20 * 300 == pytest.approx(2, rel=0.15)
+    assert crossed.var() * 20 * 300 == pytest.approx(3, rel=0.15)
+
+
+def test_differences_and_ranks_are_read_from_their_own_resamples():
+    given = block({("x", "people", EC): 0.5, ("y", "people", EC): 0.46}, spread=0.1)
+    narrow = block({("x", "people", EC, SUMMED): 0.5, ("y", "people", EC, SUMMED): 0.46}, spread=0.001)
+    [wide] = difference_rows(given, EC, MODELS, confidence=0.95, seed=0)
+    [sharp] = difference_rows(join_blocks([given, narrow]), EC, MODELS, confidence=0.95, seed=0)
+    assert wide.low < 0 < sharp.low
+    assert wide.value == sharp.value == pytest.approx(0.04)
+    assert [row.high for row in ranked(given, EC)] == [2, 2]
+    assert [(row.low, row.high) for row in ranked(join_blocks([given, narrow]), EC)] == [(1, 1), (2, 2)]
+
+
+def test_differences_ranks_and_shares_of_the_ceiling_are_taken_at_equal_numbers_of_errors():
+    given = block(
+        {
+            ("x", "people", CLES): 0.9,
+            ("y", "people", CLES): 0.8,
+            ("x", "y", CLES, EQUAL_DIFFERENCE): -0.05,
+            ("x", "people", CLES, CEILING_ONE): 0.9,
+            ("x", "people", CLES, EQUAL_VALUE): 0.6,
+            ("x", "people", CLES, EQUAL_CEILING): 0.8,
+        },
+        spread=0.001,
+    )
+    [difference] = difference_rows(given, CLES, MODELS, confidence=0.95, seed=0)
+    assert (difference.value, difference.flags) == (-0.05, ("rarefied", "p_at_resolution"))
+    assert difference.low < -0.05 < difference.high < 0
+    assert "at equal numbers of errors, 90 each" in difference.note
+    assert [(row.value, row.low, row.high) for row in ranked(given, CLES)] == [(2, 2, 2), (1, 1, 1)]
+    assert all("rarefied" in row.flags for row in ranked(given, CLES))
+    [share] = normalise_by_ceiling(given, {"x"})
+    assert share.values[0] == pytest.approx(0.75)
+    assert share.flags == (("rarefied",),)
+
+
+def test_comparing_says_where_few_errors_are_left():
+    rows = answered(observers(people=4, models=1), skill=0.5) + answered([("model:9", "model")], skill=0.95, seed=1)
+    found = cosight.compare(trials(rows), measure=["cles", "ec"], resamples=20)
+    few = row_of(found, "model:0", "model:9", CLES, statistic="difference")
+    assert set(few.flags) >= {"rarefied", "few_errors"}
+    assert "rarefied" not in row_of(found, "model:0", "model:9", EC, statistic="difference").flags
+    assert not {row.statistic for row in found.rows} - set(STATISTICS)

@@ -106,6 +106,7 @@ from cosight.measures.correlation import (
 )
 from cosight.measures.declarations import (
     Direction,
+    EqualErrors,
     Measure,
     Need,
     PairForm,
@@ -211,6 +212,7 @@ from cosight.measures.uncertainty import (
     percentile_interval,
     rank_intervals,
     ranks,
+    ranks_of_differences,
     share_intervals,
 )
 
@@ -240,6 +242,7 @@ __all__ = [
     "Distance",
     "DomainCorrelations",
     "Entropy",
+    "EqualErrors",
     "Estimate",
     "FleissKappa",
     "FrechetDistance",
@@ -354,6 +357,7 @@ __all__ = [
     "rank_correlation_resampled",
     "rank_intervals",
     "ranks",
+    "ranks_of_differences",
     "reachable_kappa",
     "reliability_score",
     "reliability_sweep",

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosight.arrays import FloatArray
+from cosight.arrays import BoolArray, FloatArray
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers, encode
 from cosight.measures.arithmetic import BLOCK, Pairs, Weights, blocks, divide, summed
@@ -263,6 +263,58 @@ def _distances(counts: FloatArray, pairs: Pairs, midpoint: Midpoint, *, printed:
     return out
 
 
+def _at_equal_errors(
+    answers: Answers,
+    pairs: Pairs,
+    others: BoolArray,
+    *,
+    draws: int,
+    rng: np.random.Generator,
+    midpoint: Midpoint = "mean",
+    printed: bool = False,
+) -> tuple[FloatArray, FloatArray]:
+    """Compute CLES (CLED if `printed`) of both observers of each pair with others, at equal numbers of errors.
+
+    With few errors any two observers look alike, because of the prior, or unlike, because of chance: CLES depends on
+    how many errors it rests on, and no correction of its bias that we tried removes that. So, class by class, as many
+    errors as the other one has are drawn without replacement from the errors of the observer with more (rarefaction).
+    Two observers with the same confusions then have the same expected value, whatever their accuracies.
+    """
+    classes, cells = answers.classes, max(answers.classes - 1, 0)
+    counts = _error_counts(answers)
+    errors = counts.sum(axis=-1)
+    codes, stimulus = _error_cells(answers)
+    observer, code = np.divmod(codes, classes * max(cells, 1))
+    priority = rng.random((draws, answers.stimuli))  # shared: stimuli are drawn for both observers of a pair
+    own_cells, order = {}, {}
+    for o in np.unique(pairs).tolist():
+        own_cells[o] = code[observer == o]
+        true = own_cells[o] // max(cells, 1)
+        shuffled = np.argsort(true + priority[:, stimulus[observer == o]], axis=1)
+        # the place of each error in the drawing of its class
+        order[o] = np.argsort(shuffled, axis=1) - np.searchsorted(np.sort(true), true)
+
+    def rarefied(o: int, left: FloatArray) -> FloatArray:
+        kept = order[o] < left[own_cells[o] // max(cells, 1)]
+        drawn = [np.bincount(own_cells[o][row], minlength=classes * cells) for row in kept]
+        return np.stack(drawn).reshape(draws, classes, cells).astype(np.float64)
+
+    values, totals = np.empty((len(pairs), 2)), np.empty(len(pairs))
+    for index, (pair, compared) in enumerate(zip(pairs.tolist(), others, strict=True)):
+        left = np.minimum(errors[pair[0]], errors[pair[1]])
+        both = np.concatenate([*(rarefied(o, left) for o in pair), counts[compared]])
+        one, other = np.divmod(np.arange(2 * draws * compared.sum()), max(compared.sum(), 1))
+        distances = _distances(both[:, None], np.stack([one, 2 * draws + other], axis=1), midpoint, printed=printed)
+        values[index] = _nan_mean((distances if printed else 1 / (1 + distances)).reshape(2, -1))
+        totals[index] = left.sum()
+    return values, totals
+
+
+def _nan_mean(rows: FloatArray) -> FloatArray:
+    defined = ~np.isnan(rows)
+    return divide(np.where(defined, rows, 0.0).sum(axis=1), defined.sum(axis=1).astype(np.float64))
+
+
 def _similarity(a: FloatArray, b: FloatArray, alpha: float, midpoint: Midpoint) -> ClassLevelErrorSimilarity:
     """Compute CLES of one pair from its error counts (classes, cells)."""
     divergence, weights, n = _divergences(_ErrorDistributions.of(np.stack([a, b]), alpha), 0, 1, midpoint)
@@ -337,6 +389,7 @@ _similarity_form = PairForm(
     _errors_of_both,
     "no errors",
     shared=False,
+    at_equal_errors=_at_equal_errors,
 )
 pair_forms.add("class_level_error_similarity", _similarity_form)
 pair_forms.add(
@@ -345,9 +398,15 @@ pair_forms.add(
         _similarity_form,
         matrix=partial(class_level_error_similarity_matrix, midpoint="pooled"),
         resampled=partial(class_level_error_similarity_resampled, midpoint="pooled"),
+        at_equal_errors=partial(_at_equal_errors, midpoint="pooled"),
     ),
 )
 pair_forms.add(
     "class_level_error_distance_printed",
-    replace(_similarity_form, matrix=_printed_matrix, resampled=_printed_resampled),
+    replace(
+        _similarity_form,
+        matrix=_printed_matrix,
+        resampled=_printed_resampled,
+        at_equal_errors=partial(_at_equal_errors, printed=True),
+    ),
 )

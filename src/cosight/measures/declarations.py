@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
-from cosight.arrays import FloatArray
+import numpy as np
+
+from cosight.arrays import BoolArray, FloatArray
 from cosight.measures.answers import Answers, CodeArray
 from cosight.measures.arithmetic import Pairs, Weights
 from cosight.registry import Registry
 
-__all__ = ["Direction", "Measure", "Need", "PairForm", "SoloForm", "declare", "measures", "pair_forms", "solo_forms"]
+__all__ = [
+    "Direction",
+    "EqualErrors",
+    "Measure",
+    "Need",
+    "PairForm",
+    "SoloForm",
+    "declare",
+    "measures",
+    "pair_forms",
+    "solo_forms",
+]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Direction = Literal["higher", "lower", "neither"]
@@ -102,6 +115,24 @@ def declare(
     return register
 
 
+class EqualErrors(Protocol):
+    """Compute how alike each observer of a pair is to others, after drawing both down to equal numbers of errors."""
+
+    def __call__(
+        self, answers: Answers, pairs: Pairs, others: BoolArray, *, draws: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the mean values (pairs, 2), and how many errors were left to each of the two (pairs,).
+
+        Args:
+            answers: Everyone's answers.
+            pairs: The two observers to compare.
+            others: Whom both are compared with, (pairs, observers).
+            draws: How many times errors are drawn; the value is the mean.
+            rng: The source of randomness.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PairForm:
     """A measure of two observers, computed for all pairs of a table of answers and for resamples of its stimuli."""
@@ -114,6 +145,7 @@ class PairForm:
     min_high: Callable[[Answers, Pairs, float], FloatArray] | None = None  # (pairs,): the least high end of an interval
     errors: Callable[[Answers, Pairs], FloatArray] | None = None  # (pairs,): the errors in common behind the value
     remarks: Callable[[Answers, Pairs], list[str]] | None = None  # a note for readers per pair
+    at_equal_errors: EqualErrors | None = None  # for a measure whose value depends on the number of errors
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ __all__ = [
     "percentile_interval",
     "rank_intervals",
     "ranks",
+    "ranks_of_differences",
     "share_intervals",
 ]
 
@@ -471,11 +472,23 @@ def ranks(values: FloatArray, *, direction: Direction = "higher") -> FloatArray:
     return np.where(defined, better.sum(axis=1) + (tied.sum(axis=1) + 1) / 2, np.nan)
 
 
+def ranks_of_differences(differences: FloatArray, *, direction: Direction = "higher") -> FloatArray:
+    """Rank observers by their differences (observers, observers), the first less the second: 1 + how many are better.
+
+    Those who do not differ share their mean rank. nan on the diagonal, an undefined value, stays nan.
+
+    >>> ranks_of_differences(np.subtract.outer([.3, .9, .3], [.3, .9, .3]))
+    array([2.5, 1. , 2.5])
+    """
+    better = differences > 0 if direction == "lower" else differences < 0
+    rank = better.sum(axis=1) + ((differences == 0).sum(axis=1) + 1) / 2
+    return np.where(np.isnan(np.diag(differences)), np.nan, rank)
+
+
 def rank_intervals(
-    values: FloatArray,
+    differences: FloatArray,
     samples: FloatArray,
     *,
-    offsets: FloatArray | None = None,
     n: FloatArray | None = None,
     direction: Direction = "higher",
     confidence: float = 0.95,
@@ -491,51 +504,44 @@ def rank_intervals(
     1 - confidence get a rank without doubt.
 
     Args:
-        values: The estimates from all data, (observers,).
+        differences: The first value less the second of every two observers, from all data, (observers, observers); nan
+            where one is undefined, and so on the diagonal.
         samples: Resampled values on shared resamples, (observers, resamples).
-        offsets: Added to the difference of every two values, (observers, observers), where the values themselves cannot
-            be compared; the first less the second.
         n: The trials that each value rests on. They widen c as t does for a mean.
         direction: Which values are better.
         confidence: Confidence of each interval.
 
     Returns:
-        The intervals; nan where the value is, or where more than a tenth of its resamples are undefined. An observer
+        The intervals; nan where the value is undefined, or where more than a tenth of its resamples are. An observer
         that cannot be compared with another is neither better nor worse.
 
     Raises:
         InvalidInput: If the confidence is not between 0 and 1.
 
     >>> shared = np.random.default_rng(0).normal(size=(3, 500))
-    >>> found = rank_intervals(np.array([9.0, 0.5, 0.0]), shared)
+    >>> values = np.array([9.0, 0.5, 0.0])
+    >>> found = rank_intervals(np.subtract.outer(values, values), shared)
     >>> found.low.tolist(), found.high.tolist()
     ([1.0, 2.0, 2.0], [1.0, 3.0, 3.0])
     """
     check_confidence(confidence)
-    defined = ~np.isnan(values)
+    defined = ~np.isnan(np.diag(differences))
     undefined = np.isnan(samples).sum(axis=1)
-    ranked = defined & (undefined <= _MOST_UNDEFINED * samples.shape[1])
-    sign = 1.0 if direction == "higher" else -1.0
-    low, high = np.full(len(values), np.nan), np.full(len(values), np.nan)
-    others = np.flatnonzero(ranked & np.isfinite(values))
-    for i in np.flatnonzero(ranked):
+    ranked = np.flatnonzero(defined & (undefined <= _MOST_UNDEFINED * samples.shape[1]))
+    better = differences if direction == "higher" else -differences
+    low, high = np.full(len(samples), np.nan), np.full(len(samples), np.nan)
+    for i in ranked:
         low[i], high[i] = 1.0, float(defined.sum())
-        compared = others[others != i]
-        if i not in others or not len(compared):
-            continue
-        difference = sign * (values[compared] - values[i])
-        if offsets is not None:
-            difference = difference + sign * offsets[compared, i]
-        deviation = samples[compared] - samples[i]
+        others = ranked[ranked != i]
+        deviation = samples[others] - samples[i]
         deviation -= np.nanmean(deviation, axis=1, keepdims=True)
         spread = np.sqrt(np.nanmean(deviation**2, axis=1))
         varies = spread > 0
         largest = np.nanmax(np.abs(deviation[varies]) / spread[varies, None], axis=0, initial=0.0)
         critical = np.quantile(largest, confidence) * spread
         if n is not None:
-            df = np.maximum(np.minimum(n[compared], n[i]), 2.0) - 1
-            tail = (1 - confidence) / 2
+            df, tail = np.maximum(np.minimum(n[others], n[i]), 2.0) - 1, (1 - confidence) / 2
             critical = critical * np.sqrt(1 + 1 / df) * stdtrit(df, tail) / ndtri(tail)
-        low[i] += np.count_nonzero(difference > critical)
-        high[i] -= np.count_nonzero(-difference > critical)
+        low[i] += np.count_nonzero(better[others, i] > critical)
+        high[i] -= np.count_nonzero(better[i, others] > critical)
     return Interval(low, high, undefined)

@@ -20,8 +20,8 @@ from cosight.statistics.contrasts import (
 )
 from cosight.statistics.outputs import Outputs, output_form, output_measures
 from cosight.statistics.pair_scores import (
+    INTERNAL,
     PAIR_KINDS,
-    PAIRED,
     PairKind,
     ceiling_blocks,
     model_ceiling_blocks,
@@ -283,7 +283,7 @@ def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: s
     means = nested_means(blocks, by)
     rows: list[Row] = []
     for block in [*blocks, *means]:
-        public = block.at([i for i, key in enumerate(block.keys) if key.statistic != PAIRED])
+        public = block.at([i for i, key in enumerate(block.keys) if key.statistic not in INTERNAL])
         normalised = normalise_by_ceiling(block, models)
         rows += rows_of(join_blocks([public, *normalised]), confidence=confidence, seed=seed)
         for name in options.pair_measures:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -11,9 +12,17 @@ from cosight.arrays import FloatArray
 from cosight.measures import measures
 from cosight.measures.arithmetic import divide
 from cosight.measures.correlation import rank_correlation, rank_correlation_resampled
-from cosight.measures.uncertainty import holm, paired_difference, rank_intervals, ranks
+from cosight.measures.uncertainty import holm, paired_difference, rank_intervals, ranks_of_differences
 from cosight.statistics.blocks import Block, Flags, Key, merge_flags, range_of, single_block
-from cosight.statistics.pair_scores import CEILING_ONE, FEW_TRIALS, PAIRED
+from cosight.statistics.pair_scores import (
+    CEILING_ONE,
+    EQUAL_CEILING,
+    EQUAL_DIFFERENCE,
+    EQUAL_VALUE,
+    FEW_TRIALS,
+    PAIRED,
+    SUMMED,
+)
 from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, GroupKey, Row, number
 
 __all__ = [
@@ -55,8 +64,16 @@ def normalise_by_ceiling(block: Block, models: Collection[str]) -> list[Block]:
         if direction == "neither":
             continue
         above, below = (ceiling, value) if direction == "lower" else (value, ceiling)
+        numbers = block.values
+        note, flags = "share of the leave-one-person-out ceiling on the same stimuli", [value, ceiling]
+        equal = index_of.get(key._replace(statistic=EQUAL_VALUE))
+        if equal is not None:
+            numbers, flags = numbers.copy(), [*flags, equal]
+            numbers[value] = block.values[equal]
+            numbers[ceiling] = block.values[index_of[key._replace(statistic=EQUAL_CEILING)]]
+            note += f"; at equal numbers of errors, {block.n[equal]:.0f} on average"
         with np.errstate(invalid="ignore"):  # infinity divided by infinity
-            ratio = divide(block.values[above : above + 1], block.values[below : below + 1])[0]
+            ratio = divide(numbers[above : above + 1], numbers[below : below + 1])[0]
         blocks.append(
             single_block(
                 block.group,
@@ -64,12 +81,40 @@ def normalise_by_ceiling(block: Block, models: Collection[str]) -> list[Block]:
                 float(ratio),
                 divide(block.resampled[above], block.resampled[below]),
                 block.n[value],
-                "share of the leave-one-person-out ceiling on the same stimuli",
-                merge_flags(block.flags[value], block.flags[ceiling]),
+                note,
+                (*merge_flags(*(block.flags[i] for i in flags)), *(["rarefied"] if len(flags) > 2 else [])),
                 block.clusters[value],
             )
         )
     return blocks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Differences:
+    """The differences of some numbers of a block, and what they are resampled from."""
+
+    values: FloatArray  # (numbers, numbers): the first less the second
+    resampled: FloatArray  # (numbers, resamples), for differences
+    errors: FloatArray  # (numbers, numbers): errors left to each of the two, nan where they are compared as they are
+    flags: Mapping[tuple[int, int], Flags]  # of a difference
+
+    @classmethod
+    def of(cls, block: Block, index: Sequence[int]) -> _Differences:
+        """Compute the differences of the numbers with these indices, all of one measure."""
+        index_of = {key: i for i, key in enumerate(block.keys)}
+        keys = [block.keys[i] for i in index]
+        samples = [index_of.get(key._replace(statistic=SUMMED), i) for key, i in zip(keys, index, strict=True)]
+        own = block.values[list(index)]
+        with np.errstate(invalid="ignore"):  # infinity minus infinity
+            values = np.where(np.equal.outer(own, own), 0.0, np.subtract.outer(own, own))
+        errors, flags = np.full(values.shape, np.nan), {}
+        for a, b in combinations(range(len(keys)), 2):
+            equal = index_of.get(keys[a]._replace(against=keys[b].observer, statistic=EQUAL_DIFFERENCE))
+            if equal is not None:
+                values[a, b], values[b, a] = block.values[equal], -block.values[equal]
+                errors[a, b] = errors[b, a] = block.n[equal]
+                flags[a, b] = block.flags[equal]
+        return cls(values, block.resampled[samples], errors, flags)
 
 
 def models_against_people(block: Block, measure: str, models: Collection[str]) -> list[int]:
@@ -97,14 +142,15 @@ def rank_rows(block: Block, index: Sequence[int], *, of: str, confidence: float,
     if len(index) < 2 or measures[block.keys[index[0]].measure].direction == "neither":
         return []
     direction = measures[block.keys[index[0]].measure].direction
-    ranked = block.at(index)
+    differences, clusters = _Differences.of(block, index), block.clusters[list(index)]
     interval = rank_intervals(
-        ranked.values, ranked.resampled, n=ranked.clusters, direction=direction, confidence=confidence
+        differences.values, differences.resampled, n=clusters, direction=direction, confidence=confidence
     )
+    rarefied = not np.isnan(differences.errors).all()
     rows = []
-    for i, rank in enumerate(ranks(ranked.values, direction=direction)):
+    for i, rank in enumerate(ranks_of_differences(differences.values, direction=direction)):
         key, undefined = block.keys[index[i]], bool(np.isnan(rank))
-        note = f"of {len(index)} {of}"
+        note = f"of {len(index)} {of}" + ("; at equal numbers of errors" if rarefied else "")
         if undefined:
             note += "; undefined"
         elif interval.undefined[i]:
@@ -122,7 +168,9 @@ def rank_rows(block: Block, index: Sequence[int], *, of: str, confidence: float,
                 n=int(block.n[index[i]]),
                 clusters=int(block.clusters[index[i]]),
                 seed=seed,
-                flags=("undefined",) if undefined else merge_flags(block.flags[index[i]]),
+                flags=("undefined",)
+                if undefined
+                else (*merge_flags(block.flags[index[i]]), *(["rarefied"] if rarefied else [])),
                 note=note,
             )
         )
@@ -141,24 +189,29 @@ def difference_rows(block: Block, measure: str, models: Collection[str], *, conf
         confidence: Of the intervals.
         seed: Of the resamples; it is stored in the rows.
     """
-    pairs = list(combinations(models_against_people(block, measure, models), 2))
-    with np.errstate(invalid="ignore"):  # infinity minus infinity
-        contrasts = [
-            paired_difference(
-                block.values[i],
-                block.values[j],
-                block.resampled[i],
-                block.resampled[j],
-                n=min(block.clusters[i], block.clusters[j]),
-                confidence=confidence,
-            )
-            for i, j in pairs
-        ]
+    index = models_against_people(block, measure, models)
+    pairs, positions = list(combinations(index, 2)), list(combinations(range(len(index)), 2))
+    differences = _Differences.of(block, index)
+    contrasts = [
+        paired_difference(
+            differences.values[a, b],
+            0.0,
+            differences.resampled[a],
+            differences.resampled[b],
+            n=min(block.clusters[i], block.clusters[j]),
+            confidence=confidence,
+        )
+        for (i, j), (a, b) in zip(pairs, positions, strict=True)
+    ]
     adjusted = holm([contrast.p for contrast in contrasts])
     lowest, highest = range_of(measure, "difference")
     rows = []
-    for (i, j), contrast, p_adjusted in zip(pairs, contrasts, adjusted, strict=True):
-        notes, flags = ["against the same people"], list(merge_flags(block.flags[i], block.flags[j]))
+    for (i, j), position, contrast, p_adjusted in zip(pairs, positions, contrasts, adjusted, strict=True):
+        notes = ["against the same people"]
+        flags = list(merge_flags(block.flags[i], block.flags[j], differences.flags.get(position, ())))
+        if not np.isnan(errors := differences.errors[position]):
+            flags.append("rarefied")
+            notes.append(f"at equal numbers of errors, {errors:.0f} each")
         if not np.isnan(contrast.p):
             sign = "<=" if contrast.at_resolution else "="
             notes.append(f"p {sign} {_two_digits(contrast.p)}")

@@ -19,7 +19,7 @@ from cosight.arrays import BoolArray, FloatArray
 from cosight.errors import InvalidInput
 from cosight.measures import measures
 from cosight.measures.answers import NOT_SHOWN, Answers, half_pairs, split_half_crowds
-from cosight.measures.arithmetic import SCARCE, Pairs
+from cosight.measures.arithmetic import SCARCE, Pairs, mean_or_nan
 from cosight.measures.declarations import PairForm
 from cosight.measures.uncertainty import Compressed, mean_over_pairs
 from cosight.statistics.blocks import (
@@ -39,9 +39,14 @@ from cosight.statistics.rows import MODELS, PEOPLE
 __all__ = [
     "CEILING_HALF",
     "CEILING_ONE",
+    "EQUAL_CEILING",
+    "EQUAL_DIFFERENCE",
+    "EQUAL_VALUE",
     "FEW_TRIALS",
+    "INTERNAL",
     "PAIRED",
     "PAIR_KINDS",
+    "SUMMED",
     "PairKind",
     "ceiling_blocks",
     "model_ceiling_blocks",
@@ -55,7 +60,14 @@ PAIR_KINDS: tuple[str, ...] = get_args(PairKind)
 FEW_TRIALS = 10  # per pair on average: with fewer a mean is biased, and there is no ceiling
 
 CEILING_ONE, CEILING_HALF = "ceiling_leave_one_out", "ceiling_split_half"
-PAIRED = "where_the_ceiling_is_defined"  # a model's value where its ceiling is defined; internal, no score row
+# statistics of numbers that others are computed from; they have no score row
+PAIRED = "where_the_ceiling_is_defined"  # a model's value where its ceiling is defined
+SUMMED = "summed_deviations"  # a model's value, resampled for differences (see `_for_differences`)
+EQUAL_DIFFERENCE = "difference_at_equal_errors"  # of two models with people
+EQUAL_VALUE, EQUAL_CEILING = "value_at_equal_errors", "ceiling_at_equal_errors"  # of a model and a person with people
+INTERNAL = (PAIRED, SUMMED, EQUAL_DIFFERENCE, EQUAL_VALUE, EQUAL_CEILING)
+_MOST_MODELS = 50  # that are compared at equal numbers of errors, every two of them
+_DRAWS, _CEILING_DRAWS = 10, 2  # of errors; beside a ceiling a model is drawn as often for each person
 _SPLITS = 20  # random halves behind a split-half ceiling
 
 
@@ -99,8 +111,39 @@ def pair_blocks(draw: Draw, pairs: Pairs, forms: Mapping[str, PairForm], confide
     blocks = []
     for (name, form), values in zip(forms.items(), resampled, strict=True):
         each = _each_pair(draw, used[name], name, form, values, confidence)
-        blocks += [each, *_means_over_pairs(each, draw, used[name], name)]
+        means = _means_over_pairs(each, draw, used[name], name)
+        blocks += [each, *means, *_differences_at_equal_errors(draw, name, form, means)]
     return blocks
+
+
+def _differences_at_equal_errors(draw: Draw, name: str, form: PairForm, means: Sequence[Block]) -> list[Block]:
+    """Compute the difference of every two models with people at equal numbers of errors, for measures that need it.
+
+    Errors are drawn on the observed sample only. The resamples are those of the difference as it is: how a mean over
+    many drawings varies from study to study is close to how the value itself does, and far cheaper.
+    """
+    summed = {block.keys[0].observer: block for block in means if block.keys[0].statistic == SUMMED}
+    models = [row for row, observer in enumerate(draw.names) if observer in summed]
+    if form.at_equal_errors is None or not 2 <= len(models) <= _MOST_MODELS:
+        return []
+    people = next(group.members for group in draw.observer_groups if group.name == PEOPLE)
+    i, j = np.triu_indices(len(models), 1)
+    pairs = np.stack([np.array(models)[i], np.array(models)[j]], axis=1)
+    others = np.zeros((len(pairs), len(draw.names)), dtype=np.bool_)
+    others[:, people] = True
+    rng = random_stream(draw.seed, "equal errors", name, str(draw.group))
+    values, errors = form.at_equal_errors(draw.answers, pairs, others, draws=_DRAWS, rng=rng)
+    first, second = ([summed[draw.names[row]] for row in rows] for rows in pairs.T)
+    return [
+        make_block(
+            draw.group,
+            [Key(draw.names[a], draw.names[b], name, EQUAL_DIFFERENCE) for a, b in pairs],
+            values[:, 0] - values[:, 1],
+            np.concatenate([a.resampled - b.resampled for a, b in zip(first, second, strict=True)]),
+            errors,
+            flags=[("few_errors",) if left < SCARCE * draw.answers.classes else () for left in errors],
+        )
+    ]
 
 
 def _on_pairs(form: PairForm, pairs: Pairs) -> WeightedStatistic:
@@ -156,6 +199,7 @@ def _means_over_pairs(each: Block, draw: Draw, pairs: Pairs, name: str) -> list[
     def mean(index: NDArray[np.int64], resampled: BoolArray, key: Key, groups: Sequence[ObserverGroup]) -> Block:
         return _mean_over_pairs(each.at(index), pairs[index], draw.observer_weights, resampled, key, groups)
 
+    models = {row for group in draw.observer_groups if group.name == MODELS for row in group.members.tolist()}
     blocks = []
     for g, h in combinations_with_replacement(draw.observer_groups, 2):
         first, second = (h, g) if h.name == MODELS else (g, h)  # a model is compared with people
@@ -173,7 +217,28 @@ def _means_over_pairs(each: Block, draw: Draw, pairs: Pairs, name: str) -> list[
                 resampled[group.members] = True
                 resampled[row] = False  # the observer that the number is about is not resampled
                 blocks.append(mean(index, resampled, Key(observer, group.name, name), (group,)))
+                if group.name == PEOPLE and row in models:
+                    summed = _for_differences(each.at(index), pairs[index], draw.observer_weights, resampled)
+                    key = Key(observer, group.name, name, SUMMED)
+                    blocks.append(replace(blocks[-1], keys=(key,), resampled=summed[None]))
     return blocks
+
+
+def _for_differences(
+    each: Block, pairs: Pairs, observer_weights: FloatArray, resampled_observers: BoolArray
+) -> FloatArray:
+    """Resample the mean over pairs for differences: its deviation over stimuli plus its deviation over people.
+
+    Drawing stimuli and people at once counts the noise of single answers three times (Owen 2007). Where it is most of
+    the noise, as in a difference of two observers on the same stimuli and people, intervals are 1.2 times too wide.
+    The sum of two deviations, one of stimuli with these people and one of people with these stimuli, counts it twice.
+    """
+    nobody = np.zeros_like(resampled_observers)
+    over_stimuli = mean_over_pairs(each.resampled, pairs, observer_weights, nobody)
+    finite = np.where(np.isinf(each.values).any(), np.nan, each.values)  # an infinite mean has no interval
+    observed = np.broadcast_to(finite[:, None], each.resampled.shape)
+    over_people = mean_over_pairs(observed, pairs, observer_weights, resampled_observers)
+    return over_stimuli + over_people - mean_or_nan(finite[~np.isnan(finite)])
 
 
 def _mean_over_pairs(
@@ -303,10 +368,53 @@ def model_ceiling_blocks(
     ]
     index_of = {key: index for index, key in enumerate(all_numbers.keys)}
     each = [
-        _beside_model(ceilings[int(mask)], all_numbers, index_of, draw.names[model])
+        join_blocks(
+            [
+                _beside_model(ceilings[int(mask)], all_numbers, index_of, draw.names[model]),
+                *_beside_model_at_equal_errors(draw, people, forms, masks[mask], model),
+            ]
+        )
         for model, mask in zip(models, mask_of.ravel(), strict=True)
     ]
     return [*each, _mean_beside_models(each)]
+
+
+def _beside_model_at_equal_errors(
+    draw: Draw, people: ObserverGroup, forms: Mapping[str, PairForm], mask: BoolArray, model: int
+) -> list[Block]:
+    """Compute a model's value and people's ceiling at equal numbers of errors, for measures that need it.
+
+    The model and each person in turn are drawn down to equal numbers of errors and compared with the other people.
+
+    Args:
+        draw: The answers to a group of stimuli and their resamples.
+        people: The people.
+        forms: The pair form of each measure.
+        mask: The stimuli that the model shares with people.
+        model: The row of the model.
+    """
+    members, blocks = people.members, []
+    pairs = np.stack([np.full(len(members), model), members], axis=1)
+    others = np.zeros((len(members), len(draw.names)), dtype=np.bool_)
+    others[:, members] = ~np.eye(len(members), dtype=np.bool_)
+    for name, form in forms.items():
+        if form.at_equal_errors is None:
+            continue
+        answers = replace(draw.answers, response=np.where(mask, draw.answers.response, NOT_SHOWN))
+        rng = random_stream(draw.seed, "equal errors", name, str(draw.group), draw.names[model])
+        values, errors = form.at_equal_errors(answers, pairs, others, draws=_CEILING_DRAWS, rng=rng)
+        defined = ~np.isnan(values).any(axis=1)
+        blocks.append(
+            make_block(
+                draw.group,
+                [Key(draw.names[model], PEOPLE, name, statistic) for statistic in (EQUAL_VALUE, EQUAL_CEILING)],
+                np.array([mean_or_nan(column[defined]) for column in values.T]),
+                np.zeros((2, draw.resamples)),
+                np.full(2, mean_or_nan(errors)),
+                flags=[("few_errors",) if errors.mean() < SCARCE * draw.answers.classes else ()] * 2,
+            )
+        )
+    return blocks
 
 
 def _ceilings_of(block: Block) -> Block:
