@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from cosight.errors import InvalidInput, first_line
+from cosight.errors import CosightError, InvalidInput, first_line
 
 __all__ = [
     "DRAFT_SUFFIX",
@@ -68,10 +69,8 @@ def atomic_write(path: Path, *, durable: bool = False, private: bool = False) ->
                 os.fsync(folder)
             finally:
                 os.close(folder)
-    except OSError as error:  # a full disk, a folder of that name: report the file, not its draft
-        if error.errno is not None:
-            error.filename = str(path)
-        raise
+    except Exception as error:  # a full disk, a folder of that name: report the file, not its draft
+        raise _system_error(error, path) from error.__cause__
     finally:
         draft.unlink(missing_ok=True)
 
@@ -93,9 +92,24 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         if path.exists():
             path.rmdir()
         draft.replace(path)
+    except Exception as error:
+        raise _system_error(error, path) from error.__cause__
     finally:
         if draft.exists():
             shutil.rmtree(draft)
+
+
+def _system_error(error: Exception, path: Path) -> Exception:
+    """Return the operating system's error about `path` behind an error; an error of another kind as it is.
+
+    Libraries written in Rust, such as polars, wrap it in an error of their own.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        if error.filename is None or DRAFT_SUFFIX in str(error.filename):
+            error.filename = str(path)
+        return error
+    number = None if isinstance(error, CosightError) else re.search(r"\(os error (\d+)\)", str(error))
+    return error if number is None else OSError(int(number[1]), os.strerror(int(number[1])), str(path))
 
 
 def remove_drafts(folder: Path) -> None:

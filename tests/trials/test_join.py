@@ -98,6 +98,29 @@ def test_conditions_are_compared_as_numbers_where_they_are_numbers(one, two, sam
     assert table.answers.stimuli == (1 if same else 2)
 
 
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("90071992547409921", "90071992547409922"),  # one float64
+        ("0.12345678901234567", "0.12345678901234568"),
+        ("1e400", "1e500"),  # infinite
+        ("1e-400", "0"),
+    ],
+)
+def test_numbers_that_one_float_stands_for_are_different_conditions(one, two):
+    assert table_of(trial(condition=one), trial("human:2", condition=two)).answers.stimuli == 2
+
+
+@pytest.mark.parametrize("column", ["image", "experiment", "condition"])
+def test_composed_and_decomposed_letters_are_the_same_name(column):
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    rows = [trial(**{column: composed}), trial("human:2", **{column: decomposed})]
+    assert table_of(*rows).answers.stimuli == 1
+    trials = make_trials(pl.DataFrame(rows[1:]), space=PETS)
+    filled = with_manifest(trials, manifest_frame([{**rows[0], "stimulus": "d"}])).frame
+    assert filled.select("stimulus", column).row(0) == ("d", decomposed)  # joined, in its own spelling
+
+
 def test_a_condition_has_one_spelling_whatever_comes_first():
     rows = [trial(image="a", condition="0.90"), trial("model:m", image="b", condition="0.9")]
     for order in (rows, rows[::-1]):

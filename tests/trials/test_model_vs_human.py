@@ -8,7 +8,7 @@ import pytest
 
 from cosight.errors import InvalidInput
 from cosight.trials import model_vs_human, parquet, psych_ds  # noqa: F401  register their formats
-from cosight.trials.formats import formats
+from cosight.trials.formats import formats, read
 from cosight.trials.table import make_trials
 
 FORMAT = formats["model-vs-human"]
@@ -80,11 +80,53 @@ def test_conditions_are_text(file, tmp_path, condition):
         ("0001_s5n_s01_0_bird_00_bird2-clock3.png", "bird2-clock3.png"),
         ("n04111531_14126.png", "n04111531_14126.png"),
         ("oven10.png", "oven10.png"),
-        ("0001_n1_oven10.png", "oven10.png"),  # "n1" is no WordNet id: those start with n0
+        ("0001_n1_oven10.png", "0001_n1_oven10.png"),  # not the published pattern: the whole name
+        ("day_7.png", "day_7.png"),
     ],
 )
 def test_the_image_behind_a_presentation(file, name, image):
     assert FORMAT.read([file(HEADER, f"s,1,1,0.5,oven,oven,0,{name}")]).frame["image"].to_list() == [image]
+
+
+def test_two_images_stay_two_whatever_their_names_end_in(tmp_path):
+    rows = pl.concat([trial(image="day_7.png"), trial(image="night_7.png")])
+    assert roundtrip(rows, tmp_path / "out")["image"].to_list() == ["day_7.png", "night_7.png"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("image", "0001_edg_s01_0_oven_00_oven10.png"),  # it would be read as oven10.png
+        ("image", "NaN"),
+        ("response", "na"),
+        ("truth", "nan"),
+    ],
+)
+def test_names_that_would_be_read_as_others_are_not_written(tmp_path, column, value):
+    with pytest.raises(InvalidInput, match=f"cannot hold the {column} '{value}'"):
+        roundtrip(trial(**{column: value}), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_experiments_that_would_share_a_folder_are_not_written(tmp_path):
+    with pytest.raises(InvalidInput, match="'a b' and 'a-b' would share one"):
+        roundtrip(pl.concat([trial(experiment="a b"), trial(experiment="a-b")]), tmp_path / "out")
+
+
+def test_a_repeated_column_is_refused(file):
+    with pytest.raises(InvalidInput, match="two columns are called 'rt'; rename or remove one"):
+        FORMAT.read([file(f"{HEADER},RT", "s,1,1,0.5,oven,oven,0,a.png,600")])
+
+
+def test_a_byte_order_mark_is_no_part_of_the_header(file):
+    path = file(HEADER, "s,1,1,0.5,oven,oven,0,a.png")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read(path).frame["observer"].to_list() == ["human:s"]
+
+
+def test_milliseconds_are_reported(file):
+    (notice,) = [n for n in read(file(HEADER, "s,1,1,650,oven,oven,0,a.png")).notices if "milliseconds" in n]
+    assert "observers with a median rt above 100 seconds: 1 (human:s: 650)" in notice
 
 
 def test_further_columns_survive_whatever_their_name(file, tmp_path):

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
+import subprocess
+import sys
 
 import polars as pl
 import pytest
@@ -57,7 +61,7 @@ def test_observers_beside_gather_and_the_newest_facts_win(tmp_path):
     beside = pl.read_parquet(tmp_path / "observers.parquet")
     assert beside["observer"].to_list() == ["human:1", "timm:net"]
     assert beside.columns == list(OBSERVERS)
-    write(trials(ROW, observers=[{**FACTS, "seed": 46}]), tmp_path / "a.parquet")
+    write(trials(ROW, observers=[{**FACTS, "seed": 46}]), tmp_path / "a.parquet", force=True)
     assert read(tmp_path / "a.parquet").observers["seed"].to_list() == [46]
     assert len(read(tmp_path)) == 2  # observers.parquet is no trial file
 
@@ -99,7 +103,9 @@ def test_observers_that_cannot_be_read_are_named(tmp_path, beside):
     write(trials(), tmp_path / "t.parquet")
     path = tmp_path / "observers.parquet"
     path.write_bytes(beside) if beside else pl.DataFrame({"x": [1]}).write_parquet(path)
-    with pytest.raises(InvalidInput, match=r"observers\.parquet: not a readable table of observers"):
+    with pytest.raises(
+        InvalidInput, match=r"observers\.parquet: (not a readable Parquet file|a table of observers has)"
+    ):
         read(tmp_path / "t.parquet")
 
 
@@ -131,8 +137,51 @@ def test_writing_is_whole_or_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", torn)
     with pytest.raises(OSError, match="no space left"):
-        write(trials(BARE), path)
+        write(trials(BARE), path, force=True)
     assert {f.name: f.read_bytes() for f in tmp_path.iterdir()} == before  # the old file, and no draft beside it
+
+
+def test_an_existing_file_is_overwritten_only_with_force(tmp_path, cosight):
+    path = tmp_path / "t.parquet"
+    write(trials(ROW, BARE), path)
+    before = path.read_bytes()
+    done = cosight("trials", "convert", path, path, "--observer", "human:1")
+    assert done.code == 2
+    assert "t.parquet exists; choose another name, or overwrite it with --force" in done.err
+    assert path.read_bytes() == before
+    assert cosight("trials", "convert", path, path, "--observer", "human:1", "--force").code == 0
+    assert len(read(path)) == 1
+
+
+@pytest.mark.parametrize("target", ["new/t.parquet", "t2.parquet", "psych-ds"])
+def test_further_columns_about_observers_survive(tmp_path, target):
+    write(trials(ROW, BARE), tmp_path / "t.parquet")
+    beside = pl.DataFrame({"observer": ["human:1", "human:9"], "age": [31, 44], "note": ["left-handed", None]})
+    beside.write_parquet(tmp_path / "observers.parquet")
+    table = read(tmp_path / "t.parquet")
+    write(table, tmp_path / target, to="psych-ds" if target == "psych-ds" else None)
+    found = read(tmp_path / target).observers
+    assert found.columns == [*OBSERVERS, "age", "note"]
+    assert found.filter(observer="human:1").select("age", "note").row(0) == (31, "left-handed")
+    if target == "t2.parquet":  # beside the same observers
+        assert pl.read_parquet(tmp_path / "observers.parquet").filter(observer="human:9")["age"].to_list() == [44]
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path):
+    program = (
+        "import resource, signal, sys\n"
+        "from cosight.cli.app import main\n"
+        "import cosight.trials\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))\n"
+        "main()\n"
+    )
+    for target, to in (("t.parquet", "parquet"), ("folder", "model-vs-human"), ("described", "psych-ds")):
+        arguments = ["trials", "convert", "sample:edges", str(tmp_path / target), "--to", to]
+        done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"cosight: {tmp_path / target}: {os.strerror(errno.EFBIG)}\n"
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_every_column_is_kept():

@@ -190,7 +190,7 @@ def test_a_description_changed_by_hand_is_named(tmp_path, key, value):
     FORMAT.write(table(BARE, space=PETS), tmp_path / "out")
     path = tmp_path / "out" / DESCRIPTION
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
-    with pytest.raises(InvalidInput, match=rf"{DESCRIPTION}: {key}"):
+    with pytest.raises(InvalidInput, match=rf"{DESCRIPTION}[:,] {key}"):
         FORMAT.read([path])
 
 
@@ -357,7 +357,7 @@ def test_a_description_that_is_none(tmp_path, content, words):
 def test_a_data_file_that_is_no_table(foreign, data):
     path = foreign({"subject-1_data.csv": ""})
     (path.parent / "data" / "subject-1_data.csv").write_bytes(data)
-    with pytest.raises(InvalidInput, match=r"subject-1_data\.csv: a data file is a table"):
+    with pytest.raises(InvalidInput, match=r"subject-1_data\.csv: a trial file is CSV text"):
         FORMAT.read([path])
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 
 import typer
 from typer.exceptions import Abort, TyperException
@@ -20,7 +21,7 @@ from cosight.cli.plan import plan
 from cosight.cli.score import score
 from cosight.cli.signatures import add_command
 from cosight.cli.train import train
-from cosight.errors import CosightError
+from cosight.errors import CosightError, InvalidInput
 
 __all__ = ["app", "main"]
 
@@ -82,6 +83,9 @@ def _root(
 def main() -> None:
     """Run the program; print a user error as one line on standard error."""
     try:
+        for before, argument in pairwise(sys.argv):
+            if not argument and not before.startswith("-"):  # an empty path would stand for the current folder
+                raise InvalidInput("an argument is empty (''); name a file or folder, or leave it out")
         code = app(standalone_mode=False)
     except TyperException as error:
         message = error.format_message().rstrip(".").replace("Value error, ", "")

@@ -43,6 +43,7 @@ def convert(
     ] = None,
     observer: Annotated[str | None, typer.Option(help="Only this observer's trials.")] = None,
     labels: Labels = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Convert trials to another format. The output is written completely or not at all."""
     from cosight.trials.formats import output_format, read, write
@@ -51,7 +52,7 @@ def convert(
     trials = read(source, labels=labels)
     trials = trials if observer is None else trials.only(observer)
     format_ = output_format(target, to)
-    written = write(trials, target, to=to)
+    written = write(trials, target, to=to, force=force)
     dropped = dropped_columns(written, format_.keeps)
     notify((*written.notices, *([f"{format_.name} does not keep {', '.join(dropped)}"] if dropped else [])))
     typer.echo(f"{len(written)} trials of {written.observers.height} observers written to {target} ({format_.name})")

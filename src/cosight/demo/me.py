@@ -102,7 +102,7 @@ def me(
         if open_browser:
             webbrowser.open(address)
         answers = _wait_for_participant(study, progress)
-    write(answers, study.root / "trials.parquet")
+    write(answers, study.root / "trials.parquet", force=True)
     scores = _score_networks(folder, select_roles(answers), seed=seed)
     with atomic_write(study.root / "scores.json") as draft:
         draft.write_text(scores.to_json(), encoding="utf-8")

@@ -208,7 +208,7 @@ def _score(folder: Path, stimuli: StimulusSet, size: Size, seed: int, progress: 
     first_seeds = [f"cosight:{architecture}@{size.seeds[0]}" for architecture in size.architectures]
     networks = [read(run).only(name) for run, name in zip(runs, first_seeds, strict=True)]
     shows_digit = pl.col("truth") != ABSTAIN
-    write(_select(concat([people, *networks]), stimuli, shows_digit), folder / "trials.parquet")
+    write(_select(concat([people, *networks]), stimuli, shows_digit), folder / "trials.parquet", force=True)
     comparison = compare(folder / "trials.parquet", **options)
     for name, scores in (("benchmark", benchmark), ("abstention", abstention), ("comparison", comparison)):
         with atomic_write(folder / f"{name}.json") as draft:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -103,8 +102,7 @@ class RunFolder:
         frame = frame.filter(pl.Series([plan.is_trial[row] for row in answers.rows], dtype=pl.Boolean))
         job = {"job": key, "images": len(answers.rows), "skipped": answers.skipped}
         trials = make_trials(frame, source=observer.name, space=plan.space, sources=[job])
-        with _disk_errors(path := self.trial_file(observer.name, answers.shard.index)):
-            write_table(trials, path, durable=True)
+        write_table(trials, self.trial_file(observer.name, answers.shard.index), durable=True)
 
     def join_features(self, observer: str, shards: Sequence[Shard]) -> None:
         """Join the logits and features of all shards into one file, then remove the parts."""
@@ -146,15 +144,13 @@ class RunFolder:
         self._write_manifest(plan, plan.stimuli.frame.with_columns(pl.Series("stimulus", column, dtype=pl.String)))
 
     def _write_manifest(self, plan: RunPlan, frame: pl.DataFrame) -> None:
-        with _disk_errors(self.path / MANIFEST):
-            facts = with_manifest_space({"settings": dict(plan.stimuli.settings)}, plan.space)
-            write_manifest(self.path, frame, facts)
+        facts = with_manifest_space({"settings": dict(plan.stimuli.settings)}, plan.space)
+        write_manifest(self.path, frame, facts)
 
     def write_observers(self, observers: Sequence[tuple[str, str]]) -> None:
         """Write `observers.parquet` from names and kinds."""
         frame = pl.DataFrame(observers, schema={"observer": pl.String, "kind": pl.String}, orient="row")
-        with _disk_errors(self.path / "trials"):
-            write_observers(observer_table(frame), self.path / "trials")
+        write_observers(observer_table(frame), self.path / "trials")
 
     def has_stimuli(self) -> bool:
         """Return whether the manifest exists and can be read."""
@@ -201,18 +197,6 @@ def file_name(observer: str) -> str:
     plain = re.sub(r"[^A-Za-z0-9._+=@#,-]|^\.", "-", observer)
     is_unique = plain == observer.replace(":", "-", 1) and 0 < len(plain) <= _LONGEST
     return plain if is_unique else f"{plain[:_LONGEST]}-{hashlib.sha256(observer.encode()).hexdigest()[:8]}"
-
-
-@contextmanager
-def _disk_errors(path: Path) -> Iterator[None]:
-    """Raise the operating system's error where polars wraps it in one of its own."""
-    try:
-        yield
-    except pl.exceptions.ComputeError as error:
-        number = re.search(r"os error (\d+)", str(error))
-        if number is None:
-            raise
-        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 def _join_safetensors(parts: Sequence[Path], out: Path) -> None:

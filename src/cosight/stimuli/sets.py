@@ -179,9 +179,7 @@ def read_set(path: str | Path) -> StimulusSet:
     if not files:
         raise InvalidInput(f"a stimulus set has images ({', '.join(IMAGE_SUFFIXES)}), found none in {root}")
     frame = manifest_frame(_row_from_path(root, PurePosixPath(file)) for file in files)
-    presented = pl.Series([bool(_MODEL_VS_HUMAN.match(PurePosixPath(file).stem)) for file in files], dtype=pl.Boolean)
-    published_name = pl.when(presented).then(image_name(pl.col("image"))).otherwise(pl.col("image"))
-    return StimulusSet(root, frame.with_columns(published_name.alias("image")))
+    return StimulusSet(root, frame.with_columns(image=image_name(pl.col("image"))))
 
 
 def image_files(root: Path) -> list[str]:

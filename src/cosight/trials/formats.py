@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,25 +81,28 @@ def read(*sources: str | Path | Trials, labels: str | LabelSpace | None = None) 
     return replace(trials, notices=(*trials.notices, *doubts))
 
 
-def write(trials: Trials, path: str | Path, *, to: str | None = None) -> Trials:
+def write(trials: Trials, path: str | Path, *, to: str | None = None, force: bool = False) -> Trials:
     """Write trials to a file or folder.
 
     Args:
         trials: The trials to write.
         path: The file or folder.
         to: Name of the format; by default that of the path's suffix, and model-vs-human for a path without suffix.
+        force: Whether an existing file is overwritten. A folder must be new or empty.
 
     Returns:
         The trials that were written. A format without roles gets first showings of test stimuli only, because its
         readers take every trial for one; a notice counts the others.
 
     Raises:
-        InvalidInput: The path has an unknown suffix, or the format cannot store these trials.
+        InvalidInput: The path has an unknown suffix or exists already, or the format cannot store these trials.
         UnknownName: No format has the name `to`.
     """
     if is_sample(path):
         raise InvalidInput(f"samples ship with the package and cannot be written, got {path}; name a file or folder")
     chosen = output_format(path, to)
+    if chosen.suffix and not force and os.path.lexists(path):
+        raise InvalidInput(f"{path} exists; choose another name, or overwrite it with --force")
     written = trials if "role" in chosen.keeps or not len(trials) else select_roles(trials)
     chosen.write(written, Path(path))
     return written

@@ -48,6 +48,7 @@ GROUPS = ("experiment", "condition", "level", "truth")  # the columns that trial
 ABOUT = ("stimulus", "image", "experiment", "condition", "truth")  # columns that trials and manifests share
 _SEPARATOR = "\x1f"  # between the parts of a key; it occurs in no name
 _CONTEXT = ("experiment", "canonical")  # canonical experiment and condition
+_EXACT_DIGITS = 15  # of a decimal number that float64 tells from every other
 _ALIASES = {"edges": "edge", "silhouettes": "silhouette", "filled-silhouettes": "silhouette"}
 
 
@@ -103,24 +104,27 @@ class StimulusGroup:
 
 def canonical_experiment(column: pl.Expr) -> pl.Expr:
     """Return an expression with one spelling for experiments that go by several names."""
-    return column.fill_null("").replace(_ALIASES)
+    return column.fill_null("").str.normalize("NFC").replace(_ALIASES)
 
 
 def canonical_condition(column: pl.Expr) -> pl.Expr:
     """Return an expression with one spelling for conditions.
 
-    Numbers are written as numbers ("0.90" = "0.9"), truth values in lower case, and NaN is null.
+    Numbers are written as numbers ("0.90" = "0.9") where no other number has the same float64: up to 15 digits. Longer
+    ones, such as ids, stay text. Truth values are in lower case, and NaN is null.
     """
     number = column.cast(pl.Float64, strict=False)
     lower = column.str.to_lowercase()
+    digits = lower.str.replace(r"e.*$", "").str.replace_all(r"\D", "").str.strip_chars_start("0")
+    is_exact = number.is_finite() & (digits.str.len_chars() <= _EXACT_DIGITS) & ((number != 0) == (digits != ""))
     return (
-        pl.when(number.is_not_null() & number.is_not_nan())
+        pl.when(is_exact)
         .then(number.cast(pl.String))
         .when(number.is_nan())
         .then(None)
         .when(lower.is_in(["true", "false"]))
         .then(lower)
-        .otherwise(column)
+        .otherwise(column.str.normalize("NFC"))
     )
 
 
@@ -233,7 +237,8 @@ def _add_keys(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
     if alone:
         notices.append(f"{alone} trials have no condition in an experiment with several: they join only each other")
     frame = frame.with_columns(pl.col("canonical").fill_null(""))
-    frame = frame.with_columns(name=pl.concat_str(*_CONTEXT, "image", separator=_SEPARATOR))
+    name = pl.concat_str(*_CONTEXT, pl.col("image").str.normalize("NFC"), separator=_SEPARATOR)
+    frame = frame.with_columns(name=name)
     frame = _fill_digests(frame)
     by_observer = frame.filter(pl.col("stimulus").is_not_null()).group_by("stimulus", "observer")
     contexts = by_observer.agg(contexts=pl.struct(_CONTEXT).n_unique())
@@ -405,17 +410,20 @@ def match_manifest(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame
         and 1 where the image name does; the columns that both have, those of the trial with the suffix _right.
     """
     stimuli, shown = (
-        _add_canonical(frame.select(pl.col(name).cast(SCHEMA[name]) for name in ABOUT)) for frame in (manifest, trials)
+        _add_canonical(frame.select(pl.col(name).cast(SCHEMA[name]) for name in ABOUT)).with_columns(
+            name=pl.col("image").str.normalize("NFC")
+        )
+        for frame in (manifest, trials)
     )
     both = pl.concat([stimuli, shown])
-    shown = _fill_conditions(_fill_conditions(shown, both), stimuli, ("experiment", "image"))
+    shown = _fill_conditions(_fill_conditions(shown, both), stimuli, ("experiment", "name"))
     stimuli = _fill_conditions(stimuli, both)
     stimuli, shown = (
         frame.with_columns(pl.col("canonical").fill_null("")).with_row_index(name)
         for frame, name in ((stimuli, "row"), (shown, "trial_row"))
     )
     no_digest = pl.col("stimulus").is_null()
-    by_name = [*_CONTEXT, "image"]
+    by_name = [*_CONTEXT, "name"]
     pairs = pl.concat(
         [
             stimuli.join(shown, on="stimulus", coalesce=False),  # nulls are never equal
@@ -424,7 +432,7 @@ def match_manifest(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame
         ]
     )
     same_context = pl.all_horizontal(pl.col(name) == pl.col(f"{name}_right") for name in _CONTEXT)
-    same_name = (pl.col("image") == pl.col("image_right")).fill_null(False)
+    same_name = (pl.col("name") == pl.col("name_right")).fill_null(False)
     return pairs.with_columns(near=2 * same_context.cast(pl.Int8) + same_name.cast(pl.Int8))
 
 

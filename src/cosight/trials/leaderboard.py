@@ -22,6 +22,7 @@ import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
+from cosight.trials.file_tables import check_memory, text_size
 from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import ABSTAIN, LabelSpace, label_spaces
 from cosight.trials.table import Trials, make_trials
@@ -59,6 +60,7 @@ def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
     if len(set(names)) < len(names):
         twice = max(names, key=names.count)
         raise InvalidInput(f"a leaderboard file is named after its model, got two called {twice!r}; rename one")
+    check_memory(paths, text_size(paths))
     frame = pl.concat([_as_trials(path, _read_file(path)) for path in paths])
     trials = make_trials(frame, space=_SPACE, sources=[{"file": path.name} for path in paths])
     return trials if space is None else trials.with_space(space)

@@ -11,6 +11,7 @@ import polars as pl
 
 from cosight.errors import InvalidInput, first_line
 from cosight.files import atomic_write
+from cosight.trials.file_tables import read_parquet
 from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, label_spaces
 
 __all__ = [
@@ -68,8 +69,8 @@ def read_manifest(root: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     """
     path = root / MANIFEST
     try:
-        frame = pl.read_parquet(path, glob=False)
-        facts: dict[str, Any] = json.loads(pl.read_parquet_metadata(path).get(_METADATA, "{}"))
+        frame, texts = read_parquet(path)
+        facts: dict[str, Any] = json.loads(texts.get(_METADATA, "{}"))
         known = [pl.col(name).cast(kind) for name, kind in MANIFEST_SCHEMA.items() if name in frame.columns]
         absent = [pl.lit(None, kind).alias(name) for name, kind in MANIFEST_SCHEMA.items() if name not in frame.columns]
         if not isinstance(facts, dict) or not isinstance(facts.get("settings", {}), dict):

@@ -16,6 +16,7 @@ import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.files import atomic_folder
+from cosight.trials.file_tables import check_memory, read_text_table, text_size
 from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import LabelSpace, guess_label_space
 from cosight.trials.table import KINDS, SCHEMA, Trials, make_trials
@@ -24,17 +25,20 @@ __all__ = ["image_name"]
 
 _COLUMNS = ("subj", "session", "trial", "rt", "object_response", "category", "condition", "imagename")
 _MISSING = "na"
+_PRESENTATION = r"(?s)^\d{4,}_[^_]+_(?:s\d+|dnn)_[^_]+_[^_]+_\d+_(.+)$"  # in all published files
 
 
 def image_name(column: pl.Expr) -> pl.Expr:
-    """Return an expression for the image in a presentation's name: the last part, with a WordNet id before it.
+    """Return an expression for the image in a presentation's name, NUMBER_CODE_OBSERVER_CONDITION_CLASS_NUMBER_IMAGE.
 
-    >>> names = ["0001_cl_s01_cr_oven_40_n04111531_14126.png", "0001_edg_s01_0_oven_00_oven10.png", "oven10.png"]
+    Any other name is that of the image itself.
+
+    >>> names = ["0001_cl_s01_cr_oven_40_n04111531_14126.png", "0001_edg_s01_0_oven_00_oven10.png", "day_7.png"]
     >>> pl.select(image_name(pl.Series(names))).to_series().to_list()
-    ['n04111531_14126.png', 'oven10.png', 'oven10.png']
+    ['n04111531_14126.png', 'oven10.png', 'day_7.png']
     """
     as_expr = pl.lit(column) if isinstance(column, pl.Series) else column
-    return pl.coalesce(as_expr.str.extract(r"(?:^|_)(n0[^_]*_[^_]*)$"), as_expr.str.extract(r"([^_]*)$"))
+    return pl.coalesce(as_expr.str.extract(_PRESENTATION), as_expr)
 
 
 def _recognises(path: Path, head: bytes) -> bool:
@@ -43,6 +47,7 @@ def _recognises(path: Path, head: bytes) -> bool:
 
 
 def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
+    check_memory(paths, text_size(paths))
     parts, sources, lengths = [], [], []
     for path in paths:
         part, source = _read_file(path)
@@ -69,15 +74,9 @@ def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
 
 def _read_file(path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Read a file as text columns; return also how it was spelled, so that it can be written again."""
-    data = path.read_bytes()
-    try:
-        text = data.decode("utf-8")
-        raw = pl.read_csv(data.rstrip(b"\r\n"), infer_schema=False, empty_string_is_null=False)
-        header = raw.columns
-        raw = raw.rename({name: name.lower() for name in header if name.lower() in _COLUMNS})
-    except (UnicodeDecodeError, pl.exceptions.PolarsError) as error:
-        reason = str(error).split("\n", 1)[0]
-        raise InvalidInput(f"{path}: a trial file is CSV text, this is not: {reason}") from error
+    raw, text = read_text_table(path, empty_is_null=False)
+    header = raw.columns
+    raw = raw.rename({name: name.lower() for name in header if name.lower() in _COLUMNS})
     for name in _COLUMNS:
         if name not in raw.columns:
             raise InvalidInput(f"{path}: a model-vs-human file must have the column {name!r}, got {', '.join(header)}")
@@ -145,15 +144,48 @@ def _write(trials: Trials, folder: Path) -> None:
     for column in ("truth", "image"):
         if trials.frame[column].has_nulls():
             raise InvalidInput(f"model-vs-human files need the {column} of every trial; write Parquet or Psych-DS")
-    spelled = {source["file"]: source for source in trials.sources if "columns" in source}
-    named = trials.frame.with_columns(
-        _file=_file_of(), _imagename=pl.coalesce(pl.col("extra").str.json_path_match("$.imagename"), pl.col("image"))
-    )
+    spelled = {
+        source["file"]: {"crlf": False, **source}
+        for source in trials.sources
+        if "file" in source and {name.lower() for name in source.get("columns", ())} >= set(_COLUMNS)
+    }
+    presentation = pl.col("extra").str.json_path_match("$.imagename")
+    own_name = pl.when(image_name(presentation) == pl.col("image")).then(presentation)
+    named = trials.frame.with_columns(_file=_file_of(), _imagename=pl.coalesce(own_name, pl.col("image")))
+    _check_names(named)
     with atomic_folder(folder) as draft:
         for (name,), part in named.group_by(["_file"], maintain_order=True):
             target = draft / str(name)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(_spell(part, spelled.get(str(name), {"columns": _COLUMNS, "crlf": False})))
+
+
+def _check_names(named: pl.DataFrame) -> None:
+    """Raise where reading would give other names than those written."""
+    rules = {
+        "image": (image_name(pl.col("_imagename")) != pl.col("image")) | _is_missing("image"),
+        "truth": _is_missing("truth"),
+        "response": _is_missing("response"),
+    }
+    for column, is_lost in rules.items():
+        lost = named.filter(is_lost)
+        if lost.height:
+            name = lost[column][0]
+            raise InvalidInput(
+                f"model-vs-human files cannot hold the {column} {name!r}, which would be read as another; "
+                "write Parquet or Psych-DS"
+            )
+    folders = named.group_by(pl.col("_file").str.split("/").list.first()).agg(pl.col("experiment").unique().sort())
+    merged = folders.filter(pl.col("experiment").list.len() > 1)
+    if merged.height:
+        names = " and ".join(repr(name) for name in merged["experiment"][0])
+        raise InvalidInput(
+            f"model-vs-human files need a folder per experiment, {names} would share one; rename one or write Parquet"
+        )
+
+
+def _is_missing(column: str) -> pl.Expr:
+    return pl.col(column).str.to_lowercase().is_in(["nan", "na", ""])
 
 
 def _file_of() -> pl.Expr:

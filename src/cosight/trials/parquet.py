@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cosight.errors import InvalidInput
+from cosight.errors import InvalidInput, first_line
 from cosight.files import atomic_write
+from cosight.trials.file_tables import read_metadata, read_parquet
 from cosight.trials.formats import Format, formats
-from cosight.trials.spaces import LabelSpace
-from cosight.trials.table import OBSERVERS, SCHEMA, Trials, concat, make_trials, namesake_notices
+from cosight.trials.spaces import LabelSpace, space_from
+from cosight.trials.table import SCHEMA, Trials, check_sources, concat, make_trials, merge_observers, namesake_notices
 
 __all__ = ["OBSERVERS_FILE", "read_sources", "read_space", "write_observers", "write_table"]
 
@@ -53,17 +54,14 @@ def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
 
 def _read_file(path: Path, declared: LabelSpace | None) -> _File:
     """Read one file; `declared` is the label space of a file that names none."""
-    try:
-        frame = pl.read_parquet(path, glob=False)
-        metadata = _read_metadata(path)
-    except (pl.exceptions.PolarsError, OSError, json.JSONDecodeError) as error:
-        raise InvalidInput(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from error
-    if metadata.get("version", _VERSION) > _VERSION:
+    frame, texts = read_parquet(path)
+    metadata = _parse_metadata(texts, path)
+    if metadata["version"] > _VERSION:
         raise InvalidInput(f"{path}: written by a newer cosight (table version {metadata['version']}); update cosight")
     unknown = [name for name in frame.columns if name not in SCHEMA]
     notices = (f"{path}: columns that a trial does not have were left out: {', '.join(unknown)}",) if unknown else ()
     typed = frame if frame.schema == SCHEMA else make_trials(frame, source=str(path)).frame
-    return _File(path, typed, _space_of(metadata) or declared, tuple(metadata.get("sources", ())), notices)
+    return _File(path, typed, metadata["space"] or declared, tuple(metadata["sources"]), notices)
 
 
 def _join_files(files: Sequence[_File]) -> Trials:
@@ -80,7 +78,7 @@ def _join_files(files: Sequence[_File]) -> Trials:
         pl.concat([file.frame for file in files]),
         locate=locate,
         space=files[0].space,
-        observers=pl.concat(known).unique("observer", maintain_order=True) if known else None,
+        observers=merge_observers(known),
         sources=[source for file in files for source in file.sources],
         notices=[
             *(notice for file in files for notice in file.notices),
@@ -93,20 +91,24 @@ def _read_observers(path: Path) -> pl.DataFrame | None:
     """Read `observers.parquet`; None where there is none."""
     if not path.exists():
         return None
+    frame, _ = read_parquet(path)
+    if "observer" not in frame.columns:
+        raise InvalidInput(f"{path}: a table of observers has the column 'observer', got {', '.join(frame.columns)}")
     try:
-        return pl.read_parquet(path, glob=False).select(pl.col(name).cast(kind) for name, kind in OBSERVERS.items())
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InvalidInput(f"{path}: not a readable table of observers: {str(error).splitlines()[0]}") from error
+        return merge_observers([frame])
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from error
 
 
 def _write(trials: Trials, path: Path) -> None:
     """Write the table to `path` and add its observers to `observers.parquet` in the same folder."""
     if path.name == OBSERVERS_FILE:
         raise InvalidInput(f"{OBSERVERS_FILE} holds what is known about observers; choose another name for the table")
-    known = _read_observers(path.with_name(OBSERVERS_FILE))  # before anything is written: it may be unreadable
-    write_table(trials, path)
-    everyone = trials.observers if known is None else pl.concat([trials.observers, known])
-    write_observers(everyone.unique("observer", keep="first", maintain_order=True), path.parent)
+    known = _read_observers(path.with_name(OBSERVERS_FILE))
+    everyone = trials.observers if known is None else merge_observers([trials.observers, known])
+    with atomic_write(path.with_name(OBSERVERS_FILE), durable=True) as draft:  # both files, or neither
+        everyone.write_parquet(draft)
+        write_table(trials, path)
 
 
 def write_table(trials: Trials, path: Path, *, durable: bool = False) -> None:
@@ -125,22 +127,30 @@ def write_observers(observers: pl.DataFrame, folder: Path) -> None:
 
 def read_sources(path: Path) -> list[dict[str, Any]]:
     """Return the sources of a table, without reading its rows."""
-    return list(_read_metadata(path).get("sources", ()))
+    return list(_parse_metadata(read_metadata(path), path)["sources"])
 
 
 def read_space(path: Path) -> LabelSpace | None:
     """Return the label space of a table, without reading its rows."""
-    return _space_of(_read_metadata(path))
+    space: LabelSpace | None = _parse_metadata(read_metadata(path), path)["space"]
+    return space
 
 
-def _read_metadata(path: Path) -> dict[str, Any]:
-    metadata: dict[str, Any] = json.loads(pl.read_parquet_metadata(path).get("cosight", "{}"))
-    return metadata
-
-
-def _space_of(metadata: dict[str, Any]) -> LabelSpace | None:
-    facts = metadata.get("space")
-    return None if facts is None else LabelSpace(**facts)
+def _parse_metadata(texts: dict[str, str], path: Path) -> dict[str, Any]:
+    """Return version, label space and sources from a file's metadata; defaults where it has none."""
+    try:
+        metadata = json.loads(texts.get("cosight", "{}"))
+        json.dumps(metadata, ensure_ascii=False).encode()  # raises for half of a surrogate pair
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path}: the cosight metadata must be JSON: {first_line(error)}") from error
+    version = metadata.get("version", _VERSION) if isinstance(metadata, dict) else None
+    if type(version) is not int:
+        raise InvalidInput(f"{path}: the cosight metadata must be an object with a version, got {str(metadata)[:80]}")
+    return {
+        "version": version,
+        "space": space_from(metadata.get("space"), str(path)),
+        "sources": check_sources(metadata.get("sources", []), str(path)),
+    }
 
 
 formats.add(

@@ -19,11 +19,22 @@ from typing import Any
 
 import polars as pl
 
-from cosight.errors import InvalidInput
+from cosight.errors import InvalidInput, first_line
 from cosight.files import atomic_folder
+from cosight.trials.file_tables import check_memory, read_text_table, text_size
 from cosight.trials.formats import Format, formats
-from cosight.trials.spaces import ABSTAIN, LabelSpace, guess_label_space
-from cosight.trials.table import KINDS, OBSERVERS, ROLES, SCHEMA, Trials, concat, make_trials
+from cosight.trials.spaces import ABSTAIN, LabelSpace, guess_label_space, space_from
+from cosight.trials.table import (
+    KINDS,
+    OBSERVERS,
+    ROLES,
+    SCHEMA,
+    Trials,
+    check_sources,
+    concat,
+    make_trials,
+    merge_observers,
+)
 
 __all__: list[str] = []
 
@@ -99,21 +110,13 @@ def _read_folder(path: Path) -> Trials:
             f'{path}: a Psych-DS description has "@type": "Dataset" and variableMeasured, got {str(description)[:80]}'
         )
     files = sorted((path.parent / "data").rglob("*_data.?sv"))
-    tables = {file: _read_table(file) for file in files if file.suffix in (".csv", ".tsv") and file.name[0] != "."}
+    files = [file for file in files if file.suffix in (".csv", ".tsv") and file.name[0] != "." and file.is_file()]
+    check_memory(files, text_size(files))
+    tables = {file: read_text_table(file, separator="\t" if file.suffix == ".tsv" else ",")[0] for file in files}
     if not tables:
         raise InvalidInput(f"{path}: a Psych-DS folder has data/*_data.csv beside its description, got no such file")
     written_by_cosight = _OBSERVERS_KEY in description
     return (_read_own if written_by_cosight else _read_foreign)(path, description, tables)
-
-
-def _read_table(path: Path) -> pl.DataFrame:
-    """Read a file as text columns, null where a cell is empty."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig").encode()
-        return pl.read_csv(text, infer_schema=False, separator="\t" if path.suffix == ".tsv" else ",")
-    except (UnicodeDecodeError, pl.exceptions.PolarsError) as error:
-        reason = str(error).split("\n", 1)[0]
-        raise InvalidInput(f"{path}: a data file is a table as text, this is not: {reason}") from error
 
 
 # ---- folders that cosight wrote
@@ -136,20 +139,19 @@ def _read_own(path: Path, description: dict[str, Any], tables: dict[Path, pl.Dat
     typed = raw.select(_cast(raw[name], kind, locate) for name, kind in kinds.items())
     order = typed["row"].arg_sort()
     try:
-        observers = pl.DataFrame(description[_OBSERVERS_KEY], schema=OBSERVERS)
-    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
-        raise InvalidInput(f"{path}: {_OBSERVERS_KEY} lists objects with {', '.join(OBSERVERS)}: {error}") from error
-    facts = description.get(_SPACE_KEY)
-    try:
-        space = None if facts is None else LabelSpace(**{**facts, "classes": tuple(facts["classes"])})
-    except (KeyError, TypeError) as error:
-        raise InvalidInput(f"{path}: {_SPACE_KEY} has name, classes, abstain and source, got {facts}") from error
+        listed = pl.DataFrame(description[_OBSERVERS_KEY], schema_overrides=OBSERVERS, infer_schema_length=None)
+        observers = merge_observers([listed])
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise InvalidInput(
+            f"{path}: {_OBSERVERS_KEY} lists objects with {', '.join(OBSERVERS)}: {first_line(error)}"
+        ) from error
+    space = space_from(description.get(_SPACE_KEY), f"{path}, {_SPACE_KEY}")
     return make_trials(
         typed[order],
         locate=lambda i: locate(order[i]),
         space=space,
         observers=observers,
-        sources=description.get(_SOURCES_KEY, []),
+        sources=check_sources(description.get(_SOURCES_KEY, []), f"{path}, {_SOURCES_KEY}"),
     )
 
 
@@ -259,7 +261,7 @@ def _write(trials: Trials, folder: Path) -> None:
     table = trials.frame.with_columns(probabilities=listed).with_columns(row=pl.int_range(1, pl.len() + 1))
     ids = _file_ids(table["observer"].unique(maintain_order=True))
     with atomic_folder(folder) as draft:
-        about = json.dumps(_description(trials), indent=1, ensure_ascii=False, allow_nan=False)
+        about = json.dumps(_description(trials), indent=1, ensure_ascii=False, allow_nan=False, default=str)
         (draft / _DESCRIPTION).write_text(about + "\n", encoding="utf-8")
         (draft / "data").mkdir()
         for (observer,), part in table.group_by(["observer"], maintain_order=True):

@@ -72,6 +72,8 @@ def trial_path(source: str | Path) -> Path:
     >>> trial_path("sample:edges").name
     'edges.parquet'
     """
+    if source == "":
+        raise InvalidInput("trials must be a file or folder, got an empty path; name one")
     if not is_sample(source):
         return Path(source)
     sample = samples[str(source).removeprefix(_PREFIX)]

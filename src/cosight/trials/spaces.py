@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -13,7 +13,7 @@ from typing import Any
 from cosight.errors import InvalidInput
 from cosight.registry import Registry
 
-__all__ = ["ABSTAIN", "LabelSpace", "guess_label_space", "label_space", "label_spaces"]
+__all__ = ["ABSTAIN", "LabelSpace", "guess_label_space", "label_space", "label_spaces", "space_from"]
 
 ABSTAIN = "abstain"  # the answer "none of these, uncertain or unrecognisable"
 _FEW = 20  # answers up to which a message lists all
@@ -169,6 +169,51 @@ class LabelSpace:
         unique = {title: name for title, name in titles.items() if shared[title] == 1}
         underscored = {title.replace(" ", "_"): name for title, name in unique.items()}
         return {**underscored, **unique, **dict(self.aliases), **{name: name for name in self.answers}}
+
+
+def space_from(facts: Any, source: str) -> LabelSpace | None:
+    """Return the label space that a file's metadata describes; None where it names none.
+
+    Args:
+        facts: The fields of a label space, as JSON, or None.
+        source: The file, for error messages.
+
+    Raises:
+        InvalidInput: The facts do not describe a label space.
+    """
+    if facts is None:
+        return None
+
+    def texts(values: Any) -> bool:
+        return isinstance(values, list | tuple) and all(isinstance(value, str) for value in values)
+
+    def groups(values: Any) -> bool:
+        return isinstance(values, list | tuple) and all(texts(value) for value in values)
+
+    def pairs(values: Any) -> bool:
+        return groups(values) and all(len(value) == 2 for value in values)
+
+    text = (lambda value: isinstance(value, str)), "text"
+    rules: dict[str, tuple[Callable[[Any], bool], str]] = {
+        "name": text,
+        "classes": (texts, "a list of names"),
+        "abstain": (lambda value: isinstance(value, bool), "true or false"),
+        "source": text,
+        "titles": (texts, "a list of names"),
+        "aliases": (pairs, "a list of pairs of names"),
+        "members": (groups, "lists of names"),
+        "members_of": text,
+    }
+    if not isinstance(facts, dict) or not {"name", "classes"} <= set(facts) <= set(rules):
+        raise InvalidInput(f"{source}: a label space has {', '.join(rules)}, got {str(facts)[:80]}")
+    for name, value in facts.items():
+        is_valid, what = rules[name]
+        if not is_valid(value):
+            raise InvalidInput(f"{source}: {name} of a label space is {what}, got {str(value)[:80]}")
+    try:
+        return LabelSpace(**facts)
+    except InvalidInput as error:
+        raise InvalidInput(f"{source}: {error}") from error
 
 
 def _as_tuples(values: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import polars as pl
 
-from cosight.errors import InvalidInput, UnknownName, did_you_mean
+from cosight.errors import InvalidInput, UnknownName, did_you_mean, first_line
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 
 __all__ = [
@@ -21,12 +21,14 @@ __all__ = [
     "Kind",
     "Role",
     "Trials",
+    "check_sources",
     "concat",
     "doubtful_values",
     "dropped_columns",
     "first_showings",
     "has_role",
     "make_trials",
+    "merge_observers",
     "namesake_notices",
     "observer_table",
     "parse_roles",
@@ -83,7 +85,7 @@ class Trials:
 
     frame: pl.DataFrame  # the columns of SCHEMA
     space: LabelSpace | None  # None: not declared and not recognised
-    observers: pl.DataFrame  # the columns of OBSERVERS, one row per observer
+    observers: pl.DataFrame  # the columns of OBSERVERS and perhaps further ones, one row per observer
     sources: tuple[dict[str, Any], ...] = ()  # the files that the rows came from, and how those were spelled
     notices: tuple[str, ...] = ()  # what a reader should know: dropped duplicates, skipped files
 
@@ -164,12 +166,45 @@ def make_trials(
 def observer_table(frame: pl.DataFrame, known: pl.DataFrame | None = None) -> pl.DataFrame:
     """Return one row per observer of some trials, in order of appearance, with what is `known` about it."""
     observers = frame.select("observer", "kind").unique(maintain_order=True)
-    if known is None:
-        known = pl.DataFrame(schema=OBSERVERS)
-    facts = known.select(pl.col(name).cast(kind) for name, kind in OBSERVERS.items() if name in known.columns)
-    joined = observers.join(facts.drop("kind", strict=False), on="observer", how="left", maintain_order="left")
-    missing = [pl.lit(None, dtype=kind).alias(name) for name, kind in OBSERVERS.items() if name not in joined.columns]
-    return joined.with_columns(missing).select(list(OBSERVERS))
+    facts = merge_observers([] if known is None else [known])
+    return observers.join(facts.drop("kind"), on="observer", how="left", maintain_order="left").select(facts.columns)
+
+
+def merge_observers(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return one row per observer from several tables of observers.
+
+    Args:
+        tables: Each with the column `observer`, any other of `OBSERVERS`, and further ones, which are kept. Where two
+            tables know a fact about an observer, that of the first is taken.
+
+    Raises:
+        InvalidInput: A column has a wrong type, or two types in two tables.
+    """
+    try:
+        typed = [
+            table.with_columns(pl.col(name).cast(kind) for name, kind in OBSERVERS.items() if name in table.columns)
+            for table in tables
+        ]
+        rows = pl.concat([pl.DataFrame(schema=OBSERVERS), *typed], how="diagonal_relaxed")
+        merged = rows.group_by("observer", maintain_order=True).agg(pl.all().drop_nulls().first())
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise InvalidInput(f"a table of observers must have one type per column: {first_line(error)}") from error
+    if dict(merged.schema) | OBSERVERS != dict(merged.schema):
+        raise InvalidInput(f"a table of observers has {', '.join(OBSERVERS)} as text and seed as a number")
+    return merged.select([*OBSERVERS, *(name for name in merged.columns if name not in OBSERVERS)])
+
+
+def check_sources(sources: Any, source: str) -> list[dict[str, Any]]:
+    """Return the sources that a file's metadata lists; raise where they are not a list of objects."""
+    valid = isinstance(sources, list | tuple) and all(isinstance(entry, dict) for entry in sources)
+    if valid:
+        for entry in sources:
+            columns = entry.get("columns", [])
+            valid &= isinstance(entry.get("file", ""), str) and isinstance(columns, list)
+            valid = valid and all(isinstance(name, str) for name in columns)
+    if not valid:
+        raise InvalidInput(f"{source}: the sources of trials are a list of objects, got {str(sources)[:80]}")
+    return list(sources)
 
 
 def concat(tables: Sequence[Trials]) -> Trials:
@@ -193,7 +228,7 @@ def concat(tables: Sequence[Trials]) -> Trials:
     space = next(iter(spaces.values()), None)
     if space is not None and any(table.space is None for table in tables):
         _check_rows(frame, space, _row_names("trials"))
-    known = pl.concat([table.observers for table in tables]).unique("observer", maintain_order=True)
+    known = merge_observers([table.observers for table in tables])
     sources = tuple(source for table in tables for source in table.sources)
     notices = [notice for table in tables for notice in table.notices]
     notices += namesake_notices([table.observers["observer"] for table in tables])
@@ -234,10 +269,14 @@ def _cast_columns(frame: pl.DataFrame, source: str) -> pl.DataFrame:
             continue
         if kind == pl.Int64() and frame[name].dtype.is_float() and (frame[name] % 1 != 0).any():
             raise InvalidInput(f"{source}: column {name!r} must hold whole numbers, got fractions")
+        problem = f"{source}: column {name!r} must hold {kind}, got {frame[name].dtype}"
         try:
-            columns.append(frame[name].cast(kind).alias(name))
-        except pl.exceptions.PolarsError as error:
-            raise InvalidInput(f"{source}: column {name!r} must hold {kind}, got {frame[name].dtype}") from error
+            column = frame[name].cast(kind)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            raise InvalidInput(problem) from error
+        if column.dtype != kind or (frame[name].dtype.is_nested() and not kind.is_nested()):  # a struct is no text
+            raise InvalidInput(problem)
+        columns.append(column.alias(name))
     return frame.select(columns)
 
 

@@ -247,7 +247,7 @@ def export_results(
     for path in (out, *texts):
         if path.is_file() and not force:
             raise InvalidInput(f"{path} exists already; choose another name, or overwrite it with --force")
-    written = write(chosen, out, to=to)
+    written = write(chosen, out, to=to, force=force)
     for path, text in texts.items():
         with atomic_write(path, private=path == path_beside(out, _ROSTER)) as draft:
             draft.write_text(text, encoding="utf-8")
