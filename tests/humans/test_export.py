@@ -98,7 +98,7 @@ def test_nobody_left_is_told(tmp_path):
 @pytest.mark.parametrize("name", ["a.parquet", "a-excluded.json"])
 def test_existing_files_are_overwritten_only_by_force(answers, tmp_path, name):
     (tmp_path / name).write_text("of last year")
-    assert f"{name} exists already" in refused(answers, tmp_path / "a.parquet")
+    assert f"{name} exists; choose another name" in refused(answers, tmp_path / "a.parquet")
     assert (tmp_path / name).read_text() == "of last year"
     export_results(answers, assess(answers, resamples=None), tmp_path / "a.parquet", force=True)
     assert len(read(tmp_path / "a.parquet")) == 8

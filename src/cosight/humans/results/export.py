@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -244,9 +245,9 @@ def export_results(
         texts[path_beside(out, "curated.csv")] = curated_list(chosen, files=curated).write_csv()
     if roster is not None:
         texts[path_beside(out, _ROSTER)] = csv_text(roster)
-    for path in (out, *texts):
-        if path.is_file() and not force:
-            raise InvalidInput(f"{path} exists already; choose another name, or overwrite it with --force")
+    for path in texts:  # `write` checks the first file
+        if not force and os.path.lexists(path):
+            raise InvalidInput(f"{path} exists; choose another name, or overwrite it with --force")
     written = write(chosen, out, to=to, force=force)
     for path, text in texts.items():
         with atomic_write(path, private=path == path_beside(out, _ROSTER)) as draft:
