@@ -9,8 +9,11 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from cosight.scoring.plan import plan
 from tests.measures.simulated import (
     DISTANCES,
     SHARES,
@@ -26,6 +29,7 @@ from tests.measures.simulated import (
     ma_case,
     share_coverage,
 )
+from tests.scoring.planned import deliver, simulate, true_difference
 from tests.scoring.simulated import ALIKE, UNEQUAL, UNLIKE, contrasts
 
 
@@ -143,6 +147,27 @@ def _people(studies: int, **options: bool) -> None:
         print(f"| {measure.upper()}, accuracy {accuracy:g}, {stimuli} stimuli | {shares} |", flush=True)
 
 
+def _plans(studies: int) -> None:
+    """What `plan` promises from a large pilot, and what `compare` delivers in studies of the planned size."""
+    print("| measure | people | difference | trials | power promised | delivered | trials for width .1 | delivered |")
+    print(f"|{'---|' * 8}")
+    pilot = simulate(60, 10_000, np.random.default_rng(99))
+    for measure, people in (("ec", 10), ("ec", 20), ("ma", 10)):
+        difference = true_difference(measure)
+        plans = [
+            {row.name: row.value for row in plan(measure=measure, pilot=pilot, people=people, **goal).rows}
+            for goal in ({"difference": difference}, {"width": 0.1})
+        ]
+        trials, wide = int(plans[0]["trials"] or 0), int(plans[1]["trials, mean over pairs"] or 0)
+        power = deliver(measure, people=people, stimuli=trials, studies=studies).power
+        width = deliver(measure, people=people, stimuli=wide, studies=max(studies // 10, 10)).width
+        print(
+            f"| {measure.upper()} | {people} | {difference:.3f} | {trials} | {plans[0]['power']:.3f} | {power:.3f} "
+            f"| {wide} | {width:.4f} |",
+            flush=True,
+        )
+
+
 _TABLES: dict[str, Callable[[int], None]] = {
     "shares": _shares,
     "clustered-shares": _clustered_shares,
@@ -155,6 +180,7 @@ _TABLES: dict[str, Callable[[int], None]] = {
     "people-and-model": partial(_people, with_model=True),
     "people-widened": partial(_people, widened=True),  # percentiles widened for few people, as t does for a mean
     "stimuli-only": partial(_people, draw_again=False),
+    "plans": _plans,
 }
 
 

@@ -25,6 +25,7 @@ from cosight.measures.study_size import people_and_images_for_width, variance_pa
 from cosight.measures.uncertainty import draw_people, draw_stimuli, mean_over_pairs
 from cosight.scoring.plan import Plan, plan
 from cosight.trials.join import AlignedTrials
+from tests.scoring.planned import deliver, simulate, true_difference
 
 CLASSES = 4
 
@@ -282,6 +283,84 @@ def test_simulated_people_are_called_so_and_never_mixed_with_people():
     assert "(simulated)" in simulated.rows[0].note
     with pytest.raises(InvalidInput, match="must not share a mean"):
         plan(measure="accuracy", width=0.3, pilot=table, observers=("human:0", "simulated:1"))
+
+
+# --- what a plan promises, `compare` delivers -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large_pilot():
+    """So many people and stimuli that the variances are known well; and two models."""
+    return simulate(60, 6000, np.random.default_rng(99))
+
+
+def test_compare_finds_a_difference_as_often_as_planned(large_pilot):
+    difference = true_difference("ec")
+    found = plan(measure="ec", difference=difference, pilot=large_pilot, people=10)
+    assert rows(found)["people"] == 10
+    assert rows(found)["power"] == pytest.approx(0.8, abs=0.01)
+    delivered = deliver("ec", people=10, stimuli=int(found.value), studies=40, resamples=200)
+    assert delivered.power == pytest.approx(0.8, abs=0.12)  # its standard error is .06
+
+
+def test_an_interval_of_compare_is_as_wide_as_planned(large_pilot):
+    found = plan(measure="ec", width=0.1, pilot=large_pilot, people=10)
+    trials = rows(found)["trials, mean over pairs"]
+    assert trials > trials_for_mean(0.1, width=0.1).trials
+    assert "10 people" in note(found, "trials, mean over pairs")
+    delivered = deliver("ec", people=10, stimuli=trials, studies=20, resamples=200)
+    assert delivered.width == pytest.approx(0.1, rel=0.05)
+
+
+def test_more_people_need_fewer_trials_and_too_few_are_said_to_be(large_pilot):
+    options = {"measure": "ec", "difference": 0.1, "pilot": large_pilot}
+    ten, twenty = (plan(**options, people=people) for people in (10, 20))
+    assert twenty.value < ten.value
+    different = study(["human"] * 6 + ["model"] * 2, spread=2)
+    found = plan(measure="ec", difference=0.002, pilot=different, people=6)
+    assert rows(found)["trials"] is None
+    assert "6 people differ too much for this power" in note(found, "trials")
+    assert rows(found)["power"] < 0.8
+    wide = plan(measure="ec", width=0.001, pilot=different)
+    assert rows(wide)["trials, mean over pairs"] is None
+    assert "6 people differ too much for this width" in note(wide, "trials, mean over pairs")
+
+
+def test_by_default_as_many_people_as_in_the_pilot_and_three_are_taken_as_they_are(pilot):
+    four = study(["human"] * 4 + ["model"] * 2)
+    assert rows(plan(measure="ec", difference=0.1, pilot=four))["people"] == 4
+    three = plan(measure="ec", difference=0.1, pilot=pilot)
+    assert "people" not in rows(three)
+    planned = plan(measure="ec", difference=0.1, pilot=pilot, people=3)  # compare does not resample three people
+    assert planned.value == pytest.approx(three.value, rel=0.05)
+
+
+def test_models_that_err_alike_cannot_be_planned_for():
+    table = study(["human"] * 4 + ["model"] * 2)
+    response = table.answers.response.copy()
+    response[5] = response[4]
+    alike = table_of(response, table.answers.truth, table.kinds)
+    with pytest.raises(InvalidInput, match="must be above 0"):
+        plan(measure="ec", difference=0.1, pilot=alike)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"people": 10}, "--people is the number of people of a study planned from a pilot, got 10"),
+        ({"people": 0, "pilot": True}, "got 0"),
+        ({"people": 10, "pilot": True, "incomplete": True}, "--people 10 needs a pilot"),
+    ],
+)
+def test_people_that_cannot_be_planned_with(pilot, options, words):
+    table = pilot
+    if options.pop("incomplete", False):
+        response = pilot.answers.response.copy()
+        response[0, :5] = NOT_SHOWN
+        table = table_of(response, pilot.answers.truth, pilot.kinds)
+    options = {**options, "pilot": table} if options.pop("pilot", False) else {**options, "sd": 1.0}
+    with pytest.raises(InvalidInput, match=words):
+        plan(measure="ec", difference=0.1, **options)
 
 
 # --- form and mistakes ----------------------------------------------------------------------------------------------

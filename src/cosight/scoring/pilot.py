@@ -12,6 +12,7 @@ from cosight.arrays import BoolArray, FloatArray
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
 from cosight.measures.power import kappa_influence, misclassification_influence
+from cosight.measures.study_size import VarianceParts, variance_parts
 from cosight.trials.join import AlignedTrials
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "MA",
     "PilotPairs",
     "difference_influences",
+    "difference_parts",
     "estimate_pairs",
     "mean_accuracy",
     "observer_indices",
@@ -149,6 +151,34 @@ def difference_influences(
     if not used:
         raise InvalidInput(f"a pilot must define {measure} of each model with some person, got none; give --sd instead")
     return total / len(used), used
+
+
+def difference_parts(
+    measure: str, answers: Answers, people: Sequence[int], models: Sequence[int]
+) -> VarianceParts | None:
+    """Estimate the variance parts of the difference of two models with people, mean over the pairs of models.
+
+    Args:
+        measure: EC or MA.
+        answers: The pilot's answers.
+        people: People for whom the measure is defined with every model.
+        models: Two models or more.
+
+    Returns:
+        The parts; None with fewer than two people, and where an observer has not met every stimulus.
+    """
+    if len(people) < 2 or not answers.of([*people, *models]).shown.all():
+        return None
+
+    def table(model: int) -> FloatArray:
+        estimates = [_estimate_pair(measure, answers, person, model) for person in people]
+        return np.stack([estimate.value + estimate.influence for estimate in estimates])
+
+    # the mean over pairs of models of what is quadratic in their difference: twice the variance among models
+    mean = sum((table(model) for model in models), np.zeros(1)) / len(models)
+    parts = [variance_parts(table(model) - mean) for model in models]
+    sums = (sum(getattr(part, name) for part in parts) for name in ("people", "stimuli", "rest"))
+    return VarianceParts(0.0, *(2 * total / (len(models) - 1) for total in sums))
 
 
 def _estimate_pair(measure: str, answers: Answers, i: int, j: int) -> _Estimate:

@@ -32,11 +32,14 @@ from cosight.scoring.pilot import (
     MA,
     PilotPairs,
     difference_influences,
+    difference_parts,
     estimate_pairs,
     mean_accuracy,
     observer_indices,
     people_and_models,
 )
+from cosight.scoring.planned_studies import PlannedStudy, study_for_difference, study_for_width
+from cosight.statistics.resampling import ENOUGH_PEOPLE
 from cosight.trials.formats import read
 from cosight.trials.join import AlignedTrials, align
 from cosight.trials.table import Trials
@@ -94,6 +97,7 @@ def plan(
     joint: float | None = None,
     pilot: str | Path | Trials | AlignedTrials | None = None,
     observers: Sequence[str] = (),
+    people: int | None = None,
 ) -> Plan:
     """Compute how many trials, people or images a study needs for an interval or to tell two models apart.
 
@@ -115,6 +119,7 @@ def plan(
         pilot: Trials of a pilot study, which replace assumptions.
         observers: Comma-separated observers of the pilot to plan for (default: the mean over pairs of a person and a
             model).
+        people: With a pilot: people of the planned study (default: as many as in the pilot).
 
     Returns:
         The question in words and its answers.
@@ -129,7 +134,9 @@ def plan(
     """
     goal, size = _goal(measure, width=width, difference=difference, error=error)
     accuracies = None if accuracy is None else tuple(np.atleast_1d(np.asarray(accuracy, dtype=np.float64)).tolist())
-    request = _Request(goal, size, accuracies, value, classes, power, sd, joint)
+    request = _Request(goal, size, accuracies, value, classes, power, sd, joint, people)
+    if people is not None and (pilot is None or people < 1):
+        raise InvalidInput(f"--people is the number of people of a study planned from a pilot, got {people}; give both")
     if (pilot is None or measure == "gold") and observers:
         raise InvalidInput(
             f"observers are chosen from a pilot, got {', '.join(observers)} without one; give its trials"
@@ -170,6 +177,7 @@ class _Request:
     power: float
     sd: float | None
     joint: float | None
+    people: int | None
 
     def need_value(self, measure: str) -> float:
         if self.value is None:
@@ -368,7 +376,38 @@ def _difference_from_pilot(
     if used:
         note += f", against {_name_of(pilot, used, f'the mean of {len(used)} people')}"
         note += f", {len(others) - len(used)} undefined left out" if len(used) < len(others) else ""
-    return _power_rows(trials_to_tell_apart(request.size, sd=sd, power=request.power), sd, note)
+    fixed = _power_rows(trials_to_tell_apart(request.size, sd=sd, power=request.power), sd, note)
+    parts = None if measure == ACCURACY else difference_parts(measure, pilot.answers, used, models)
+    count = _planned_people(request, len(used), has_parts=parts is not None)
+    if parts is None or count is None:
+        return fixed
+    study = study_for_difference(parts, people=count, difference=request.size, power=request.power)
+    if study is None:
+        study, trials = PlannedStudy.longest(parts, count), None
+        answer, at_trials = _too_few_people(count, "this power"), f"with {study.trials:,} trials"
+    else:
+        trials, at_trials = study.trials, "with that many trials"
+        answer = "the same for both models and the people; tested as compare does, over people and stimuli, at .05"
+    return (
+        PlanRow("trials", trials, answer),
+        PlanRow("people", count, "each answering every trial"),
+        PlanRow("power", study.power(request.size), at_trials),
+        PlanRow("standard deviation", sd, f"of one trial's difference: {note}"),
+        PlanRow("standard error", study.standard_error, "of the difference, over people and stimuli"),
+    )
+
+
+def _planned_people(request: _Request, in_pilot: int, *, has_parts: bool) -> int | None:
+    """Return the number of people to plan for; None where `compare` would take the pilot's people as they are."""
+    if request.people is not None and not has_parts:
+        raise InvalidInput(f"--people {request.people} needs a pilot with people: {_INCOMPLETE}; leave it out")
+    if request.people is None and in_pilot < ENOUGH_PEOPLE:
+        return None
+    return request.people or in_pilot
+
+
+def _too_few_people(people: int, goal: str) -> str:
+    return f"{people} people differ too much for {goal}, whatever the number of trials; plan for more with --people"
 
 
 def _accuracy_from_pilot(request: _Request, pilot: AlignedTrials, observers: list[int]) -> tuple[PlanRow, ...]:
@@ -395,13 +434,11 @@ def _pairs_from_pilot(
     rows = [PlanRow("trials", math.ceil(round(one_pair.used / jointly_wrong, 9)), note)]
     if measure == MA:
         rows.append(PlanRow("jointly wrong trials", one_pair.used, "those the value rests on"))
-    if len(found.pairs) > 1:
-        mean = trials_for_mean(found.sd_of_mean, width=request.size)
-        note = f"{len(found.pairs)} pairs of these very observers"
-        rows.append(PlanRow("trials, mean over pairs", mean.trials, note))
     first, second = found.side(0), found.side(1)
+    complete = bool(crossed and pilot.answers.of([*first, *second]).shown.all())
+    if len(found.pairs) > 1:
+        rows.append(_mean_over_pairs_row(request, found, len(first) if complete else 1))
     if crossed:
-        complete = pilot.answers.of([*first, *second]).shown.all()
         rows += _design_rows(request.size, found.by_first if complete else None)
     rows.append(PlanRow(measure, float(np.mean(found.values)), "in the pilot"))
     for observers, many in ((first, "people"), (second, "models")):
@@ -411,6 +448,21 @@ def _pairs_from_pilot(
         *rows,
         PlanRow("jointly wrong", float(np.mean(found.jointly_wrong)), "fraction of the pilot's trials"),
         PlanRow("standard deviation", found.sd, "of one trial's influence on one pair's value"),
+    )
+
+
+def _mean_over_pairs_row(request: _Request, found: PilotPairs, people: int) -> PlanRow:
+    """Return the trials for the mean over the pairs of people and models, whose interval `compare` computes."""
+    name = "trials, mean over pairs"
+    count = _planned_people(request, people, has_parts=people > 1)
+    if count is None:
+        mean = trials_for_mean(found.sd_of_mean, width=request.size)
+        return PlanRow(name, mean.trials, f"{len(found.pairs)} pairs of these very observers")
+    study = study_for_width(variance_parts(found.by_first), people=count, width=request.size)
+    if study is None:
+        return PlanRow(name, None, _too_few_people(count, "this width"))
+    return PlanRow(
+        name, study.trials, f"of {count} people with these models; interval of compare, over people and stimuli"
     )
 
 
