@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +88,43 @@ def cosight(capsys, monkeypatch, _build_command_once):
             main()
         printed = capsys.readouterr()
         return Ended(int(ended.value.code or 0), printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def full_disk():
+    """`with full_disk(1000):` no file may grow beyond so many bytes; Python ignores the signal, and writing fails."""
+    resource = pytest.importorskip("resource")
+
+    @contextmanager
+    def limit(largest):
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limit
+
+
+@pytest.fixture
+def refused_when_full(cosight, full_disk):
+    """Run a command on disks of these sizes, smallest first: each ends with one line that names the file."""
+
+    def run(limits, *arguments, folder):
+        files = []
+        for largest in limits:
+            with full_disk(largest):
+                ended = cosight(*arguments)
+            lines = [line for line in ended.err.splitlines() if not line.startswith("note: ")]
+            assert (ended.code, len(lines), ended.out) == (2, 1, ""), (largest, ended)
+            assert lines[0].endswith("File too large; free some space, then run the same command again"), lines
+            assert lines[0].startswith(f"cosight: {folder}"), lines
+            assert not [path for path in folder.rglob("*") if path.name.endswith(".cosight-draft")]
+            files.append(lines[0].removeprefix(f"cosight: {folder}/").partition(":")[0])
+        return files
 
     return run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -20,11 +21,13 @@ from filelock import FileLock, Timeout
 from cosight.errors import CosightError, InvalidInput, first_line
 
 __all__ = [
+    "DISK_FULL",
     "DRAFT_SUFFIX",
     "LOCK_FILE",
     "MISSING_FILE",
     "atomic_folder",
     "atomic_write",
+    "disk_errors",
     "file_stamp",
     "is_locked",
     "lock_folder",
@@ -36,7 +39,32 @@ __all__ = [
 DRAFT_SUFFIX = ".cosight-draft"  # ends the names of unfinished files and folders
 LOCK_FILE = ".lock"
 MISSING_FILE = "missing"  # the stamp of a file that does not exist
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of an OSError
 _LOCK_SECONDS = 1.0  # `is_locked` in another process holds the lock for a moment
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Report an error while `path` is written as an OSError with its name.
+
+    polars, safetensors and numpy wrap the operating system's error in one of their own, or drop its number.
+    """
+    try:
+        yield
+    except CosightError:
+        raise
+    except OSError as error:
+        if error.errno is None and re.search(r"requested and \d+ written", str(error)):  # numpy
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+        is_about_draft = error.filename is None or DRAFT_SUFFIX in str(error.filename)
+        if error.errno is not None and is_about_draft:
+            error.filename = str(path)
+        raise
+    except Exception as error:
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 @contextmanager
@@ -57,20 +85,19 @@ def atomic_write(path: Path, *, durable: bool = False, private: bool = False) ->
     os.close(handle)
     draft = Path(name)
     try:
-        yield draft
-        draft.chmod(0o600 if private else 0o644)  # mkstemp creates files that only their owner can read
-        if durable:
-            with draft.open("rb+") as file:
-                os.fsync(file.fileno())
-        draft.replace(path)
-        if durable and hasattr(os, "O_DIRECTORY"):  # not on Windows
-            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-    except Exception as error:  # a full disk, a folder of that name: report the file, not its draft
-        raise _system_error(error, path) from error.__cause__
+        with disk_errors(path):  # report the file, not its draft
+            yield draft
+            draft.chmod(0o600 if private else 0o644)  # mkstemp creates files that only their owner can read
+            if durable:
+                with draft.open("rb+") as file:
+                    os.fsync(file.fileno())
+            draft.replace(path)
+            if durable and hasattr(os, "O_DIRECTORY"):  # not on Windows
+                folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -87,29 +114,15 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=path.parent, prefix=".", suffix=DRAFT_SUFFIX))
     try:
-        yield draft
+        with disk_errors(path):
+            yield draft
         draft.chmod(0o755)
         if path.exists():
             path.rmdir()
         draft.replace(path)
-    except Exception as error:
-        raise _system_error(error, path) from error.__cause__
     finally:
         if draft.exists():
             shutil.rmtree(draft)
-
-
-def _system_error(error: Exception, path: Path) -> Exception:
-    """Return the operating system's error about `path` behind an error; an error of another kind as it is.
-
-    Libraries written in Rust, such as polars, wrap it in an error of their own.
-    """
-    if isinstance(error, OSError) and error.errno is not None:
-        if error.filename is None or DRAFT_SUFFIX in str(error.filename):
-            error.filename = str(path)
-        return error
-    number = None if isinstance(error, CosightError) else re.search(r"\(os error (\d+)\)", str(error))
-    return error if number is None else OSError(int(number[1]), os.strerror(int(number[1])), str(path))
 
 
 def remove_drafts(folder: Path) -> None:

@@ -106,7 +106,7 @@ def test_humans_and_sheet_from_the_command_line(built, tmp_path):
     [
         (("digits", "OUT", "--counts", "1=many"), "got '1=many'"),
         (("digits", "OUT", "--sheet", "sheet.gif"), "a sheet is a .png or .jpg file"),
-        (("digits", "OUT", "--seed", "-1"), "--seed must be 0 or more, got -1"),
+        (("digits", "OUT", "--seed", "-1"), "--seed must be a whole number, 0 or more, got -1"),
         (("digits", "OUT", "--humans", "EMPTY"), "empty"),
         (("visalign", "OUT", "--photos", "EMPTY"), "found none in"),
         (("visalign", "OUT", "--public", "EMPTY"), "found none in"),

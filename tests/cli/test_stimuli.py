@@ -441,3 +441,85 @@ def test_lists(cosight, what):
     rows = json.loads(cosight("list", what, "--json").out)
     assert len(rows) >= 3
     assert all(row["name"] and row["summary"] and row["source"] for row in rows)
+
+
+def test_a_full_disk_is_one_line_and_the_set_is_finished_later(refused_when_full, source, tmp_path, cosight):
+    """Images, the journal, the job table, the manifest."""
+    arguments = ("--kind", "contrast", "--severity", "1-10", "--workers", 1)
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    assert cosight("stimuli", "corrupt", source, whole, *arguments).code == 0
+    largest = sorted({path.stat().st_size for path in whole.rglob("*.png")})
+    limits = [100, largest[len(largest) // 2], largest[-1] + 1]
+    files = refused_when_full(limits, "stimuli", "corrupt", source, out, *arguments, folder=out)
+    assert files[0] == files[2] == "journal.jsonl"
+    assert files[1].endswith(".png")
+    assert cosight("stimuli", "corrupt", source, out, *arguments).code == 0
+    assert tree(out) == tree(whole)
+
+
+def test_a_full_disk_while_tiles_are_indexed(refused_when_full, source, tmp_path, cosight):
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    arguments = ("--kind", "mosaic", "--level", 1, "--limit", 1, "--prepare", "64/64", "--workers", 1)
+    assert cosight("stimuli", "distort", source, whole, *arguments).code == 0
+    limits = [path.stat().st_size - 1 for path in (whole / "tiles").glob("thumbnails_*.npy")]
+    files = refused_when_full([100, *sorted(limits)], "stimuli", "distort", source, out, *arguments, folder=out)
+    assert set(files) == {"tiles"}
+    assert cosight("stimuli", "distort", source, out, *arguments).code == 0
+    assert tree(out) == tree(whole)
+
+
+def test_a_contact_sheet_is_not_overwritten(source, tmp_path, cosight):
+    out, sheet = tmp_path / "out", tmp_path / "photo.png"
+    sheet.write_bytes(b"a photo of mine")
+    arguments = (
+        "stimuli",
+        "corrupt",
+        source,
+        out,
+        "--kind",
+        "contrast",
+        "--severity",
+        1,
+        "--workers",
+        1,
+        "--sheet",
+        sheet,
+    )
+    done = cosight(*arguments)
+    assert (done.code, done.err) == (
+        2,
+        f"cosight: {sheet} exists and is not overwritten; --force replaces it, or choose another --sheet\n",
+    )
+    assert not out.exists()
+    counts = "1=1,2=0,3=0,4=0,5=0,6=0,7=0,8=0,train=0,distractors=0"
+    build = ("build", "digits", tmp_path / "digits", "--counts", counts, "--sheet", sheet)
+    assert "--force replaces it" in cosight(*build).err
+    assert sheet.read_bytes() == b"a photo of mine"
+    assert cosight(*arguments, "--force").code == 0
+    assert read_image(sheet).size
+    assert cosight(*build, "--force").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("--workers", 10**6), "--workers must be a whole number, 1 to 1,024, got 1000000"),
+        (("--severity", "9" * 5000 + "-5"), "a range runs upwards"),
+        (("--prepare", "9" * 5000 + "x3"), "a preparation is none"),
+        (("--prepare", "100000000x100000000"), "32 to 8192 pixels"),
+        (("--limit", 0), "--limit must be a whole number, 1 or more"),
+    ],
+)
+def test_absurd_counts(source, tmp_path, cosight, arguments, part):
+    done = cosight("stimuli", "corrupt", source, tmp_path / "out", "--kind", "contrast", *arguments)
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert part in done.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("counts", ["1=1000000000000", "1=" + "9" * 5000, "9" * 5000 + "=1"])
+def test_absurd_counts_of_a_builder(tmp_path, cosight, counts):
+    done = cosight("build", "digits", tmp_path / "out", "--counts", counts)
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert "counts " in done.err
+    assert not (tmp_path / "out").exists()

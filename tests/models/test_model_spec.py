@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from cosight.errors import InvalidInput
 from cosight.models import ModelSpec, ensemble_of, parse
+from cosight.models.model_spec import class_names_of, size_of
 
 _words = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]*", fullmatch=True)
 _texts = st.text(st.characters(exclude_categories=["Cc", "Cs", "Z"]), min_size=1).filter(lambda text: "," not in text)
@@ -143,3 +144,23 @@ def test_members_that_could_not_be_read_back():
         ensemble_of(["onnx:a]+timm:b[.onnx", "timm:c"])
     with pytest.raises(InvalidInput, match="source:name"):
         _ = parse("ensemble:a+b").members
+
+
+@pytest.mark.parametrize("name", ["classes.txt", "classes.json"])
+def test_a_byte_order_mark_is_no_part_of_a_class(tmp_path, name):
+    content = "cat\ndog\n" if name.endswith("txt") else '["cat", "dog"]'
+    (tmp_path / name).write_text(content, encoding="utf-8-sig")
+    assert class_names_of(parse(f"timm:a,classes={tmp_path / name}")) == ("cat", "dog")
+
+
+@pytest.mark.parametrize("content", [b"[" * 3000, b"\xff", b'{"a": 1}', b'["a", 5]', b'["\\ud800"]', b""])
+def test_files_that_are_no_classes(tmp_path, content):
+    (tmp_path / "classes.json").write_bytes(content)
+    with pytest.raises(InvalidInput, match="classes"):
+        class_names_of(parse(f"timm:a,classes={tmp_path / 'classes.json'}"))
+
+
+@pytest.mark.parametrize("size", ["1e400", "nan", "100000", "0.5", "-3"])
+def test_sizes_that_no_network_has(size):
+    with pytest.raises(InvalidInput, match="size must be"):
+        size_of(parse(f"timm:a,size={size}"))

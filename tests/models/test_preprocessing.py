@@ -58,7 +58,8 @@ def test_an_image_of_the_right_size_is_left_alone():
         ({"mean": (0.5,)}, "one number per channel"),
         ({"std": (0.5, 0.5, 0.0)}, "std must be positive"),
         ({"interpolation": "cubic"}, "interpolation must be one of nearest, bilinear, bicubic, lanczos, got 'cubic'"),
-        ({"crop": 1.5}, r"crop must be in \(0, 1\]"),
+        ({"crop": 1.5}, r"crop must be in \[0.01, 1\]"),
+        ({"crop": 1e-9}, r"crop must be in \[0.01, 1\]"),
         ({"crop_mode": "border"}, "crop mode must be center or squash, got 'border'"),
     ],
 )

@@ -97,6 +97,12 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_made(cosight, few_im
         ({"format": "gif"}, "--format must be png or jpeg, got 'gif'"),
         ({"on_error": "never"}, "--on-error must be stop or skip, got 'never'"),
         ({"seed": -1}, "--seed must be a whole number, 0 or more, got -1"),
+        ({"seed": 0.5}, "--seed must be a whole number, 0 or more, got 0.5"),
+        ({"seed": "1"}, "--seed must be a whole number"),
+        ({"limit": 2.5}, "--limit must be a whole number, 1 or more, got 2.5"),
+        ({"batch": True}, "--batch must be a whole number"),
+        ({"threads": 10**9}, "--threads must be a whole number, 1 to 1,024"),
+        ({"workers": 10**6}, "--workers must be a whole number, 1 to 1,024, got 1000000"),
         ({"workers": 0}, "--workers must be a whole number, 1 to 1,024, got 0"),
     ],
 )
@@ -104,6 +110,19 @@ def test_python_callers_get_the_same_checks(few_images, tmp_path, option, messag
     with pytest.raises(InvalidInput, match=message):
         evaluate(TINY, on=few_images, out=tmp_path / "run", **option)
     assert not (tmp_path / "run").exists()
+
+
+def test_counts_that_are_too_large_to_matter(cosight, few_images, tmp_path, finished):
+    """Batches and limits larger than the set are the whole set; numpy's whole numbers are whole numbers."""
+    assert (
+        cosight(
+            "evaluate", TINY, "--on", few_images, "--batch", 10**12, "--limit", 10**30, "--out", tmp_path / "a"
+        ).code
+        == 0
+    )
+    assert len(read(tmp_path / "a")) == 100
+    run = evaluate(TINY, on=few_images, out=tmp_path / "b", seed=np.int64(3), batch=np.int64(32), features=True)
+    assert kept(run.folder) == kept(finished)
 
 
 def test_stimuli_that_are_none(cosight, few_images, tmp_path):
@@ -232,6 +251,33 @@ def test_a_full_disk_names_the_file_and_the_run_goes_on_when_there_is_room(sabot
     assert len(read(run)) == 100  # answers are there, their features still in parts
     evaluate(TINY, on=few_images, out=run, features=True)
     assert kept(run) == kept(finished)
+
+
+def test_every_file_of_a_run_may_be_the_one_that_does_not_fit(
+    refused_when_full, cosight, finished, few_images, tmp_path
+):
+    """run.json, the manifest, thumbnails, features: one line each, and the run goes on to the same bytes."""
+    run = tmp_path / "run"
+    arguments = ("evaluate", TINY, "--on", few_images, "--features", "--thumbnails", "--out", run)
+    files = refused_when_full([100, 4000, 9000, 16_000], *arguments, folder=run)
+    assert [Path(file).name for file in files[:2]] == ["run.json", "stimuli.parquet"]
+    assert len(set(files)) >= 3
+    assert cosight(*arguments).code == 0
+    assert kept(run) == kept(finished)
+
+
+def test_a_thumbnail_that_does_not_fit(monkeypatch, cosight, few_images, tmp_path):
+    def full(image, target, **more):
+        Path(target).write_bytes(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    arguments = ("evaluate", TINY, "--on", few_images, "--thumbnails", "--out", tmp_path / "run")
+    with monkeypatch.context() as patched:
+        patched.setattr(Pillow.Image, "save", full)
+        assert refused(cosight(*arguments, "--on-error", "skip"), "thumbnails", ".jpeg: No space left on device")
+    assert not list((tmp_path / "run/thumbnails").rglob("*.*"))
+    assert cosight(*arguments).code == 0
+    assert len(list((tmp_path / "run/thumbnails").rglob("*.jpeg"))) == 100
 
 
 @pytest.mark.parametrize("writer", ["write_table", "_join_safetensors"])

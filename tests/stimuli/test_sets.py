@@ -176,3 +176,33 @@ def test_samples_are_nested_and_follow_the_seed(tmp_path):
     assert len(small) == 5
     assert small != other
     assert len(sample(stimuli, 99, seed=0)) == 20
+
+
+def test_loops_of_links(tmp_path, cosight):
+    """Folders that lead back, and files that lead to themselves."""
+    folder = tmp_path / "photos"
+    put(folder / "cat/a.png", 1)
+    put(folder / "dog/b.png", 2)
+    (folder / "cat/up").symlink_to(folder)
+    (folder / "here").symlink_to(".")
+    (folder / "one").symlink_to(folder / "two")
+    (folder / "two").symlink_to(folder / "one")
+    assert read_set(folder).frame["file"].to_list() == ["cat/a.png", "dog/b.png"]
+    (folder / "dog/self.png").symlink_to("self.png")
+    done = cosight("stimuli", "corrupt", folder, tmp_path / "out", "--kind", "contrast", "--workers", 1)
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert "dog/self.png cannot be read: Too many levels of symbolic links" in done.err
+    arguments = ("--kind", "contrast", "--severity", 1, "--workers", 1, "--on-error", "skip")
+    assert cosight("stimuli", "corrupt", folder, tmp_path / "set", *arguments).code == 0
+    for path in (tmp_path / "set/images").rglob("a.png"):
+        path.unlink()
+        path.symlink_to(path.name)
+    done = cosight("stimuli", "verify", tmp_path / "set")
+    assert (done.code, done.err) == (1, "")
+    assert "broken: images/contrast/1/cat/a.png" in done.out
+    for loop in (folder / "one", tmp_path / "itself"):
+        if not loop.is_symlink():
+            loop.symlink_to(loop)
+        for arguments in (("corrupt", loop, tmp_path / "other"), ("corrupt", folder / "cat", loop), ("verify", loop)):
+            done = cosight("stimuli", *arguments)
+            assert (done.code, len(done.err.splitlines())) == (2, 1), done

@@ -25,3 +25,17 @@ def test_a_mistake_in_the_recipe_is_one_line(cosight, tmp_path):
     done = cosight("train", file, "--out", tmp_path / "out")
     assert done.code == 2
     assert "did you mean architecture?" in done.err
+
+
+def test_a_full_disk_is_one_line_and_training_goes_on(refused_when_full, cosight, digits, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(f'architecture = "mixer-small"\ndata = "{digits}"\nepochs = 2\nrate = 1e-3\nseeds = [45]\n')
+    out = tmp_path / "networks"
+    files = refused_when_full([1000, 100_000], "train", recipe, "--out", out, folder=out)
+    assert files == ["mixer-small@45.training/state.safetensors"] * 2
+    assert cosight("train", recipe, "--out", out).code == 0
+    state = next(out.glob("*.safetensors")).stat().st_size
+    again = tmp_path / "again"
+    assert refused_when_full([state // 2], "train", recipe, "--out", again, folder=again)
+    assert cosight("train", recipe, "--out", again).code == 0
+    assert next(again.glob("*.safetensors")).read_bytes() == next(out.glob("*.safetensors")).read_bytes()

@@ -72,3 +72,16 @@ def test_no_recipe(tmp_path):
         read_recipe(tmp_path / "none.toml")
     with pytest.raises(InvalidInput, match=r"cannot read .*; name a TOML file"):
         read_recipe(tmp_path)
+
+
+def test_a_byte_order_mark_is_ignored(tmp_path):
+    (tmp_path / "a.toml").write_text('data = "a"\narchitecture = "x"\n', encoding="utf-8-sig")
+    assert read_recipe(tmp_path / "a.toml").architecture == "x"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"seeds": (0.5,)}, {"seeds": (2**63,)}, {"epochs": 1.5}, {"batch": True}, {"validation_seed": 0.5}]
+)
+def test_python_callers_give_whole_numbers(wrong):
+    with pytest.raises(InvalidInput, match="must be a whole number"):
+        Recipe(data="a", architecture="x", **wrong)

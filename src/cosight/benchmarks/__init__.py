@@ -51,6 +51,7 @@ def build(
     *arguments: Any,
     humans: str | Path | None = None,
     sheet: str | Path | None = None,
+    force: bool = False,
     **options: Any,
 ) -> BuildResult:
     """Build the stimulus set of a benchmark; an unfinished set is resumed.
@@ -60,6 +61,7 @@ def build(
         arguments: Positional arguments of its builder, `out` among them.
         humans: Trials of people: their answers become gold labels, of Uncertain images where the set has groups.
         sheet: Also write a contact sheet to this file (.png, .jpg).
+        force: Replace an existing contact sheet.
         options: Keyword arguments of its builder, such as `seed` or `workers`.
 
     Returns:
@@ -83,13 +85,9 @@ def build(
     if call.arguments.get("workers") is not None:
         whole_number(call.arguments["workers"], name="--workers", least=1, most=MOST_WORKERS)
     if sheet is not None:
-        from cosight.stimuli.contact_sheet import sheet_format
+        from cosight.stimuli.contact_sheet import check_sheet
 
-        sheet_format(Path(sheet))
-        if Path(sheet).resolve().is_relative_to((out / "images").resolve()):
-            raise InvalidInput(
-                f"--sheet must be outside the image folder {out / 'images'}, got {sheet}; choose another path"
-            )
+        check_sheet(Path(sheet), outside=[out / "images"], force=force)
     people = None
     if humans is not None:
         from cosight.trials import read

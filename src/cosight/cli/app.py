@@ -99,6 +99,10 @@ def main() -> None:
         _exit_with(f"this needs {error.name}, which is not installed; pip install 'cosight[{extra}]'")
     except MemoryError as error:
         _exit_with(f"not enough memory ({error}); use fewer --resamples, fewer observers or a smaller --batch")
+    except RuntimeError as error:
+        if not str(error).startswith("Symlink loop"):  # Path.resolve before Python 3.13
+            raise
+        _exit_with(f"{error}; name a file or folder that exists")
     except (Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
@@ -106,7 +110,10 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:  # a file that cannot be read or written
-        _exit_with(f"{error.filename or 'a file'}: {error.strerror or error}")
+        from cosight.files import DISK_FULL
+
+        hint = "; free some space, then run the same command again" if error.errno in DISK_FULL else ""
+        _exit_with(f"{error.filename or 'a file'}: {error.strerror or error}{hint}")
     else:
         sys.exit(code if isinstance(code, int) else 0)
 

@@ -45,8 +45,9 @@ class _Builders(TyperGroup):
                 ),
             ] = None,
             sheet: Annotated[Path | None, typer.Option(help="Also write a contact sheet (.png, .jpg).")] = None,
+            force: Annotated[bool, typer.Option("--force", help="Replace an existing contact sheet.")] = False,
         ) -> None:
-            _build(entry.name, call, {"humans": humans, "sheet": sheet})
+            _build(entry.name, call, {"humans": humans, "sheet": sheet, "force": force})
 
         own = typer.Typer(add_completion=False, rich_markup_mode=None)
         own.command(entry.name)(command_for(builder, action, help_text=summary_of(builder)))

@@ -55,28 +55,21 @@ class SetOptions:
     sheet: Annotated[Path | None, "Also write a contact sheet (.png, .jpg): one row per kind, one column per step."] = (
         None
     )
+    force: Annotated[bool, "Replace an existing contact sheet."] = False
 
     def __post_init__(self) -> None:
         """Raise for what can be refused before anything is read or written."""
         from cosight.arrays import whole_number
         from cosight.processes import MOST_WORKERS
-        from cosight.stimuli.contact_sheet import sheet_format
+        from cosight.stimuli.contact_sheet import check_sheet
         from cosight.stimuli.generate import check_output
 
         whole_number(self.seed, name="--seed")
         if self.workers is not None:
             whole_number(self.workers, name="--workers", least=1, most=MOST_WORKERS)
         check_output(self.out, outside=[self.source])
-        if self.sheet is None:
-            return
-        sheet_format(self.sheet)
-        for folder in (self.source, self.out / "images"):
-            if self.sheet.resolve().is_relative_to(folder.resolve()):
-                raise InvalidInput(
-                    f"--sheet must be outside the image folder {folder}, got {self.sheet}; choose another path"
-                )
-        if self.sheet.is_dir():
-            raise InvalidInput(f"--sheet must be a file, got the folder {self.sheet}")
+        if self.sheet is not None:
+            check_sheet(self.sheet, outside=(self.source, self.out / "images"), force=self.force)
 
     def generate(self, recipe: SetRecipe, *, default_workers: int | None = None) -> None:
         """Generate the set and print how many stimuli were made."""

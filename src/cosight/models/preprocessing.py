@@ -27,6 +27,7 @@ CropMode = Literal["center", "squash"]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)  # of RGB in [0, 1], used by every ImageNet recipe since Torch7
 IMAGENET_STD = (0.229, 0.224, 0.225)
+_SMALLEST_CROP = 0.01  # photos are resized to size / crop first
 _FILTERS = {
     "nearest": Pillow.Resampling.NEAREST,
     "bilinear": Pillow.Resampling.BILINEAR,
@@ -70,8 +71,10 @@ class Preprocessing:
             raise InvalidInput(f"std must be positive, got {self.std}; use units of pixels in [0, 1]")
         if self.interpolation not in _FILTERS:
             raise InvalidInput(f"interpolation must be one of {', '.join(_FILTERS)}, got {self.interpolation!r}")
-        if not 0 < self.crop <= 1:
-            raise InvalidInput(f"crop must be in (0, 1], the fraction of the side that is kept, got {self.crop:g}")
+        if not _SMALLEST_CROP <= self.crop <= 1:
+            raise InvalidInput(
+                f"crop must be in [{_SMALLEST_CROP}, 1], the fraction of the side that is kept, got {self.crop:g}"
+            )
         if self.crop_mode not in ("center", "squash"):
             raise InvalidInput(
                 f"crop mode must be center or squash, got {self.crop_mode!r}; resize the photos yourself"

@@ -11,9 +11,10 @@ import hmac
 import json
 import os
 import secrets
-import tempfile
 from pathlib import Path
 from typing import Any
+
+from cosight.files import atomic_write
 
 __all__ = ["is_signed", "sign"]
 
@@ -65,14 +66,8 @@ def _create_key() -> bytes | None:
         return None
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, name = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone
-        draft = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(secrets.token_bytes(_KEY_BYTES))
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+        with atomic_write(path, private=True) as draft:
+            draft.write_bytes(secrets.token_bytes(_KEY_BYTES))
     except OSError:
         return None
     return _read_key()

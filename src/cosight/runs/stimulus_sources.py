@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from cosight.errors import InvalidInput
-from cosight.files import file_stamp
+from cosight.files import DISK_FULL, file_stamp
 from cosight.processes import core_count
 from cosight.stimuli.alterations import Alterations
 from cosight.stimuli.generate import Unit
@@ -166,6 +166,8 @@ class GeneratedStimuli:
                     pixels = outcome.pixels if lossless else decode(encode(outcome.pixels, self.format))
                     yield LoadedStimulus(row, pixels, digest(pixels))
             except (InvalidInput, OSError) as error:  # the photo itself cannot be read
+                if isinstance(error, OSError) and error.errno in DISK_FULL:  # compiled code is cached on the disk
+                    raise
                 reason = error if isinstance(error, InvalidInput) else _unreadable(unit.name, error)
                 yield from (LoadedStimulus(row, error=reason) for row in part)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from cosight.files import atomic_write
 from cosight.stimuli.images import Bytes
 from cosight.stimuli.sets import StimulusSet
 
-__all__ = ["SheetRow", "contact_sheet", "sheet_format", "sheet_rows", "write_sheet"]
+__all__ = ["SheetRow", "check_sheet", "contact_sheet", "sheet_format", "sheet_rows", "write_sheet"]
 
 _GAP = 4  # pixels
 _TEXT_SIZE = 14
@@ -76,6 +76,24 @@ def sheet_rows(stimuli: StimulusSet, *, pictures: int = 10) -> list[SheetRow]:
             captioned.append((caption, stimuli.pixels(row["file"])))
         rows.append(SheetRow(str(name or ""), captioned))
     return rows
+
+
+def check_sheet(path: Path, *, outside: Iterable[Path], force: bool) -> None:
+    """Raise InvalidInput unless a sheet can be written to `path`, before the images that it shows are made.
+
+    Args:
+        path: The file.
+        outside: Folders of images, which it must not be in.
+        force: Whether to replace a file that exists.
+    """
+    sheet_format(path)
+    for folder in outside:
+        if path.resolve().is_relative_to(folder.resolve()):
+            raise InvalidInput(f"--sheet must be outside the image folder {folder}, got {path}; choose another path")
+    if path.is_dir():
+        raise InvalidInput(f"--sheet must be a file, got the folder {path}")
+    if path.exists() and not force:
+        raise InvalidInput(f"{path} exists and is not overwritten; --force replaces it, or choose another --sheet")
 
 
 def sheet_format(path: Path) -> str:

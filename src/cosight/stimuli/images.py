@@ -63,7 +63,7 @@ _COLOUR_MODES = ("RGB", "P", "RGBA", "RGBa", "PA")
 _NOT_RGB = ("CMYK", "YCbCr", "LAB", "HSV")
 _MAX_SIDE = 8192  # pixels of a prepared image; more is a typing error
 _MAX_ASPECT = 64  # long side over short side of an image that is scaled by its short side; memory is the limit
-_PREPARATION = re.compile(r"(?P<first>[0-9]+)(?P<sign>[x/])(?P<second>[0-9]+)", re.ASCII)
+_PREPARATION = re.compile(r"(?P<first>[0-9]{1,9})(?P<sign>[x/])(?P<second>[0-9]{1,9})", re.ASCII)
 
 
 def check_image(image: Image | Pillow.Image, *, smallest: int = MIN_SIDE) -> Image:
@@ -355,7 +355,7 @@ def preparation(text: str) -> Preparation:
         return Preparation()
     form = _PREPARATION.fullmatch(text)
     if form is None:
-        raise InvalidInput(f"a preparation is none, WIDTHxHEIGHT (256x256) or SHORT/CROP (256/224), got {text!r}")
+        raise InvalidInput(f"a preparation is none, WIDTHxHEIGHT (256x256) or SHORT/CROP (256/224), got {text[:60]!r}")
     first, second = int(form["first"]), int(form["second"])
     if min(first, second) < MIN_SIDE or max(first, second) > _MAX_SIDE:
         raise InvalidInput(f"a preparation's sides are {MIN_SIDE} to {_MAX_SIDE} pixels, got {text!r}; try 256/224")

@@ -12,7 +12,7 @@ from typing import IO, Any
 import polars as pl
 
 from cosight.errors import InvalidInput
-from cosight.files import atomic_write, remove_drafts
+from cosight.files import atomic_write, disk_errors, remove_drafts
 from cosight.stimuli.sets import read_set
 from cosight.trials.manifest import MANIFEST, manifest_frame, write_manifest
 
@@ -142,8 +142,9 @@ class Journal:
     def write(self, line: Mapping[str, Any]) -> None:
         """Append a line."""
         self.is_empty &= "job" not in line
-        self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        self._file.flush()
+        with disk_errors(self._path):
+            self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            self._file.flush()
 
     def end(self) -> None:
         """Remove the journal: the manifest has everything now."""
@@ -157,13 +158,17 @@ def open_journal(out: Path, image_root: Path) -> Iterator[Journal]:
     The journal of a run that made nothing is removed, so that its settings do not bind the next run.
     """
     path = out / _JOURNAL
-    with path.open("a", encoding="utf-8") as file:
+    file = path.open("a", encoding="utf-8")
+    try:
         journal = Journal(file, path)
         try:
             yield journal
         finally:
             if journal.is_empty and ((out / MANIFEST).exists() or not (image_root / "images").exists()):
                 path.unlink(missing_ok=True)
+    finally:
+        with disk_errors(path):  # tries again to write what a full disk refused
+            file.close()
 
 
 def _read_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -140,6 +140,8 @@ def read_source(
         raise InvalidInput(
             f"{path} does not exist or is a broken link; restore it, or remove it from the set"
         ) from error
+    except OSError as error:  # a loop of links, no permission
+        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}; repair or remove it") from error
     except InvalidInput as error:
         raise InvalidInput(str(error) if str(path) in str(error) else f"{path}: {error}") from error
     actual = digest(pixels)
@@ -247,7 +249,7 @@ def verify(stimuli: StimulusSet, *, progress: Callable[[int, int, str], None] | 
             return None if digest(stimuli.pixels(file)) == expected else "changed"
         except FileNotFoundError:
             return "missing"
-        except InvalidInput:
+        except (InvalidInput, OSError):
             return "broken"
 
     differing: dict[str, list[str]] = {"changed": [], "missing": [], "broken": []}

@@ -150,13 +150,13 @@ def _write(tiles: Iterable[Tile], folder: Path) -> None:
     starts = np.cumsum([0, *(side * side * 3 for side in TILE_SIDES)])
     records: Bytes = np.memmap(unsorted, np.uint8, "r").reshape(-1, starts[-1])
     for side, start, end in zip(TILE_SIDES, starts, starts[1:], strict=False):
-        path, shape = folder / f"thumbnails_{side}.npy", (len(order), side, side, 3)
-        thumbnails = np.lib.format.open_memmap(path, "w+", np.dtype(np.uint8), shape)
-        for row in range(0, len(order), _BLOCK):
-            block = records[order[row : row + _BLOCK], start:end]
-            thumbnails[row : row + _BLOCK] = block.reshape(-1, side, side, 3)
-            identity.update(block.tobytes())
-        thumbnails.flush()
+        header = {"descr": "|u1", "fortran_order": False, "shape": (len(order), side, side, 3)}
+        with (folder / f"thumbnails_{side}.npy").open("wb") as file:  # not a memory map: on a full disk it kills
+            np.lib.format.write_array_header_1_0(file, header)
+            for row in range(0, len(order), _BLOCK):
+                block = records[order[row : row + _BLOCK], start:end].tobytes()
+                file.write(block)
+                identity.update(block)
     unsorted.unlink()
     facts = {
         "format": _FORMAT,
