@@ -44,7 +44,9 @@ def recorded(tmp_path):
     """The observers of a trial file with these rows."""
 
     def load(*rows, options="", name="mine.parquet", space=None):
-        write(make_trials(pl.DataFrame(rows, schema_overrides=types_of(rows)), space=space), tmp_path / name)
+        write(
+            make_trials(pl.DataFrame(rows, schema_overrides=types_of(rows)), space=space), tmp_path / name, force=True
+        )
         return load_recorded(parse(f"trials:{tmp_path}/{name}{options}"))
 
     return load
