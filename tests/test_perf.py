@@ -226,11 +226,17 @@ def test_coverage_prints_every_table(perf, monkeypatch, capsys):
         asked.append((case.name, studies))
         return SimpleNamespace(truth=0.5, n=200, share=0.95, below=0.02, above=0.03, wideness=1.0)
 
+    def contrasts_instead(_, names, *, studies, **options):
+        asked.append((str(options), studies))
+        found = SimpleNamespace(truth=0.1, share=0.95, positive=0.5, wideness=1.0, certain=0.5, rank=1.0)
+        return dict.fromkeys(names, found)
+
     monkeypatch.setattr(perf.interval_coverage, "coverage", instead)
+    monkeypatch.setattr(perf.interval_coverage, "contrasts", contrasts_instead)
     monkeypatch.setattr("sys.argv", ["interval_coverage.py", "--studies", "7"])
     perf.interval_coverage.main()
     tables = capsys.readouterr().out.split("studies for each number")
-    assert len(tables) == 1 + 7
+    assert len(tables) == 1 + len(perf.interval_coverage._TABLES)
     for table in tables[1:]:
         assert len({row.count("|") for row in table.splitlines() if row.startswith("|")}) == 1
     assert {studies for _, studies in asked} == {7}
