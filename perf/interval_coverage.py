@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -14,12 +15,15 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from cosight.scoring.plan import plan
+from cosight import compare
+from cosight.trials import read
 from tests.measures.simulated import (
     DISTANCES,
     SHARES,
     Case,
     accuracy_difference_case,
     cles_case,
+    clustered_case,
     clustered_share_case,
     coverage,
     crossed_case,
@@ -168,6 +172,61 @@ def _plans(studies: int) -> None:
         )
 
 
+def _clusters(studies: int) -> None:
+    """Two observers and photos that were each altered many times; photos resampled, and stimuli for comparison."""
+    _print_head()
+    for measure, cluster, by_cluster in product(("ec", "ma"), (8, 30), (True, False)):
+        _print(clustered_case(measure, 60, cluster, by_cluster=by_cluster), studies)
+
+
+def _people_and_clusters(studies: int) -> None:
+    """The share of intervals that hold the population's mean over pairs: independent stimuli and clusters."""
+    sizes = {1: 480, 8: 480, 30: 1800}
+    heads = [f"{people} people{model}" for people in (10, 20) for model in ("", " and a model")]
+    print(f"| mean over pairs | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}")
+    for (measure, accuracy), cluster in product((("ec", 0.75), ("ma", 0.6)), sizes):
+        cases = (
+            crossed_case(measure, accuracy, people, sizes[cluster], with_model=model, cluster=cluster)
+            for people, model in product((10, 20), (False, True))
+        )
+        shares = " | ".join(f"{coverage(case, studies=studies).share:.3f}" for case in cases)
+        of = "independent stimuli" if cluster == 1 else f"60 photos x {cluster}"
+        print(f"| {measure.upper()}, accuracy {accuracy:g}, {of} | {shares} |", flush=True)
+
+
+def _quarters(studies: int) -> None:
+    """Real data: how often the interval from a quarter of the cue-conflict sample holds the value of the whole.
+
+    A quarter is every image of 40 of the 160 shape pictures, or of 80 of them with 24 of the 48 texture pictures. A
+    part of a whole should hold its value a little more often than 95 %.
+    """
+    trials = read("sample:cue-conflict")
+    pictures = trials.frame["image"].str.extract_groups(r"^(?<shape>[a-z]+\d+)-(?<texture>[a-z]+\d+)").struct.unnest()
+    shapes, textures = (pictures[cue].unique().sort().to_list() for cue in ("shape", "texture"))
+    names = ("accuracy", "shape_bias", "error_consistency", "misclassification_agreement")
+    whole = compare(trials, measure=names, resamples=1)
+    value_of = {(row.observer, row.against, row.measure): row.value for row in whole.rows if row.statistic == "value"}
+    print(f"| quarter | drawn | {' | '.join(names)} |\n|{'---|' * (len(names) + 2)}")
+    for quarter, cluster_by in product(("40 shapes", "80 shapes, 24 textures"), (None, ["none"])):
+        held: dict[str, list[bool]] = {name: [] for name in names}
+        for study in range(studies):
+            rng = np.random.default_rng(study)
+            chosen = rng.choice(shapes, 40 if quarter == "40 shapes" else 80, replace=False)
+            with_texture = textures if quarter == "40 shapes" else rng.choice(textures, 24, replace=False)
+            part = pictures["shape"].is_in(chosen.tolist()) & pictures["texture"].is_in(list(with_texture))
+            scores = compare(
+                replace(trials, frame=trials.frame.filter(part)),
+                measure=names, cluster_by=cluster_by, resamples=300, seed=study,
+            )  # fmt: skip
+            for row in scores.rows:
+                value = value_of.get((row.observer, row.against, row.measure))
+                about_group = row.against in (None, "people")  # not every single pair
+                if row.statistic == "value" and about_group and value is not None and row.low is not None:
+                    held[row.measure].append(row.low <= value <= row.high)
+        shares = " | ".join(f"{np.mean(held[name]):.3f}" for name in names)
+        print(f"| {quarter} | {'pictures' if cluster_by is None else 'images'} | {shares} |", flush=True)
+
+
 _TABLES: dict[str, Callable[[int], None]] = {
     "shares": _shares,
     "clustered-shares": _clustered_shares,
@@ -179,6 +238,9 @@ _TABLES: dict[str, Callable[[int], None]] = {
     "people": _people,
     "people-and-model": partial(_people, with_model=True),
     "people-widened": partial(_people, widened=True),  # percentiles widened for few people, as t does for a mean
+    "clusters": _clusters,
+    "people-and-clusters": _people_and_clusters,
+    "quarters": _quarters,
     "stimuli-only": partial(_people, draw_again=False),
     "plans": _plans,
 }

@@ -43,6 +43,7 @@ __all__ = [
     "answer",
     "class_similarity",
     "cles_case",
+    "clustered_case",
     "clustered_share_case",
     "coverage",
     "crossed_case",
@@ -124,10 +125,18 @@ class Population:
         return Crowd(ndtr(ndtri(self.accuracy) + self.spread * ndtri(u[0])), shared, follow, (own + LURES) / 2)
 
 
-def answer(crowd: Crowd, stimuli: int, rng: np.random.Generator) -> Answers:
-    """The answers of all of them to the same new stimuli."""
-    truth = rng.integers(0, len(LURES), stimuli)
-    lure, difficulty = _pick(LURES[truth], rng), rng.normal(size=stimuli)
+def answer(crowd: Crowd, stimuli: int, rng: np.random.Generator, *, cluster: int = 1) -> Answers:
+    """The answers of all of them to the same new stimuli.
+
+    In clusters, `cluster` stimuli in a row are made from one photo: they have its class and its lure, and nine
+    tenths of the variance of their difficulty are the photo's. True measures are as for independent stimuli.
+    """
+    photos = -(-stimuli // cluster)
+    truth = rng.integers(0, len(LURES), photos)
+    lure, difficulty = _pick(LURES[truth], rng), rng.normal(size=photos)
+    if cluster > 1:
+        truth, lure, difficulty = (np.repeat(of_photo, cluster)[:stimuli] for of_photo in (truth, lure, difficulty))
+        difficulty = np.sqrt(0.9) * difficulty + np.sqrt(0.1) * rng.normal(size=stimuli)
     rows = []
     for accuracy, shared, follow, habit in zip(crowd.accuracy, crowd.shared, crowd.follow, crowd.habit, strict=True):
         strain = np.sqrt(shared) * difficulty + np.sqrt(1 - shared) * rng.normal(size=stimuli)
@@ -268,6 +277,24 @@ def _pair_study(measure: str, crowd: Crowd, stimuli: int) -> Study:
     return lambda rng: pair_estimate(measure, answer(crowd, stimuli, rng), resamples=_RESAMPLES, rng=rng)
 
 
+def clustered_case(measure: str, photos: int, cluster: int, *, by_cluster: bool = True) -> Case:
+    """Two observers meet new photos, each altered `cluster` times; photos are resampled, or single stimuli."""
+    crowd, stimuli = observers((0.6, 0.5), shared=0.8, follow=0.3), photos * cluster
+    form, pair = pair_forms[measures.name_of(measure)], pairs_of(2)
+
+    def study(rng: np.random.Generator) -> Estimate:
+        table = answer(crowd, stimuli, rng, cluster=cluster)
+        photo = np.arange(stimuli) // cluster if by_cluster else None
+        weights = draw_stimuli(np.ones(stimuli, dtype=np.int64), _RESAMPLES, rng, clusters=photo)
+        value, n = form.matrix(table)[:1, 1], form.count(table, pair)
+        rests_on = np.minimum(n, photos) if by_cluster else n
+        interval = percentile_interval(form.resampled(table, weights, pair), value, n=rests_on)
+        return Estimate(value.item(), interval.low.item(), interval.high.item(), int(n[0]), 0.95, _RESAMPLES)
+
+    name = f"{measure.upper()}, {photos} photos x {cluster}, {'photos' if by_cluster else 'stimuli'} drawn"
+    return Case(name, study, lambda: float(_TRUE[measure](crowd)[0, 1]))
+
+
 _RESAMPLES = 1000
 
 # A model's share for the class all people chose: how often an image is of this kind, and the two numbers of a Beta
@@ -352,10 +379,13 @@ def crossed_case(
     with_model: bool = False,
     draw_again: bool = True,
     widened: bool = False,
+    cluster: int = 1,
+    by_cluster: bool = True,
 ) -> Case:
     """New people meet new stimuli; the mean over pairs of people, or of each with one model.
 
-    `draw_again=False` resamples the stimuli only; `widened` widens the interval for few people, not for few trials.
+    `draw_again=False` resamples the stimuli only; `widened` widens the interval for few people, not for few trials;
+    `cluster` stimuli are made from one photo, and `by_cluster=False` resamples them as if they were independent.
     """
     population, model = Population(accuracy), _MODEL if with_model else None
     pairs = np.stack([np.arange(people), np.full(people, people)], axis=1) if with_model else pairs_of(people)
@@ -363,18 +393,23 @@ def crossed_case(
 
     def study(rng: np.random.Generator) -> Estimate:
         crowd = population.draw(people, rng)
-        table = answer(crowd.with_(model) if model else crowd, stimuli, rng)
+        table = answer(crowd.with_(model) if model else crowd, stimuli, rng, cluster=cluster)
         times = np.ones((_RESAMPLES, table.observers))
         if draw_again:
             times[:, :people] = draw_people(people, _RESAMPLES, rng)
-        weights = draw_stimuli(np.ones(stimuli, dtype=np.int64), _RESAMPLES, rng)
+        photo = np.arange(stimuli) // cluster if by_cluster and cluster > 1 else None
+        weights = draw_stimuli(np.ones(stimuli, dtype=np.int64), _RESAMPLES, rng, clusters=photo)
         samples = mean_over_pairs(form.resampled(table, weights, pairs), pairs, times, np.arange(len(times.T)) < people)
         value, n = np.nanmean(form.matrix(table)[tuple(pairs.T)], keepdims=True), form.count(table, pairs)
         rests_on = np.array([float(people)]) if widened else n.sum(keepdims=True)
+        if photo is not None:
+            rests_on = np.minimum(rests_on, photo[-1] + 1)
         interval = percentile_interval(samples[None], value, n=rests_on)
         return Estimate(value.item(), interval.low.item(), interval.high.item(), int(n.mean()), 0.95, _RESAMPLES)
 
+    of = f" in clusters of {cluster}" if cluster > 1 else ""
     name = (
-        f"{measure.upper()}, {people} people{' and a model' if model else ''}, accuracy {accuracy:g}, {stimuli} stimuli"
+        f"{measure.upper()}, {people} people{' and a model' if model else ''}, accuracy {accuracy:g}, "
+        f"{stimuli} stimuli{of}"
     )
     return Case(name, study, lambda: population_mean(measure, population, model=model))

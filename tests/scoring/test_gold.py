@@ -11,11 +11,11 @@ import cosight
 from cosight.benchmarks.visalign.results_table import visalign_table
 from cosight.errors import InvalidInput
 from cosight.measures import distance_items, draw_stimuli, hellinger, reliability_score, with_abstention
-from cosight.statistics.gold_labels import category_groups, gold_of, is_stimulus_set, read_manifests
+from cosight.statistics.gold_labels import category_groups, gold_of, read_manifests
 from cosight.statistics.resampling import random_stream
 from cosight.trials import write
 from cosight.trials.join import align, with_manifest
-from cosight.trials.manifest import manifest_frame, write_manifest
+from cosight.trials.manifest import is_stimulus_set, manifest_frame, write_manifest
 from tests.scoring.made import LETTERS, REFUSING, plain_interval, row_of, trials
 from tests.scoring.made_runs import (
     VISALIGN,
@@ -379,12 +379,13 @@ def test_runs_below_a_folder_bring_their_manifests(tmp_path):
 
 def test_without_a_manifest_the_truth_decides():
     rows = stimuli({1: 2, 4: 1})
-    gold = gold_of(align(trials(answers(rows, "model:a", random_answers(0)), REFUSING)), None)
+    table = align(trials(answers(rows, "model:a", random_answers(0)), REFUSING))
+    gold = gold_of(table, None)
     assert gold.group.tolist() == ["must-act", "must-act", "must-abstain"]
     assert gold.original.tolist() == [0, 1, -1]
     assert not gold.known.any()
     with pytest.raises(InvalidInput, match="categories are those of a stimulus set's manifest, got none"):
-        category_groups(gold)
+        category_groups(table, gold)
 
 
 # ---------------------------------------------------------------------------------------------------------- bad input

@@ -111,7 +111,7 @@ def test_presentations_of_one_stimulus_have_one_weight():
     assert weights.shape == (12, 30)
     assert (weights[::2] == weights[1::2]).all()
     assert (weights[::2].sum(axis=0) == 6).all()
-    assert draw(rows)[0].clusters is None
+    assert draw(rows)[0].factors == ()
 
 
 def test_alike_stimuli_of_two_observers_are_merged_unless_more_than_answers_counts():

@@ -182,6 +182,7 @@ def every_kind_of_row():
             p = [0.0, 0.3, 0.7] if row["observer"] == "sure" else [0.1, 0.2, 0.7]
             row |= {"abstention": i % 7 / 7, "probabilities": p}
     yield quick(seeded, REFUSING, measure=["kullback_leibler", "rs", "accuracy"])
+    yield cosight.compare(trials(apart), measure=["accuracy"], cluster_by=["truth"], resamples=5)
     yield quick(answered(observers(people=1), conditions={"one": ("x",)}, stimuli=1), LETTERS, measure=["accuracy"])
 
 

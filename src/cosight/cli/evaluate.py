@@ -60,6 +60,7 @@ def print_run(run: Run) -> None:
     """Print accuracy by condition, what was skipped, and the run's folder."""
     from cosight.cli.tables import print_scores
     from cosight.scoring.score import score
+    from cosight.trials.manifest import MANIFEST
 
     notify(run.notices)
     notify(tuple(f"skipped: {reason}" for reason in list(run.skipped.values())[:_MOST_SKIPPED]))
@@ -68,7 +69,7 @@ def print_run(run: Run) -> None:
     trials = run.responses()
     if trials.frame["truth"].null_count() < len(trials):
         by = [name for name in ("experiment", "condition") if trials.frame[name].n_unique() > 1]
-        scores = score(trials, measure=["accuracy"], by=by)
+        scores = score(trials, run.folder / MANIFEST, measure=["accuracy"], by=by)
         print_scores(scores, more=f"`cosight score {run.folder} --json`")
     observers = f"{len(run.observers)} observer{'s' if len(run.observers) > 1 else ''}"
     stimuli = f"{run.stimuli} stimul{'i' if run.stimuli > 1 else 'us'}"

@@ -201,7 +201,11 @@ def _score(folder: Path, stimuli: StimulusSet, size: Size, seed: int, progress: 
     benchmark = score(*runs, on="digits", **options)
     clean_and_letters = pl.col("condition").is_in([CLEAN, LETTER]) & pl.col("category").is_not_null()
     abstention = score(
-        _select(read(*runs), stimuli, clean_and_letters), measure=[ABSTENTION], by=["condition"], **options
+        _select(read(*runs), stimuli, clean_and_letters),
+        stimuli.root,
+        measure=[ABSTENTION],
+        by=["condition"],
+        **options,
     )
     test = replace(stimuli, frame=stimuli.frame.filter(pl.col("split") == "test"))
     people = simulated_trials(test, Panel(seed=seed), persons=size.persons)
@@ -209,7 +213,7 @@ def _score(folder: Path, stimuli: StimulusSet, size: Size, seed: int, progress: 
     networks = [read(run).only(name) for run, name in zip(runs, first_seeds, strict=True)]
     shows_digit = pl.col("truth") != ABSTAIN
     write(_select(concat([people, *networks]), stimuli, shows_digit), folder / "trials.parquet", force=True)
-    comparison = compare(folder / "trials.parquet", **options)
+    comparison = compare(folder / "trials.parquet", stimuli.root, **options)
     for name, scores in (("benchmark", benchmark), ("abstention", abstention), ("comparison", comparison)):
         with atomic_write(folder / f"{name}.json") as draft:
             draft.write_text(scores.to_json(), encoding="utf-8")

@@ -31,8 +31,10 @@ from cosight.statistics.pair_scores import (
 from cosight.statistics.resampling import draw_resamples, random_stream
 from cosight.statistics.rows import Row, Scores, check_names, make_scores
 from cosight.statistics.score_forms import solo_block
+from cosight.trials.clusters import with_clusters
 from cosight.trials.formats import read
 from cosight.trials.join import AlignedTrials, StimulusGroup, align, stimulus_groups, texture_codes
+from cosight.trials.manifest import collect_manifests, is_stimulus_set
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 from cosight.trials.summary import explain_mismatch, overlap_notices, shared_with_models
 from cosight.trials.table import Trials
@@ -65,6 +67,7 @@ def compare(
     *sources: str | Path | Trials,
     measure: Sequence[str] | None = None,
     by: Sequence[str] | None = None,
+    cluster_by: Sequence[str] | None = None,
     pairs: PairKind = "all",
     preset: str | None = None,
     missing: Missing | None = None,
@@ -87,9 +90,12 @@ def compare(
     ceiling beside a model that answered only some of the rest is computed on those.
 
     Args:
-        *sources: Trial files, folders of trial files, runs, or samples (sample:NAME).
+        *sources: Trial files, folders of trial files, runs, or samples (sample:NAME); a stimulus set adds its manifest.
         measure: Comma-separated measure names or aliases (`cosight list measures`).
         by: Comma-separated columns to group by: experiment, condition, level, truth.
+        cluster_by: Column of the trials or the manifest whose values are clusters of stimuli, drawn together for the
+            intervals; two comma-separated columns are crossed; none draws each stimulus by itself (default: the source
+            photo, `parent` in the manifest of a run or set; the shape and texture pictures of cue-conflict images).
         pairs: Which pairs of observers to compare.
         preset: Published way of scoring: exclusions, grouping, measures, conventions (`cosight list presets`).
         missing: Missing answers: leave-out (wrong for error consistency), or random for randomly drawn classes
@@ -123,7 +129,7 @@ def compare(
     if missing not in MISSING:
         raise InvalidInput(f"--missing must be one of {', '.join(MISSING)}, got {missing!r}")
     grouping = tuple(by if by is not None else (chosen.by if chosen else ()))
-    trials = read(*sources, labels=labels)
+    trials = read(*(source for source in sources if not is_stimulus_set(source)), labels=labels)
     if chosen is not None and chosen.all_classes and trials.space is None:
         raise InvalidInput(
             f"preset {preset} counts every class of the label space, got trials without one; give it with --labels"
@@ -137,6 +143,7 @@ def compare(
     table = table.with_notices(*overlap_notices(table))
     if pairs in ("all", "human-model"):
         table = shared_with_models(table)
+    table = with_clusters(table, trials, collect_manifests(sources), cluster_by)
     if missing == "random":
         table = _impute_randomly(table, seed)
     options = _Options(

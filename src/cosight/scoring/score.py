@@ -14,7 +14,6 @@ from cosight.statistics.gold_labels import (
     CATEGORY,
     category_groups,
     gold_of,
-    is_stimulus_set,
     read_manifests,
     with_people,
 )
@@ -23,8 +22,10 @@ from cosight.statistics.resampling import Draw, draw_resamples
 from cosight.statistics.rows import Row, Scores, check_names, group_text, make_scores
 from cosight.statistics.score_forms import ScoreData, score_form, scored_measures
 from cosight.statistics.seeds import with_seed_means
+from cosight.trials.clusters import with_clusters
 from cosight.trials.formats import read
 from cosight.trials.join import align, manifest_rows, stimulus_groups, with_manifest
+from cosight.trials.manifest import is_stimulus_set
 from cosight.trials.spaces import LabelSpace, label_space
 from cosight.trials.summary import explain_mismatch, overlap_notices, shared_with_models
 from cosight.trials.table import Trials
@@ -38,6 +39,7 @@ def score(
     on: str | None = None,
     measure: Sequence[str] | None = None,
     by: Sequence[str] = (),
+    cluster_by: Sequence[str] | None = None,
     labels: str | LabelSpace | None = None,
     role: Sequence[str] = ("test",),
     gamma: float = 0.5,
@@ -57,11 +59,14 @@ def score(
     within people always uses their repeated showings too.
 
     Args:
-        *sources: Trial files, folders of trial files, runs, or samples (sample:NAME).
+        *sources: Trial files, folders of trial files, runs, or samples (sample:NAME); a stimulus set adds its manifest.
         humans: Human reference: trials of people, or a stimulus set with gold labels.
         on: Make the table of this benchmark instead (`cosight list benchmarks`: those that support score).
         measure: Comma-separated measure names or aliases (`cosight list measures`).
         by: Comma-separated columns to group by: experiment, condition, level, truth, category.
+        cluster_by: Column of the trials or the manifest whose values are clusters of stimuli, drawn together for the
+            intervals; two comma-separated columns are crossed; none draws each stimulus by itself (default: the source
+            photo, `parent` in the manifest of a run or set; the shape and texture pictures of cue-conflict images).
         labels: Label space: a name (`cosight list label-spaces`) or comma-separated class names.
         role: Comma-separated roles of the trials to use: test, repeat, distractor, gold, check, warmup or all
             (default: first showings of test stimuli).
@@ -93,7 +98,7 @@ def score(
         raise InvalidInput(f"--on must be a benchmark with a table of its own ({able}), got {on}; score without --on")
     if layout is not None and (measure or by):
         raise InvalidInput(f"--on {on} brings its own measures and groups; leave --measure and --by out")
-    data = _read_data(sources, humans, labels=labels, role=role, gamma=gamma, lam=lam)
+    data = _read_data(sources, humans, cluster_by=cluster_by, labels=labels, role=role, gamma=gamma, lam=lam)
     table = data.table
     if on is not None and layout is not None:
         names, by = list(layout.measures), layout.by
@@ -112,6 +117,7 @@ def _read_data(
     sources: Sequence[str | Path | Trials],
     humans: str | Path | Trials | None,
     *,
+    cluster_by: Sequence[str] | None,
     labels: str | LabelSpace | None,
     role: Sequence[str],
     gamma: float,
@@ -119,7 +125,8 @@ def _read_data(
 ) -> ScoreData:
     """Read and align trials, manifests and gold labels."""
     people = None if humans is None or is_stimulus_set(humans) else read(humans, labels=labels)
-    trials = read(*sources, *([] if people is None else [people]), labels=labels)
+    observers = [source for source in sources if not is_stimulus_set(source)]
+    trials = read(*observers, *([] if people is None else [people]), labels=labels)
     notices: list[str] = []
     manifest = read_manifests([*sources, humans], trials.space, notices)
     if manifest is not None:
@@ -130,6 +137,7 @@ def _read_data(
     if manifest is not None and manifest_rows(manifest, table.columns).null_count() == table.columns.height:
         reason = explain_mismatch(table.columns, manifest)
         table = table.with_notices(f"the stimulus set has none of these stimuli: {reason}")
+    table = with_clusters(table, trials, manifest, cluster_by)
     outputs, gold = Outputs.of(table, trials), gold_of(table, manifest)
     if gold.known.any() and trials.space is None:
         raise InvalidInput("gold labels need a label space that names their classes, got none; name it with --labels")
@@ -201,7 +209,7 @@ def _rows(
     """Return the rows of every group, and of their means."""
     if CATEGORY in by and len(by) > 1:
         raise InvalidInput(f"--by {CATEGORY} stands alone, got {', '.join(by)}")
-    groups = category_groups(data.gold) if CATEGORY in by else stimulus_groups(data.table, by)
+    groups = category_groups(data.table, data.gold) if CATEGORY in by else stimulus_groups(data.table, by)
     forms = {name: form for name in names if (form := score_form(name)) is not None}
     together: dict[Callable[[ScoreData, Draw, Sequence[str]], list[Block]], list[str]] = {}  # one computation each
     for name, form in forms.items():

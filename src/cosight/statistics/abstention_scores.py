@@ -16,7 +16,6 @@ from cosight.measures.abstention import (
     risk_coverage,
 )
 from cosight.measures.arithmetic import Weights, divide
-from cosight.measures.uncertainty import draw_stimuli
 from cosight.statistics.blocks import Block, Flags, Key, make_block, single_block
 from cosight.statistics.gold_labels import Gold
 from cosight.statistics.outputs import Outputs
@@ -111,11 +110,8 @@ def reliability_blocks(
         if not known.any():
             continue
         n = int(known.sum())
-        if weights is None:
-            clusters = None if draw.clusters is None else draw.clusters[known]
-            own_weights = draw_stimuli(np.ones(n, dtype=np.int64), draw.resamples, draw.rng, clusters=clusters)
-        else:
-            own_weights = weights[:, known]
+        own_weights = (draw.stimulus_weights(known) if weights is None else weights[:, known]).astype(np.float64)
+        own_weights *= divide(np.full(len(own_weights), float(n)), own_weights.sum(axis=1))[:, None]  # a sum over N
         data = _reliability_input(draw, outputs, gold, row, known)
         scores = [reliability_score(*data, gamma=gamma, lam=lam, cost=cost) for cost in _costs(n)]
         keys = [Key(observer, None, RELIABILITY, variant=((COST, label),)) for label in COSTS]

@@ -62,6 +62,7 @@ class Block:
     min_high: FloatArray  # (keys,): the high end of the interval is at least this; nan for no such limit
     clusters: FloatArray  # (keys,): independent units that were resampled
     over_people: BoolArray  # (keys,): whether these units are people; otherwise stimuli
+    shared_clusters: bool = False  # whether other groups have the same clusters of stimuli
 
     def at(self, index: Sequence[int] | NDArray[np.int64]) -> Block:
         """Return the numbers with these indices, in this order."""
@@ -77,6 +78,7 @@ class Block:
             self.min_high[i],
             self.clusters[i],
             self.over_people[i],
+            self.shared_clusters,
         )
 
     def with_keys(self, keys: Sequence[Key]) -> Block:
@@ -148,6 +150,7 @@ def join_blocks(blocks: Sequence[Block]) -> Block:
         np.concatenate([block.min_high for block in blocks]),
         np.concatenate([block.clusters for block in blocks]),
         np.concatenate([block.over_people for block in blocks]),
+        any(block.shared_clusters for block in blocks),
     )
 
 
@@ -188,14 +191,15 @@ def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Blo
         for i, k in zip(used, np.flatnonzero(defined), strict=True):
             flags[i] = merge_flags(flags[i], block.flags[k])
     undefined = groups - values.count.astype(np.int64)
-    # groups have different stimuli, so clusters add up; people are the same in every group, so the fewest count
-    clusters = np.where(over_people, np.where(np.isinf(fewest_clusters), 0, fewest_clusters), total_clusters)
+    # clusters of different groups add up, unless they are the same in every group, as people are: then the fewest count
+    shared = any(block.shared_clusters for block in blocks)
+    clusters = np.where(over_people | shared, np.where(np.isinf(fewest_clusters), 0, fewest_clusters), total_clusters)
     notes, merged = [], []
     for i, left_out in enumerate(undefined):
         text = f"mean over {over}: {groups[i] - left_out} groups"
         notes.append(f"{text}, {left_out} undefined left out" if left_out else text)
         merged.append(merge_flags(flags[i], ("undefined_parts",) if left_out else ()))
-    return make_block(
+    mean = make_block(
         group,
         keys,
         values.mean(),
@@ -206,6 +210,7 @@ def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Blo
         clusters=clusters,
         over_people=over_people,
     )
+    return replace(mean, shared_clusters=shared)
 
 
 class _NanMean:
@@ -247,7 +252,7 @@ def nested_means(blocks: Sequence[Block], by: tuple[str, ...]) -> list[Block]:
     return means
 
 
-_INHERITED = ("few_errors", "few_trials", "few_people", "undefined_parts", "simulated")
+_INHERITED = ("few_errors", "few_trials", "few_people", "few_clusters", "undefined_parts", "simulated")
 
 
 def merge_flags(*flags: Flags) -> Flags:
@@ -346,6 +351,8 @@ def rows_of(block: Block, *, confidence: float, seed: int) -> list[Row]:
         elif np.isnan(low) and block.clusters[i] < 2:
             flags.append("few_stimuli")
             notes.append("no interval: it takes two stimuli or people to resample")
+        if "few_clusters" in flags:
+            notes.append(f"{block.clusters[i]:.0f} clusters of stimuli are few, so the interval is rough")
         if low == high:
             flags.append("no_width")
             notes.append("the interval has no width")

@@ -19,10 +19,10 @@ from cosight.arrays import BoolArray, FloatArray, IntArray, answer_counts, distr
 from cosight.errors import InvalidInput
 from cosight.measures.arithmetic import divide
 from cosight.statistics.rows import GOLD, SIMULATED_GOLD
-from cosight.trials.join import AlignedTrials, StimulusGroup, manifest_rows
+from cosight.trials.join import AlignedTrials, StimulusGroup, link_groups, manifest_rows
 from cosight.trials.manifest import (
-    MANIFEST,
-    MANIFEST_SCHEMA,
+    is_stimulus_set,
+    manifest_folders,
     manifest_frame,
     manifest_space,
     order_gold,
@@ -32,10 +32,9 @@ from cosight.trials.parquet import OBSERVERS_FILE, read_space
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 from cosight.trials.table import PEOPLE, Trials
 
-__all__ = ["CATEGORY", "Gold", "category_groups", "gold_of", "is_stimulus_set", "read_manifests", "with_people"]
+__all__ = ["CATEGORY", "Gold", "category_groups", "gold_of", "read_manifests", "with_people"]
 
 CATEGORY = "category"  # key of the groups of `category_groups`
-_RUN = "run.json"
 _NOT_SCORED = ("train", "calibration")
 _TOLERANCE = 1e-3  # between a gold distribution and the counts behind it: published distributions are rounded
 
@@ -62,11 +61,6 @@ class Gold:
         return SIMULATED_GOLD if (self.simulated & self.known).any() else GOLD
 
 
-def is_stimulus_set(path: object) -> bool:
-    """Return whether `path` is the folder of a stimulus set with a manifest, and not of a run."""
-    return isinstance(path, str | Path) and (Path(path) / MANIFEST).is_file() and not (Path(path) / _RUN).is_file()
-
-
 def read_manifests(
     sources: Iterable[object], space: LabelSpace | None = None, notices: list[str] | None = None
 ) -> pl.DataFrame | None:
@@ -86,19 +80,9 @@ def read_manifests(
     Raises:
         InvalidInput: Two manifests have different labels for one stimulus, or gold labels are about other classes.
     """
-    folders: list[Path] = []
-    for path in [Path(source) for source in sources if isinstance(source, str | Path)]:
-        if (path / MANIFEST).is_file():
-            folders.append(path)
-        elif path.is_dir():
-            runs = [record.parent for record in sorted(path.rglob(_RUN))]
-            folders += [run for run in runs if (run / MANIFEST).is_file()]
-    if not folders:
-        return None
     parts = []
-    for folder in dict.fromkeys(folders):
-        frame, facts = read_manifest(folder)
-        part = frame.select(list(MANIFEST_SCHEMA))
+    for folder in manifest_folders(sources):
+        part, facts = read_manifest(folder)
         if space is not None:
             own = manifest_space(facts) or _run_space(folder)
             part = order_gold(part, own, space)
@@ -107,7 +91,9 @@ def read_manifests(
                     f"{folder} does not name the classes of its gold labels, taken to be in the order {space.in_words}"
                 )
         parts.append(part)
-    rows = pl.concat(parts)
+    if not parts:
+        return None
+    rows = pl.concat(parts, how="diagonal_relaxed")
     rows = rows.filter(~pl.col("split").is_in(_NOT_SCORED).fill_null(False))
     digest = pl.col("stimulus").is_not_null()
     return pl.concat(
@@ -120,7 +106,7 @@ def read_manifests(
 
 def _run_space(folder: Path) -> LabelSpace | None:
     """Return the label space of a run's trials; None for another folder."""
-    tables = sorted((folder / "trials").rglob("*.parquet")) if (folder / _RUN).is_file() else []
+    tables = sorted((folder / "trials").rglob("*.parquet")) if not is_stimulus_set(folder) else []
     spaces = (read_space(path) for path in tables if path.name != OBSERVERS_FILE)
     return next(spaces, None)
 
@@ -227,8 +213,12 @@ def with_people(gold: Gold, table: AlignedTrials, people: Trials) -> Gold:
     return gold
 
 
-def category_groups(gold: Gold) -> list[StimulusGroup]:
+def category_groups(table: AlignedTrials, gold: Gold) -> list[StimulusGroup]:
     """Return the columns of each category, in order of the categories.
+
+    Args:
+        table: Aligned trials.
+        gold: What is known of its columns.
 
     Raises:
         InvalidInput: No stimulus has a category.
@@ -236,4 +226,5 @@ def category_groups(gold: Gold) -> list[StimulusGroup]:
     numbers = sorted({int(number) for number in gold.category if number >= 0})
     if not numbers:
         raise InvalidInput("categories are those of a stimulus set's manifest, got none; score a run on such a set")
-    return [StimulusGroup(((CATEGORY, str(number)),), np.flatnonzero(gold.category == number)) for number in numbers]
+    groups = [StimulusGroup(((CATEGORY, str(number)),), np.flatnonzero(gold.category == number)) for number in numbers]
+    return link_groups(table, groups)

@@ -280,6 +280,7 @@ def _mean_over_pairs(
         "few_errors": bool(scarce),
         "few_trials": n < FEW_TRIALS,
         "few_people": any(group.too_few for group in groups),
+        "few_clusters": any("few_clusters" in flags for flags in each.flags),
     }
     return single_block(
         each.group,

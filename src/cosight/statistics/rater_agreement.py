@@ -7,9 +7,10 @@ definition and, for one seed, one interval.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray, IntArray
@@ -27,6 +28,7 @@ from cosight.measures.uncertainty import draw_people
 from cosight.statistics.blocks import Block, Flags, Key, make_block, rows_of
 from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, ObserverGroup, draw_resamples, random_stream
 from cosight.statistics.rows import Row
+from cosight.trials.clusters import with_clusters
 from cosight.trials.join import AlignedTrials, StimulusGroup, align
 from cosight.trials.spaces import ABSTAIN
 from cosight.trials.table import Trials, has_role
@@ -65,7 +67,7 @@ def agreement_rows(trials: Trials, *, resamples: int, seed: int, confidence: flo
     """
     if not trials.frame.filter(has_role(("test",))).height:
         return []
-    table, all_showings = align(trials), align_repeats(trials)
+    table, all_showings = with_clusters(align(trials), trials, None), align_repeats(trials)
     all_stimuli = StimulusGroup((), np.arange(table.columns.height))
     draw = draw_resamples(table, all_stimuli, resamples=resamples, seed=seed, merge=False)
     repeats = repeats_of(all_showings, table, draw)
@@ -92,7 +94,13 @@ def repeats_of(all_showings: AlignedTrials, table: AlignedTrials, draw: Draw) ->
     """
     keys = table.columns["key"].gather(draw.columns)
     columns = np.flatnonzero(all_showings.columns["key"].is_in(keys.implode()).to_numpy())
-    group = StimulusGroup(draw.group, columns.astype(np.int64))
+    clusters = table.clusters
+    if clusters is not None:  # of the same stimuli, which have further presentations here
+        first = table.columns.select("key", column=pl.int_range(pl.len())).unique("key", keep="first")
+        index = all_showings.columns.join(first, on="key", how="left", maintain_order="left")["column"]
+        known = index.fill_null(-1).to_numpy()
+        all_showings = replace(all_showings, clusters=np.where(known >= 0, clusters[:, known], -1))
+    group = StimulusGroup(draw.group, columns.astype(np.int64), draw.pools)
     return draw_resamples(all_showings, group, resamples=draw.resamples, seed=draw.seed, merge=False)
 
 
@@ -174,9 +182,7 @@ def _intra(repeats: Draw, people: str) -> _Estimate:
     undefined = _Estimate(
         float("nan"), np.full(repeats.resamples, np.nan), 0, "undefined: nobody answered a stimulus twice"
     )
-    if repeats.clusters is None:
-        return undefined
-    keys, first_column, stimulus_of = np.unique(repeats.clusters, return_index=True, return_inverse=True)
+    keys, first_column, stimulus_of = np.unique(repeats.stimuli, return_index=True, return_inverse=True)
     showings = np.zeros((len(keys), answers.observers), dtype=np.int16)  # answers of each person to each stimulus
     np.add.at(showings, stimulus_of, (answers.response >= 0).T)
     stimulus, person = np.nonzero(showings >= 2)  # of each item

@@ -3,11 +3,15 @@
 Stimuli and people are drawn independently of each other (a crossed or "pigeonhole" bootstrap, Owen 2007): a resample
 is a weight per stimulus, which counts how often it was drawn, and a weight per person. Models are named, not sampled
 from a population, so their weight is always 1. A value is computed from weights, never from copied rows.
+
+Stimuli that belong to a cluster (`trials.clusters`) are drawn together. Where clusters are crossed (shape and texture
+pictures), each factor is drawn by itself and the weight of a stimulus is the product. Groups of stimuli that share
+clusters share their draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from zlib import crc32
 
@@ -20,14 +24,23 @@ from cosight.measures.arithmetic import BLOCK, Weights
 from cosight.measures.uncertainty import Compressed, compress, draw_people, draw_stimuli
 from cosight.statistics.blocks import Block
 from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, GroupKey
-from cosight.trials.join import AlignedTrials, StimulusGroup
+from cosight.trials.join import AlignedTrials, ClusterPool, StimulusGroup
 
-__all__ = ["ENOUGH_PEOPLE", "Draw", "ObserverGroup", "draw_resamples", "observer_groups", "random_stream"]
+__all__ = [
+    "ENOUGH_PEOPLE",
+    "ClusterFactor",
+    "Draw",
+    "ObserverGroup",
+    "draw_resamples",
+    "observer_groups",
+    "random_stream",
+]
 
 WeightedStatistic = Callable[[Answers, Weights], FloatArray]
 """Compute values (..., resamples) from answers and the weights (resamples, stimuli) of their stimuli."""
 
 ENOUGH_PEOPLE = 4  # fewer are not resampled: of three, every ninth resample has one person three times and no pair
+_FEW_CLUSTERS = 20  # fewer are flagged: their spread is poorly known
 _COMPRESS_UP_TO = 3  # observers; with more, two stimuli hardly ever have the same answers
 
 
@@ -67,6 +80,23 @@ def observer_groups(people: BoolArray, simulated: BoolArray) -> tuple[ObserverGr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ClusterFactor:
+    """The clusters of the columns of a draw, by one factor."""
+
+    size: int  # clusters to draw from, which may include some of other groups
+    member: NDArray[np.int64]  # (columns,): the cluster of each column; -1 where the factor does not apply
+    stream: tuple[str, ...]  # words of the random stream, shared by the groups that are drawn together
+
+    def weights(self, resamples: int, rng: np.random.Generator) -> Weights:
+        """Draw clusters with replacement and return how often each column is drawn, (resamples, columns)."""
+        drawn = draw_stimuli(np.ones(self.size, dtype=np.int64), resamples, rng)
+        columns = drawn[:, self.member]
+        if (self.member < 0).any():
+            columns[:, self.member < 0] = 1
+        return columns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Draw:
     """The answers to one group of stimuli, and the bootstrap resamples of its stimuli and observers.
 
@@ -82,7 +112,10 @@ class Draw:
     observer_groups: tuple[ObserverGroup, ...]  # of the rows of `answers`
     observer_weights: FloatArray  # (resamples, observers); all 1 for models
     patterns: Compressed  # the answers that `resample` reads: `answers`, or its distinct columns with their counts
-    clusters: NDArray[np.object_] | None  # the stimulus of each column, where some were presented more than once
+    stimuli: NDArray[np.int64]  # (columns,): codes of the stimuli, which the presentations of one share
+    factors: tuple[ClusterFactor, ...]  # of the clusters that are drawn; none where every column is drawn by itself
+    pools: tuple[ClusterPool, ...]  # of the group of stimuli
+    clustered: bool  # whether several stimuli, in this group or in others, belong to one cluster
     imputed: BoolArray | None  # (observers, columns): answers repeated for presentations that an observer never had
     seed: int
 
@@ -101,10 +134,36 @@ class Draw:
         """The groups of people, real and simulated."""
         return [group for group in self.observer_groups if group.is_people]
 
-    def stimulus_weights(self) -> Weights:
-        """Return how often each column is drawn, (resamples, columns), for all resamples at once."""
-        counts = np.ones(self.answers.stimuli, dtype=np.int64)
-        return draw_stimuli(counts, self.resamples, self.rng, clusters=self.clusters)
+    @property
+    def linked(self) -> bool:
+        """Whether other groups of stimuli share clusters with this one, so that they are drawn together."""
+        return any(len(pool.groups) > 1 for pool in self.pools)
+
+    def stimulus_weights(self, columns: BoolArray | None = None) -> Weights:
+        """Return how often each column is drawn, (resamples, columns), for all resamples at once.
+
+        Args:
+            columns: A mask: only these columns are drawn from. As many are drawn as there are or, in clusters, as the
+                draw of all columns has of them.
+        """
+        mask = np.ones(self.answers.stimuli, dtype=np.bool_) if columns is None else columns
+        if self.factors:
+            return np.concatenate(list(self._weight_blocks(self.resamples)))[:, mask]
+        return draw_stimuli(np.ones(int(mask.sum()), dtype=np.int64), self.resamples, self.rng)
+
+    def _weight_blocks(self, step: int) -> Iterator[Weights]:
+        """Yield the weights of `patterns`, `step` resamples at a time; they do not depend on `step`."""
+        streams = [random_stream(self.seed, *factor.stream) for factor in self.factors]
+        rng = self.rng
+        for start in range(0, self.resamples, step):
+            size = min(step, self.resamples - start)
+            if self.factors:
+                weights = self.factors[0].weights(size, streams[0])
+                for factor, stream in zip(self.factors[1:], streams[1:], strict=True):
+                    weights *= factor.weights(size, stream)
+                yield weights
+            else:
+                yield draw_stimuli(self.patterns.counts, size, rng)
 
     def resample(self, statistics: Sequence[WeightedStatistic]) -> list[FloatArray]:
         """Compute statistics on every resample of the stimuli.
@@ -117,11 +176,9 @@ class Draw:
         Returns:
             One array per statistic, with resamples along its last axis.
         """
-        step, rng = max(1, BLOCK // max(1, len(self.patterns.counts))), self.rng
+        step = max(1, BLOCK // max(1, len(self.patterns.counts)))
         parts: list[list[FloatArray]] = [[] for _ in statistics]
-        for start in range(0, self.resamples, step):
-            size = min(step, self.resamples - start)
-            weights = draw_stimuli(self.patterns.counts, size, rng, clusters=self.clusters)
+        for weights in self._weight_blocks(step):
             for part, statistic in zip(parts, statistics, strict=True):
                 part.append(statistic(self.patterns.answers, weights))
         return [np.concatenate(part, axis=-1) for part in parts]
@@ -132,18 +189,37 @@ class Draw:
             return answers
         return Answers(np.where(self.imputed, NOT_SHOWN, answers.response), answers.truth, answers.classes)
 
-    def with_stimulus_clusters(self, block: Block) -> Block:
-        """Return the block with `clusters` limited to the number of distinct stimuli that its observers met.
+    def cluster_counts(self, met: BoolArray) -> NDArray[np.int64]:
+        """Return the number of clusters in each row of a mask (rows, columns); the fewer of two crossed factors."""
+        counts = []
+        for member in [factor.member for factor in self.factors] or [self.stimuli]:
+            clusters = np.where(member < 0, member.max() + 1, member)
+            of_cluster = np.zeros((len(met), int(clusters.max(initial=0)) + 1), dtype=np.bool_)
+            row, column = np.nonzero(met & (member >= 0))
+            of_cluster[row, clusters[column]] = True
+            counts.append(of_cluster.sum(axis=1))
+        return np.asarray(np.min(counts, axis=0))
 
-        Several presentations of a stimulus are one cluster. Numbers resampled over people keep their clusters.
+    def with_stimulus_clusters(self, block: Block) -> Block:
+        """Return the block with `clusters` limited to the number of clusters that its observers met.
+
+        Several presentations of a stimulus are one cluster. Numbers resampled over people keep their clusters. Where
+        clusters are source photos and the like, fewer than 20 are flagged.
         """
         met = self.answers.response != NOT_SHOWN
-        stimuli = np.arange(met.shape[1]) if self.clusters is None else self.clusters
-        counts = {name: len(np.unique(stimuli[row])) for name, row in zip(self.names, met, strict=True)}
-        total = len(np.unique(stimuli))
+        counts = dict(zip(self.names, self.cluster_counts(met).tolist(), strict=True))
+        total = int(self.cluster_counts(np.ones((1, met.shape[1]), dtype=np.bool_))[0])
         limits = [min(counts.get(key.observer, total), counts.get(key.against or "", total)) for key in block.keys]
         limited = np.where(block.over_people, block.clusters, np.minimum(block.clusters, limits))
-        return replace(block, clusters=limited)
+        return self.flag_few_clusters(replace(block, clusters=limited))
+
+    def flag_few_clusters(self, block: Block) -> Block:
+        """Return the block with `few_clusters` among the flags where that holds."""
+        if not self.clustered:
+            return block
+        few = (block.clusters < _FEW_CLUSTERS) & ~block.over_people & ~np.isnan(block.values)
+        flags = tuple((*f, "few_clusters") if is_few else f for f, is_few in zip(block.flags, few, strict=True))
+        return replace(block, flags=flags, shared_clusters=self.linked)
 
 
 def random_stream(seed: int, *words: str) -> np.random.Generator:
@@ -161,7 +237,8 @@ def draw_resamples(
 ) -> Draw:
     """Draw resamples of the stimuli of a group and of the people of its experiments.
 
-    Groups of the same experiments share the weights of people: a person met in one condition is met in the next.
+    Groups of the same experiments share the weights of people: a person met in one condition is met in the next. So
+    are clusters of stimuli: a photo drawn in one condition is drawn in the next.
 
     Args:
         table: Everyone's answers side by side.
@@ -178,11 +255,13 @@ def draw_resamples(
     present = np.flatnonzero((answers.response != NOT_SHOWN).any(axis=1))
     answers = answers.of(present)
     patterns = Compressed(answers, np.ones(answers.stimuli, dtype=np.int64))
-    clusters = imputed = None
+    imputed = None
     if (table.columns["presentation"].gather(group.columns) > 0).any():
-        clusters = table.columns["key"].gather(group.columns).to_numpy()
         imputed = _repeated_trials(table.rows[present][:, group.columns])
-    elif merge and answers.observers <= _COMPRESS_UP_TO:
+    keys = table.columns["key"].gather(group.columns)
+    stimuli = keys.rank("dense").to_numpy().astype(np.int64) - 1
+    factors = _cluster_factors(table, group, stimuli)
+    if merge and not factors and answers.observers <= _COMPRESS_UP_TO:
         patterns = compress(answers)
     weights = _observer_weights(table, group, resamples, seed)[:, present]
     members = observer_groups(table.people[present], table.simulated[present])
@@ -198,10 +277,37 @@ def draw_resamples(
         observer_groups=members,
         observer_weights=weights,
         patterns=patterns,
-        clusters=clusters,
+        stimuli=stimuli,
+        factors=factors,
+        pools=group.pools,
+        clustered=table.clusters is not None and bool(factors),
         imputed=imputed,
         seed=seed,
     )
+
+
+def _cluster_factors(
+    table: AlignedTrials, group: StimulusGroup, stimuli: NDArray[np.int64]
+) -> tuple[ClusterFactor, ...]:
+    """Return the factors by which columns are drawn in clusters; none where every column is a cluster of its own.
+
+    Args:
+        table: Aligned trials with their clusters, or without: then a stimulus is a cluster of its presentations.
+        group: Columns of the table.
+        stimuli: The stimulus of each of these columns, as a code.
+    """
+    codes = stimuli[None] if table.clusters is None else table.clusters[:, group.columns]
+    factors = []
+    for index, own in enumerate(codes):
+        pool = group.pools[index] if group.pools else ClusterPool(np.unique(own[own >= 0]), (group.group,))
+        applies = own >= 0
+        if applies.any():
+            member = np.where(applies, np.searchsorted(pool.clusters, own), -1)
+            words = ("stimuli", *(str(key) for key in pool.groups), *(["crossed"] if index else []))
+            factors.append(ClusterFactor(len(pool.clusters), member, words))
+    alone = len(factors) == 1 and factors[0].size == len(stimuli) == len(np.unique(factors[0].member))
+    linked = any(len(pool.groups) > 1 for pool in group.pools)
+    return () if alone and not linked else tuple(factors)
 
 
 def _repeated_trials(rows: NDArray[np.int32]) -> BoolArray:

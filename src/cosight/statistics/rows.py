@@ -52,6 +52,7 @@ FLAGS: Mapping[str, str] = {
     "few_errors": "too few errors in common, so that the high end is that of a Poisson limit, or too few to compare",
     "few_trials": "so few trials per pair that the value is biased",
     "few_people": "too few people to resample: the interval is over stimuli only, or there is none",
+    "few_clusters": "fewer than 20 clusters of stimuli (source photos ...): the interval is rough",
     "few_stimuli": "a single stimulus or person: nothing to resample, so that there is no interval",
     "no_width": "both ends of the interval are the same number",
     "partial": "rests on fewer stimuli than other lines of a benchmark's table, so that it is not ranked",
@@ -78,7 +79,7 @@ class Row:
     low: float | None = None
     high: float | None = None
     n: int  # trials the value rests on
-    clusters: int | None = None  # independent units behind the interval: stimuli or people; of a correlation, pairs
+    clusters: int | None = None  # units drawn for the interval: stimuli, clusters, people; of a correlation, pairs
     p: float | None = None  # of a difference, two-sided
     p_adjusted: float | None = None  # Holm, over the differences of one measure and group
     seed: int | None = None  # of the resamples behind the interval
@@ -186,7 +187,7 @@ def make_scores(rows: Iterable[Row], table: AlignedTrials, **settings: Any) -> S
     Args:
         rows: Score rows; those in which simulated people take part get the flag `simulated`.
         table: The aligned trials behind them, which give notices, labels and the kinds of observers.
-        **settings: The options used; labels and versions are added.
+        **settings: The options used; what stimuli were clustered by, labels and versions are added.
     """
     kinds = dict(zip(table.observers, table.kinds, strict=True))
     simulated = {SIMULATED, SIMULATED_GOLD, *(name for name, kind in kinds.items() if kind == "simulated")}
@@ -194,7 +195,12 @@ def make_scores(rows: Iterable[Row], table: AlignedTrials, **settings: Any) -> S
         replace(row, flags=(*row.flags, "simulated")) if {row.observer, row.against} & simulated else row
         for row in rows
     )
-    return Scores(tuple(flagged), settings_of(**settings, labels=list(table.labels)), table.notices, kinds)
+    return Scores(
+        tuple(flagged),
+        settings_of(**settings, cluster_by=list(table.cluster_by), labels=list(table.labels)),
+        table.notices,
+        kinds,
+    )
 
 
 def check_names(observers: Sequence[str]) -> None:

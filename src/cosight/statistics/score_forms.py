@@ -157,13 +157,12 @@ def solo_block(draw: Draw, name: str, texture: CodeArray | None) -> Block | None
 
     def add(observer: str, members: list[int], weights: FloatArray) -> None:
         """Add the measure of some rows of the answers, pooled with weights (resamples, members)."""
-        columns = shown[members].any(axis=0)
-        stimuli = int(columns.sum()) if draw.clusters is None else len(set(draw.clusters[columns].tolist()))
+        met = shown[members].any(axis=0)
         keys.append(Key(observer, None, name))
         values.append(form.finish(observed[members].sum(axis=0)))
         resampled_values.append(form.finish(np.einsum("osr,ro->rs", resampled[members], weights)))
         n.append(trials[members].sum())
-        clusters.append(min(n[-1], stimuli))
+        clusters.append(min(n[-1], draw.cluster_counts(met[None])[0]))
 
     for row, observer in enumerate(draw.names):
         add(observer, [row], np.ones((draw.resamples, 1)))
@@ -175,7 +174,7 @@ def solo_block(draw: Draw, name: str, texture: CodeArray | None) -> Block | None
             pooled = f"pooled over {len(group.members)} {group.name}"
             notes.append(f"{pooled}; {group.too_few_note}" if group.too_few else pooled)
             flags.append(("few_people",) if group.too_few else ())
-    return make_block(
+    block = make_block(
         draw.group,
         keys,
         np.array(values),
@@ -185,6 +184,7 @@ def solo_block(draw: Draw, name: str, texture: CodeArray | None) -> Block | None
         flags=flags,
         clusters=np.array(clusters),
     )
+    return draw.flag_few_clusters(block)
 
 
 def item_means(draw: Draw, measure: str, items: Mapping[str, FloatArray]) -> Block:

@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from cosight.errors import InvalidInput
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, CodeArray, check_classes
@@ -30,10 +32,12 @@ __all__ = [
     "CUE_CONFLICT",
     "GROUPS",
     "AlignedTrials",
+    "ClusterPool",
     "StimulusGroup",
     "align",
     "canonical_condition",
     "canonical_experiment",
+    "link_groups",
     "manifest_rows",
     "match_manifest",
     "natural_key",
@@ -63,6 +67,10 @@ class AlignedTrials:
     rows: NDArray[np.int32]  # (observers, columns): the row of the trial table, -1 where there is none
     labels: tuple[str, ...]  # the label of each code
     notices: tuple[str, ...]
+    # (factors, columns): codes of the clusters that the stimuli belong to, one row per crossed factor; -1 where a
+    # stimulus has no cluster of a factor. None: stimuli are independent of each other
+    clusters: NDArray[np.int64] | None = None
+    cluster_by: tuple[str, ...] = ()  # what the clusters are, for the record of settings
 
     @property
     def people(self) -> NDArray[np.bool_]:
@@ -86,6 +94,7 @@ class AlignedTrials:
             answers=self.answers.at(columns),
             columns=self.columns.filter(columns),
             rows=self.rows[:, columns],
+            clusters=None if self.clusters is None else self.clusters[:, columns],
         )
         return table.with_notices(*notices)
 
@@ -95,11 +104,20 @@ class AlignedTrials:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ClusterPool:
+    """The clusters of one factor that are drawn together, and the groups of stimuli that they belong to."""
+
+    clusters: NDArray[np.int64]  # their codes, sorted
+    groups: tuple[tuple[tuple[str, str], ...], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class StimulusGroup:
     """The columns of a table with the same values of some of its facts, such as one condition."""
 
     group: tuple[tuple[str, str], ...]  # (key, value) in the order of grouping; empty: everything pooled
     columns: NDArray[np.int64]
+    pools: tuple[ClusterPool, ...] = ()  # one per factor of the table's clusters; none: the group is drawn on its own
 
 
 def canonical_experiment(column: pl.Expr) -> pl.Expr:
@@ -203,7 +221,31 @@ def stimulus_groups(table: AlignedTrials, by: Sequence[str]) -> list[StimulusGro
     for values, part in table.columns.with_row_index("column").group_by(list(by), maintain_order=True):
         key = tuple((name, "" if value is None else str(value)) for name, value in zip(by, values, strict=True))
         groups.append(StimulusGroup(key, part["column"].to_numpy().astype(np.int64)))
-    return sorted(groups, key=lambda group: [natural_key(value) for _, value in group.group])
+    return link_groups(table, sorted(groups, key=lambda group: [natural_key(value) for _, value in group.group]))
+
+
+def link_groups(table: AlignedTrials, groups: Sequence[StimulusGroup]) -> list[StimulusGroup]:
+    """Return the groups with the clusters that each is drawn from.
+
+    Groups that share clusters, directly or through other groups, are drawn together: a photo that was distorted in
+    several ways is drawn as often in every condition. Groups without common clusters are drawn independently.
+    """
+    if table.clusters is None:
+        return list(groups)
+    pools: list[list[ClusterPool]] = [[] for _ in groups]
+    for codes in table.clusters:
+        own = [np.unique(codes[group.columns][codes[group.columns] >= 0]) for group in groups]
+        member = np.repeat(np.arange(len(groups)), [len(clusters) for clusters in own])
+        shape = (len(groups), int(codes.max(initial=0)) + 1)
+        links = coo_array((np.ones(len(member)), (member, np.concatenate(own))), shape=shape)
+        component = connected_components(links @ links.T, directed=False)[1]
+        for number in np.unique(component):
+            indices = np.flatnonzero(component == number).tolist()
+            together = np.unique(np.concatenate([own[i] for i in indices]))
+            pool = ClusterPool(together, tuple(groups[i].group for i in indices))
+            for i in indices:
+                pools[i].append(pool)
+    return [replace(group, pools=tuple(pool)) for group, pool in zip(groups, pools, strict=True)]
 
 
 def people_first_key(observer: tuple[str, str]) -> tuple[int, list[tuple[int, float, str]]]:

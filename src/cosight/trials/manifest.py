@@ -19,6 +19,9 @@ __all__ = [
     "MANIFEST",
     "MANIFEST_SCHEMA",
     "SPLITS",
+    "collect_manifests",
+    "is_stimulus_set",
+    "manifest_folders",
     "manifest_frame",
     "manifest_space",
     "order_gold",
@@ -28,6 +31,7 @@ __all__ = [
 ]
 
 MANIFEST = "stimuli.parquet"
+_RUN = "run.json"  # a folder with this file is a run
 DISTRACTORS = "distractors"  # folder inside a set: its distractors for studies, a set of their own
 SPLITS = ("train", "calibration", "test", "closed")  # `closed`: a test set whose labels are kept elsewhere
 MANIFEST_SCHEMA: dict[str, pl.DataType] = {
@@ -134,6 +138,48 @@ def order_gold(frame: pl.DataFrame, own: LabelSpace | None, space: LabelSpace) -
         pl.concat_list(pl.col(name).list.gather(order), pl.col(name).list.slice(size)).alias(name) for name in columns
     )
     return frame.with_columns(gathered)
+
+
+def is_stimulus_set(path: object) -> bool:
+    """Return whether `path` is a stimulus set with a manifest, or a manifest itself; a run folder is neither."""
+    if not isinstance(path, str | Path):
+        return False
+    folder = Path(path)
+    return _is_manifest(folder) or ((folder / MANIFEST).is_file() and not (folder / _RUN).is_file())
+
+
+def _is_manifest(path: Path) -> bool:
+    return path.name == MANIFEST and path.is_file()
+
+
+def manifest_folders(sources: Iterable[object]) -> list[Path]:
+    """Return the folders that have the manifests of the runs and stimulus sets among `sources`.
+
+    Args:
+        sources: Folders of sets and runs, manifests, and other sources of trials. A folder without a manifest is
+            searched for runs that have one.
+    """
+    folders: list[Path] = []
+    for path in [Path(source) for source in sources if isinstance(source, str | Path)]:
+        if _is_manifest(path):
+            folders.append(path.parent)
+        elif (path / MANIFEST).is_file():
+            folders.append(path)
+        elif path.is_dir():
+            runs = [record.parent for record in sorted(path.rglob(_RUN))]
+            folders += [run for run in runs if (run / MANIFEST).is_file()]
+    return list(dict.fromkeys(folders))
+
+
+def collect_manifests(sources: Iterable[object]) -> pl.DataFrame | None:
+    """Read the manifests of the runs and stimulus sets among `sources`.
+
+    Returns:
+        The rows of all manifests, one after the other, with every column that any of them has; None where no source
+        has a manifest.
+    """
+    frames = [read_manifest(folder)[0] for folder in manifest_folders(sources)]
+    return pl.concat(frames, how="diagonal_relaxed") if frames else None
 
 
 def write_manifest(root: Path, frame: pl.DataFrame, facts: Mapping[str, Any]) -> None:

@@ -59,7 +59,7 @@ def table_rows(data: ScoreData, *, resamples: int, confidence: float, seed: int)
         )
     if missing := reliability_lacks(data.outputs, data.gold):
         raise InvalidInput(f"the table needs {missing}")
-    cells = category_groups(data.gold)
+    cells = category_groups(data.table, data.gold)
     category_draws = [draw_resamples(data.table, cell, resamples=resamples, seed=seed, merge=False) for cell in cells]
     distances = [gold_block(draw, data.outputs, data.gold, [HELLINGER]) for draw in category_draws]
     # without ceilings: few categories have one
