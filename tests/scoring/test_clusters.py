@@ -7,12 +7,13 @@ import pytest
 
 import cosight
 from cosight.measures import draw_stimuli
+from cosight.measures.uncertainty import share_intervals
 from cosight.statistics.resampling import draw_resamples, random_stream
 from cosight.trials import align, stimulus_groups
 from cosight.trials.clusters import with_clusters
 from cosight.trials.manifest import manifest_frame
 from tests.measures.simulated import clustered_case, coverage
-from tests.scoring.made import LETTERS, plain_interval, row_of, trials
+from tests.scoring.made import LETTERS, row_of, trials
 from tests.scoring.made_runs import GROUPS, REFUSING, answers, random_answers, write_run, write_set
 from tests.scoring.made_runs import stimuli as visalign_stimuli
 
@@ -56,6 +57,13 @@ def correct_of(said, rows):
     return np.array([right[row["stimulus"]] for row in rows]).reshape(-1, len(CONDITIONS))
 
 
+def share_interval(samples, value, n):
+    """The interval of a share from resamples of the photos."""
+    photos = np.array([float(PHOTOS)])
+    found = share_intervals(samples[None].astype(float), np.array([value]), n=np.array([float(n)]), clusters=photos)
+    return found.low[0], found.high[0]
+
+
 def test_accuracy_is_resampled_over_photos(tmp_path):
     rows = altered_photos()
     said = answered_photos(rows)
@@ -68,7 +76,7 @@ def test_accuracy_is_resampled_over_photos(tmp_path):
     order = sorted(range(PHOTOS), key=lambda photo: f"photo {photo}")  # clusters are numbered by name
     drawn = draw_stimuli(np.ones(PHOTOS), RESAMPLES, random_stream(0, "stimuli", "()"))
     samples = drawn @ correct[order].mean(axis=1) / PHOTOS
-    assert (row.low, row.high) == pytest.approx(plain_interval(samples, correct.mean(), PHOTOS), abs=1e-6)
+    assert (row.low, row.high) == pytest.approx(share_interval(samples, correct.mean(), n=72), abs=1e-6)
 
 
 def test_conditions_share_the_draw_of_photos(tmp_path):
@@ -84,7 +92,7 @@ def test_conditions_share_the_draw_of_photos(tmp_path):
     groups = [str((("condition", condition),)) for condition in CONDITIONS]
     drawn = draw_stimuli(np.ones(PHOTOS), RESAMPLES, random_stream(0, "stimuli", *groups))
     samples = (drawn @ correct[order] / PHOTOS).mean(axis=1)
-    assert (mean.low, mean.high) == pytest.approx(plain_interval(samples, correct.mean(), PHOTOS), abs=1e-6)
+    assert (mean.low, mean.high) == pytest.approx(share_interval(samples, correct.mean(), n=np.inf), abs=1e-6)
     alone = row_of(cosight.score(run, cluster_by=["none"], **by), "model:a", None, "accuracy", "condition=*")
     assert alone.value == mean.value
     assert alone.clusters == 72
