@@ -14,8 +14,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from cosight.scoring.plan import plan
 from cosight import compare
+from cosight.scoring.plan import plan
 from cosight.trials import read
 from tests.measures.simulated import (
     DISTANCES,

@@ -107,7 +107,7 @@ def test_split_half_ceilings_of_four_people_or_more(found):
     assert not [r for r in found.rows if r.statistic == "ceiling_split_half"]
     many = quick(trials(answered(observers(people=6), skill=0.6, stimuli=40)), measure=["ec"])
     row = row_of(many, "people", "people", EC, statistic="ceiling_split_half")
-    assert row.note == "majority answers of two halves of 6 people, mean of 20 splits; interval over stimuli"
+    assert row.note == "majority answers of two halves of 6 people, mean of 10 splits; interval over stimuli"
     assert -1 <= row.low < row.value < row.high <= 1
 
 

@@ -119,7 +119,7 @@ def test_distances_to_people_match_a_plain_loop(distance):
     assert ceiling.note == "mean of 5 people, each compared with the others"
     half = row_of(found, "people", "people", distance, statistic="ceiling_split_half")
     assert 0 < half.low < half.value < half.high
-    assert half.note == "two halves of 5 people, mean of 20 splits; interval over stimuli"
+    assert half.note == "two halves of 5 people, mean of 15 splits; interval over stimuli"
 
 
 def test_people_alike_are_at_distance_nought():

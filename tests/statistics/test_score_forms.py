@@ -175,7 +175,7 @@ def every_kind_of_row():
     for i, row in enumerate(apart):
         if row["observer"] != "model:1" and i % 5:  # most say what the first person says, but for one model
             row["response"] = leader[row["image"], row["condition"]]
-    yield cosight.compare(trials(apart), measure=["ec"], resamples=60)
+    yield cosight.compare(trials(apart), measure=["ec", "cles"], resamples=60)
     seeded = answered([*observers(people=4), ("net@1#sp", "model"), ("net@2#sp", "model"), ("sure", "model")])
     for i, row in enumerate(seeded):
         if row["kind"] == "model":

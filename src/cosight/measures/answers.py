@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,24 @@ from cosight.errors import InvalidInput
 from cosight.measures.arithmetic import Pairs
 
 __all__ = [
+    "ALL_SPLITS_UP_TO",
     "NOT_SHOWN",
     "NO_ANSWER",
+    "TIE_ROUNDS",
     "Answers",
     "CodeArray",
     "check_classes",
     "common_trials",
     "encode",
     "half_pairs",
+    "half_splits",
     "is_missing",
     "joint_errors",
     "split_half_crowds",
 ]
 
+ALL_SPLITS_UP_TO = 10  # people; of more, splits into halves are drawn at random
+TIE_ROUNDS = 8  # for each split into halves: two random orders, four combinations of each
 NO_ANSWER = -1  # shown, but nothing was answered in time
 NOT_SHOWN = -2  # this observer never saw the stimulus
 
@@ -165,37 +171,88 @@ def check_classes(count: int) -> None:
         raise InvalidInput(f"answers are coded for {most} classes at most, got {count}; merge some first")
 
 
-def split_half_crowds(answers: Answers, *, splits: int = 20, rng: np.random.Generator) -> Answers:
-    """Compute the majority answers of two random halves of the observers, `splits` times.
-
-    The agreement of such crowds is a ceiling of how much anyone can agree with these people. Crowds are less noisy
-    than persons, so it is higher than the mean over pairs of people (the leave-one-out ceiling). Ties are broken at
-    random. A stimulus that nobody in a half saw is not shown to that half; one that none of them answered has no
-    answer. With an odd number of people, a random one is left out of each split.
+def half_splits(people: int, *, splits: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return splits of people into two halves, in random order; an odd number leaves one person out of each split.
 
     Args:
-        answers: The answers of four people or more.
-        splits: The number of random splits.
+        people: The number of people, four or more.
+        splits: The number of random splits where there are more than ten people. Of ten or fewer, all splits are
+            returned: 3 of 4 people, 126 of 10, 315 of 9 (35 for each one left out).
         rng: The source of randomness.
 
     Returns:
-        Answers of 2 * `splits` crowds; rows 2i and 2i + 1 are one split (`half_pairs`).
+        Indices of people, (splits, 2, people // 2).
 
     Raises:
         InvalidInput: If there are fewer than four people.
+
+    >>> len(half_splits(10, splits=20, rng=np.random.default_rng(0)))
+    126
     """
-    if answers.observers < 4:
-        raise InvalidInput(f"two crowds need four people or more, got {answers.observers}")
-    half = answers.observers // 2
-    rows = []
-    for _ in range(splits):
-        order = rng.permutation(answers.observers)
-        rows += [_majority_answers(answers, order[:half], rng), _majority_answers(answers, order[half : 2 * half], rng)]
-    return Answers(np.stack(rows), answers.truth, answers.classes)
+    if people < 4:
+        raise InvalidInput(f"two crowds need four people or more, got {people}")
+    half = people // 2
+    if people > ALL_SPLITS_UP_TO:
+        return np.stack([rng.permutation(people)[: 2 * half].reshape(2, half) for _ in range(splits)])
+    every = []
+    for left_out in [None] if people % 2 == 0 else range(people):
+        first, *others = (person for person in range(people) if person != left_out)
+        for chosen in combinations(others, half - 1):
+            every.append([[first, *chosen], [person for person in others if person not in chosen]])
+    return np.array(every)[rng.permutation(len(every))]
+
+
+def split_half_crowds(answers: Answers, halves: NDArray[np.int64], *, rng: np.random.Generator) -> Answers:
+    """Compute the majority answers of two halves of the observers, for several splits.
+
+    The agreement of such crowds is a ceiling of how much anyone can agree with these people. Crowds are less noisy
+    than persons, so it is higher than the mean over pairs of people (the leave-one-out ceiling). A stimulus that nobody
+    in a half saw is not shown to that half; one that none of them answered has no answer.
+
+    Ties are broken at random, `TIE_ROUNDS` times for each split: between two tied answers every combination of the two
+    halves occurs equally often, so that the mean over rounds hardly depends on chance.
+
+    Args:
+        answers: The answers of the people.
+        halves: The splits, from `half_splits`.
+        rng: The source of randomness.
+
+    Returns:
+        Answers of 2 * splits * `TIE_ROUNDS` crowds. Rows 2i and 2i + 1 are the halves of one split (`half_pairs`), and
+        the rounds of a split follow each other.
+    """
+    people, stimuli = answers.response.shape
+    is_member = np.zeros((2 * len(halves), people), dtype=np.float32)
+    is_member[np.arange(len(is_member))[:, None], halves.reshape(len(is_member), -1)] = 1
+    rows = np.empty((len(halves), TIE_ROUNDS, 2, stimuli), dtype=np.int16)
+    given = answers.response >= 0
+    seen = is_member @ (answers.response != NOT_SHOWN).astype(np.float32) > 0  # (crowds, stimuli)
+    most = np.zeros((len(is_member), stimuli), dtype=np.float32)
+    counts = np.empty((answers.classes, len(is_member), stimuli), dtype=np.float32)
+    for code in range(answers.classes):
+        counts[code] = is_member @ (given & (answers.response == code)).astype(np.float32)
+        np.maximum(most, counts[code], out=most)
+    tied = (counts == most).sum(axis=0)  # number of commonest answers
+    none = np.where(seen, NO_ANSWER, NOT_SHOWN)
+    for order, shift in product(range(TIE_ROUNDS // 4), range(2)):
+        if shift == 0:
+            start = (rng.random(tied.shape) * tied).astype(np.int64)
+        wanted = (start + shift) % tied  # the commonest answers are numbered in the order of their codes
+        winner = np.full(tied.shape, NO_ANSWER, dtype=np.int16)
+        number = np.zeros(tied.shape, dtype=np.int64)
+        for code in range(answers.classes):
+            among = counts[code] == most
+            winner[among & (number == wanted)] = code
+            number += among
+        of_half = np.where(most > 0, winner, none).astype(np.int16).reshape(len(halves), 2, stimuli)
+        combinations_of = rows[:, 4 * order : 4 * order + 4]
+        combinations_of[:, [shift, shift + 2], 0] = of_half[:, None, 0]  # first halves: shifts 0 1 0 1
+        combinations_of[:, [2 * shift, 2 * shift + 1], 1] = of_half[:, None, 1]  # second halves: 0 0 1 1
+    return Answers(rows.reshape(-1, stimuli), answers.truth, answers.classes)
 
 
 def half_pairs(splits: int) -> Pairs:
-    """Return the pairs of rows that `split_half_crowds` makes."""
+    """Return the pairs of rows that `split_half_crowds` makes, for so many splits and rounds."""
     return np.arange(2 * splits).reshape(splits, 2)
 
 
@@ -230,12 +287,3 @@ def _ordered_classes(classes: ArrayLike | None, occurring: set[Any]) -> list[Any
     if unknown:
         raise InvalidInput(f"answers must be among the classes, got {min(unknown, key=str)!r}; add it to the classes")
     return known
-
-
-def _majority_answers(answers: Answers, people: NDArray[np.int64], rng: np.random.Generator) -> CodeArray:
-    response = answers.response[people]
-    counts = np.stack([(response == code).sum(axis=0) for code in range(answers.classes)])  # (classes, stimuli)
-    jittered = counts + rng.random(counts.shape) * 0.5  # breaks ties, never changes an order
-    winner = np.where(counts.sum(axis=0) > 0, jittered.argmax(axis=0), NO_ANSWER)
-    seen = (response != NOT_SHOWN).any(axis=0)
-    return np.where(seen, winner, NOT_SHOWN).astype(np.int16)

@@ -18,8 +18,17 @@ from numpy.typing import NDArray
 from cosight.arrays import BoolArray, FloatArray
 from cosight.errors import InvalidInput
 from cosight.measures import measures
-from cosight.measures.answers import NOT_SHOWN, Answers, half_pairs, split_half_crowds
-from cosight.measures.arithmetic import SCARCE, Pairs, mean_or_nan
+from cosight.measures.answers import (
+    ALL_SPLITS_UP_TO,
+    NOT_SHOWN,
+    TIE_ROUNDS,
+    Answers,
+    CodeArray,
+    half_pairs,
+    half_splits,
+    split_half_crowds,
+)
+from cosight.measures.arithmetic import BLOCK, SCARCE, Pairs, blocks, divide, mean_or_nan
 from cosight.measures.declarations import PairForm
 from cosight.measures.uncertainty import Compressed, mean_over_pairs
 from cosight.statistics.blocks import (
@@ -68,7 +77,9 @@ EQUAL_VALUE, EQUAL_CEILING = "value_at_equal_errors", "ceiling_at_equal_errors" 
 INTERNAL = (PAIRED, SUMMED, EQUAL_DIFFERENCE, EQUAL_VALUE, EQUAL_CEILING)
 _MOST_MODELS = 50  # that are compared at equal numbers of errors, every two of them
 _DRAWS, _CEILING_DRAWS = 10, 2  # of errors; beside a ceiling a model is drawn as often for each person
-_SPLITS = 20  # random halves behind a split-half ceiling
+_BATCH, _MOST_SPLITS = 50, 600  # of more than ten people, random splits are added in batches until ...
+_PRECISE = 0.002  # ... the standard error of their mean is below this
+_RESAMPLED_SPLITS = 20  # whose resamples make the interval, moved to the mean over all splits
 
 
 def pairs_of(people: BoolArray, kind: str) -> Pairs:
@@ -300,43 +311,75 @@ def _mean_over_pairs(
 def ceiling_blocks(draw: Draw, forms: Mapping[str, PairForm]) -> list[Block]:
     """Compute the split-half ceiling of each symmetric measure of answers, for real and for simulated people.
 
-    Intervals are over stimuli.
+    The value is the mean over all splits of up to ten people into halves, or over random ones, enough for a standard
+    error below .002 (600 at most). Intervals are over stimuli and random splits.
     """
-    blocks = []
-    for group in draw.people_groups:
-        if len(group.members) < ENOUGH_PEOPLE:
-            continue
-        rng = random_stream(draw.seed, "halves", group.name, str(draw.group))
-        halves = split_half_crowds(draw.answers.of(group.members), splits=_SPLITS, rng=rng)
+    used = {name: form for name, form in forms.items() if measures[name].symmetric and name not in output_measures}
+    groups = [group for group in draw.people_groups if len(group.members) >= ENOUGH_PEOPLE]
+    return [block for group in groups if used for block in _split_half_ceilings(draw, group, used)]
+
+
+def _split_half_ceilings(draw: Draw, group: ObserverGroup, forms: Mapping[str, PairForm]) -> list[Block]:
+    """Compute the mean over splits of measures between the majority answers of two halves of a group."""
+    rng = random_stream(draw.seed, "halves", group.name, str(draw.group))
+    answers, people = draw.answers.of(group.members), len(group.members)
+    batch = max(1, min(_BATCH, BLOCK // max(1, 4 * TIE_ROUNDS * answers.stimuli)))
+    once = np.ones((1, answers.stimuli), dtype=np.float32)
+    splits = half_splits(people, splits=_MOST_SPLITS, rng=rng)
+    values: dict[str, list[FloatArray]] = {name: [] for name in forms}  # of each batch
+    kept: list[CodeArray] = []  # crowds of the splits that are resampled
+    for part in blocks(len(splits), 1, most=batch):
+        crowds = split_half_crowds(answers, splits[part], rng=rng)
+        pairs = half_pairs(len(crowds.response) // 2)
         for name, form in forms.items():
-            if measures[name].symmetric and name not in output_measures:
-                blocks.append(_split_half_ceiling(draw, halves, group, name, form))
-    return blocks
-
-
-def _split_half_ceiling(draw: Draw, halves: Answers, group: ObserverGroup, name: str, form: PairForm) -> Block:
-    """Compute the mean over splits of a measure between the majority answers of two halves of a group."""
-    pairs = half_pairs(_SPLITS)
-    values = form.matrix(halves)[pairs[:, 0], pairs[:, 1]]
-    defined = ~np.isnan(values)
+            values[name].append(_mean_of_rounds(form.resampled(crowds, once, pairs)[:, 0]))
+        if part.start < _RESAMPLED_SPLITS:
+            kept.append(crowds.response.reshape(-1, TIE_ROUNDS, 2, answers.stimuli)[:, 0].reshape(-1, answers.stimuli))
+        errors = [_standard_error(np.concatenate(of_measure)) for of_measure in values.values()]
+        if people > ALL_SPLITS_UP_TO and part.stop >= _BATCH and max(errors) < _PRECISE:
+            break
+    halves = Answers(np.concatenate(kept)[: 2 * _RESAMPLED_SPLITS], answers.truth, answers.classes)
+    pairs = half_pairs(halves.observers // 2)
     on_halves = replace(draw, patterns=Compressed(halves, np.ones(halves.stimuli, dtype=np.int64)))
-    resampled = on_halves.resample([_on_pairs(form, pairs)])[0]
-    nobody, once = np.zeros(2 * _SPLITS, dtype=np.bool_), np.ones((resampled.shape[1], 2 * _SPLITS))
-    left_out = int((~defined).sum())
-    note = f"majority answers of two halves of {len(group.members)} {group.name}, mean of {_SPLITS} splits"
-    note += "; interval over stimuli" + (f"; {left_out} undefined splits left out" if left_out else "")
-    n = form.count(halves, pairs)[defined].mean() if defined.any() else 0.0
-    conditions = {"undefined_parts": bool(left_out), "few_trials": n < FEW_TRIALS}
-    block = single_block(
-        draw.group,
-        Key(group.name, group.name, name, CEILING_HALF),
-        values[defined].mean() if defined.any() else float("nan"),
-        mean_over_pairs(resampled, pairs, once, nobody),
-        n,
-        note,
-        tuple(flag for flag, holds in conditions.items() if holds),
-    )
-    return draw.with_stimulus_clusters(block)
+    resampled = on_halves.resample([_on_pairs(form, pairs) for form in forms.values()])
+    ceilings = []
+    for (name, form), of_splits in zip(forms.items(), resampled, strict=True):
+        of_measure = np.concatenate(values[name])
+        defined = ~np.isnan(of_measure)
+        value = float(of_measure[defined].mean()) if defined.any() else float("nan")
+        observed = form.resampled(halves, once, pairs)
+        nobody, all_once = np.zeros(halves.observers, dtype=np.bool_), np.ones((draw.resamples, halves.observers))
+        deviation = mean_over_pairs(of_splits, pairs, all_once, nobody)
+        deviation -= mean_over_pairs(observed, pairs, all_once[:1], nobody)
+        note = f"majority answers of two halves of {people} {group.name}, mean of {len(of_measure)} splits"
+        if people > ALL_SPLITS_UP_TO:
+            stream = random_stream(draw.seed, "splits", group.name, str(draw.group), name)
+            deviation += _standard_error(of_measure) * stream.normal(size=draw.resamples)
+            note += "; interval over stimuli and splits"
+        else:
+            note += "; interval over stimuli"
+        left_out = int((~defined).sum())
+        note += f"; {left_out} undefined splits left out" if left_out else ""
+        counted = ~np.isnan(observed[:, 0])
+        n = form.count(halves, pairs)[counted].mean() if counted.any() else 0.0
+        conditions = {"undefined_parts": bool(left_out), "few_trials": n < FEW_TRIALS}
+        flags = tuple(flag for flag, holds in conditions.items() if holds)
+        key = Key(group.name, group.name, name, CEILING_HALF)
+        ceilings.append(single_block(draw.group, key, value, value + deviation, n, note, flags))
+    return [draw.with_stimulus_clusters(block) for block in ceilings]
+
+
+def _mean_of_rounds(values: FloatArray) -> FloatArray:
+    """Return the mean over the rounds of each split, over those that are defined; nan where none is."""
+    rounds = values.reshape(-1, TIE_ROUNDS)
+    defined = ~np.isnan(rounds)
+    return divide(np.where(defined, rounds, 0.0).sum(axis=1), defined.sum(axis=1).astype(np.float64))
+
+
+def _standard_error(values: FloatArray) -> float:
+    """Return the standard error of the mean of random splits; 0 for fewer than two that are defined."""
+    defined = values[~np.isnan(values)]
+    return float(defined.std(ddof=1) / np.sqrt(len(defined))) if len(defined) > 1 else 0.0
 
 
 def model_ceiling_blocks(
