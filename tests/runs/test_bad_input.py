@@ -368,6 +368,7 @@ def test_an_output_that_is_no_run(cosight, few_images, tmp_path):
     [
         ("{", "not the record of a run"),
         ("[]", "not the record of a run"),
+        ("[" * 3000, "not the record of a run"),
         ('{"schema": 1}', "not the record of a run"),
         ('{"schema": 99}', "newer cosight (schema 99)"),
         ("\udcff", "not the record of a run"),
@@ -378,6 +379,7 @@ def test_a_record_that_cannot_be_read(cosight, finished, few_images, content, pa
     before = kept(finished)
     assert refused(cosight("evaluate", TINY, "--on", few_images, "--features", "--out", finished), "run.json", part)
     assert refused(cosight("run", "status", finished), part)
+    assert cosight("trials", "show", finished).code == 0  # the answers are whole
     assert kept(finished) == before
 
 

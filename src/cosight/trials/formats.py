@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cosight.errors import InvalidInput
+from cosight.files import read_json
 from cosight.registry import Registry
 from cosight.trials.samples import is_sample, trial_path
 from cosight.trials.spaces import LabelSpace, label_space
@@ -183,7 +183,7 @@ def _is_finished(path: Path) -> bool:
     if not record.is_file():
         return True
     try:
-        state = json.loads(record.read_text(encoding="utf-8")).get("state", "finished")
+        state = read_json(record).get("state", "finished")
     except (ValueError, AttributeError):
         return False
     return bool(state == "finished")
