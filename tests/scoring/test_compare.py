@@ -493,3 +493,18 @@ def test_json_has_null_and_never_nan(seed, skill):
         assert row["value"] is not None or row["note"], row
     frame = pl.read_csv(found.to_csv().encode(), infer_schema_length=None)
     assert frame.height == len(parsed)
+
+
+def test_more_than_fifty_models_are_compared_with_each_other_on_request():
+    rows = answered(observers(people=4, models=51), conditions={"one": ("x",)}, stimuli=8)
+    options = {"measure": ["ec"], "resamples": 5}
+    few, every = cosight.compare(trials(rows), **options), cosight.compare(trials(rows), all_pairs=True, **options)
+    of_models = [row for row in every.rows if row.against and {row.observer[:5], row.against[:5]} == {"model"}]
+    assert len(of_models) == 2 * 51 * 50 // 2 + 1  # pairs, differences and the mean over pairs
+    assert list(few.rows) == [row for row in every.rows if row not in of_models]
+    assert any("51 models are compared with people, not with each other; --all-pairs" in text for text in few.notices)
+    assert not any("--all-pairs" in text for text in every.notices)
+    fifty = cosight.compare(trials([row for row in rows if row["observer"] != "model:50"]), **options)
+    assert any(row.statistic == "difference" for row in fifty.rows)
+    alone = cosight.compare(trials([row for row in rows if row["kind"] == "model"]), **options)
+    assert len(alone.rows) == 51 * 50 // 2 + 1

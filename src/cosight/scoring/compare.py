@@ -47,6 +47,7 @@ DEFAULT_MEASURES = (
     "misclassification_agreement",
     "class_level_error_similarity",
 )
+_MANY_MODELS = 50  # of more, every two are compared only with --all-pairs: their rows would outnumber all others
 Progress = Callable[[int, int, str], None]  # groups done, groups in all, the group that is next
 
 
@@ -57,6 +58,7 @@ class _Options:
     solo_measures: tuple[str, ...]
     pair_measures: tuple[str, ...]
     pairs: str
+    of_models: bool  # whether every two models are compared as well
     resamples: int
     confidence: float
     seed: int
@@ -69,6 +71,7 @@ def compare(
     by: Sequence[str] | None = None,
     cluster_by: Sequence[str] | None = None,
     pairs: PairKind = "all",
+    all_pairs: bool = False,
     preset: str | None = None,
     missing: Missing | None = None,
     correlate: bool = False,
@@ -97,6 +100,7 @@ def compare(
             intervals; two comma-separated columns are crossed; none draws each stimulus by itself (default: the source
             photo, `parent` in the manifest of a run or set; the shape and texture pictures of cue-conflict images).
         pairs: Which pairs of observers to compare.
+        all_pairs: Compare every two models with each other, and list their differences, even if there are more than 50.
         preset: Published way of scoring: exclusions, grouping, measures, conventions (`cosight list presets`).
         missing: Missing answers: leave-out (wrong for error consistency), or random for randomly drawn classes
             (default: leave-out, or as the preset has it).
@@ -146,10 +150,12 @@ def compare(
     table = with_clusters(table, trials, collect_manifests(sources), cluster_by)
     if missing == "random":
         table = _impute_randomly(table, seed)
+    few_models = len(table.models) <= _MANY_MODELS or not table.people.any()
     options = _Options(
         solo_measures=tuple(name for name in names if name in solo_forms),
         pair_measures=tuple(name for name in names if name not in solo_forms),
         pairs=pairs,
+        of_models=few_models or all_pairs or correlate or pairs != "all",
         resamples=resamples,
         confidence=confidence,
         seed=seed,
@@ -157,6 +163,9 @@ def compare(
     )
     if options.pair_measures:
         _check_pairs(table, options)
+        if not options.of_models:
+            notice = "models are compared with people, not with each other; --all-pairs adds every two of them"
+            table = table.with_notices(f"{len(table.models)} {notice}")
     outputs = Outputs.of(table, trials) if set(names) & set(output_measures) else None
     blocks = _group_blocks(table, stimulus_groups(table, grouping), options, outputs, progress)
     rows = _rows(blocks, grouping, options, set(table.models), correlate)
@@ -168,8 +177,9 @@ def compare(
     if "experiment" not in grouping:
         table = table.with_notices(*_namesake_notices(table))
     return make_scores(
-        rows, table, command="compare", measure=list(names), by=list(grouping), pairs=pairs, preset=preset,
-        missing=missing, role=list(role), gamma=gamma, resamples=resamples, confidence=confidence, seed=seed,
+        rows, table, command="compare", measure=list(names), by=list(grouping), pairs=pairs, all_pairs=all_pairs,
+        preset=preset, missing=missing, role=list(role), gamma=gamma, resamples=resamples, confidence=confidence,
+        seed=seed,
     )  # fmt: skip
 
 
@@ -266,7 +276,10 @@ def _group_block(
     merge = texture is None and outputs is None and complete
     draw = draw_resamples(table, group, resamples=options.resamples, seed=options.seed, merge=merge)
     blocks = [block for name in options.solo_measures if (block := solo_block(draw, name, texture)) is not None]
-    pairs = pairs_of(table.people[draw.observer_index], options.pairs)
+    people = table.people[draw.observer_index]
+    pairs = pairs_of(people, options.pairs)
+    if not options.of_models:
+        pairs = pairs[people[pairs].any(axis=1)]
     if len(pairs):
         forms = {
             name: pair_forms[name]
@@ -297,7 +310,7 @@ def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: s
             index = models_against_people(block, name, models)
             rows += rank_rows(block, index, of="models", confidence=confidence, seed=seed)
     overall = means[-1] if means else blocks[0]
-    for name in options.pair_measures:
+    for name in options.pair_measures if options.of_models else ():
         rows += difference_rows(overall, name, models, confidence=confidence, seed=seed)
     if correlate:
         domains = blocks  # or, with several keys, the means over all but the first key
