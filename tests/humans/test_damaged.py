@@ -55,6 +55,14 @@ def _page_is_built(monkeypatch):
     monkeypatch.setattr(server, "static_files", lambda: {"index.html": b""})
 
 
+def test_a_schema_whose_text_is_damaged(cosight, study):
+    file = study / DATABASE
+    content = file.read_bytes()
+    damaged = content.replace(b"cosight_showings", b"cosight_\xe8howings")  # SQLite's message quotes the name
+    file.write_bytes(damaged.replace(b"CREATE TABLE cosight_\xe8", b"CREATE TABLE (osight_\xe8"))
+    assert all("its schema is damaged" in line for line in run_all(cosight, study))
+
+
 def test_a_file_that_is_no_database(cosight, study):
     (study / DATABASE).write_bytes(b"PK\x03\x04" * 3000)
     assert all("file is not a database" in line for line in run_all(cosight, study))

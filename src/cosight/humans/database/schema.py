@@ -120,10 +120,9 @@ def report_database_errors(folder: Path) -> Iterator[None]:
     """Raise InvalidInput, in one line, for errors of the database in this block."""
     try:
         yield
-    except sa.exc.SQLAlchemyError as error:
-        raise InvalidInput(
-            f"cannot use the database of {folder}: {error_reason(error)}; repair it or choose another"
-        ) from error
+    except (sa.exc.SQLAlchemyError, UnicodeDecodeError) as error:  # SQLite quotes the bytes of a damaged schema
+        reason = error_reason(error) if isinstance(error, sa.exc.SQLAlchemyError) else "its schema is damaged"
+        raise InvalidInput(f"cannot use the database of {folder}: {reason}; repair it or choose another") from error
 
 
 @contextmanager
