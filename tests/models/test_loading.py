@@ -268,8 +268,8 @@ def test_names_that_are_wrong(text, error, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("size=2.5", "size must be one or two positive integers"),
-        ("size=0", "size must be one or two positive integers"),
+        ("size=2.5", "size must be one or two whole numbers from 1 to 16,384"),
+        ("size=0", "size must be one or two whole numbers from 1 to 16,384"),
         ("mean=.5/.5", "mean must be one number or three"),
         ("std=0", "std must be positive"),
         ("crop=.5/.5", "crop must be one number"),

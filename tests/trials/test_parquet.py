@@ -180,7 +180,8 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path):
         arguments = ["trials", "convert", "sample:edges", str(tmp_path / target), "--to", to]
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == f"cosight: {tmp_path / target}: {os.strerror(errno.EFBIG)}\n"
+        reason = f"{tmp_path / target}: {os.strerror(errno.EFBIG)}"
+        assert done.stderr == f"cosight: {reason}; free some space, then run the same command again\n"
         assert list(tmp_path.iterdir()) == []
 
 

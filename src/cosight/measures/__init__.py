@@ -53,8 +53,10 @@ from cosight.measures.agreement import (
     krippendorff_alpha_resampled,
 )
 from cosight.measures.answers import (
+    ALL_SPLITS_UP_TO,
     NO_ANSWER,
     NOT_SHOWN,
+    TIE_ROUNDS,
     Answers,
     CodeArray,
     check_classes,
@@ -220,10 +222,12 @@ from cosight.measures.uncertainty import (
 __all__ = [
     "ABSTAIN_ACTIONS",
     "ACT_ACTIONS",
+    "ALL_SPLITS_UP_TO",
     "CKA",
     "NOT_SHOWN",
     "NO_ANSWER",
     "STIMULUS_GROUPS",
+    "TIE_ROUNDS",
     "Accuracy",
     "AccuracyDifference",
     "Action",
