@@ -196,7 +196,7 @@ def test_files_that_are_no_classifiers(tiny_onnx, tmp_path):
         ('{"tiny": {"size": 32, "classes": ["a"]}}', "got 1 names for the 4 of onnx:tiny.onnx"),
         (
             '{"tiny": {"size": "32"}}',
-            "size in preprocessing.json must be one or two whole numbers from 1 to 16,384, got '32'",
+            "size in preprocessing.json must be one or two whole numbers .* got '32'",
         ),
         ('{"tiny": {"size": 32, "std": 0}}', "the entry tiny of .* is invalid: std must be positive"),
         ('{"tiny": {"size": 32, "mean": null}}', "the entry tiny of .* is invalid"),
