@@ -113,8 +113,8 @@ def test_wilson_published_values(chosen, people, low, high):
 @pytest.mark.parametrize(
     ("chosen", "people", "low", "high"),
     [(81, 263, 0.2544, 0.3658), (15, 148, 0.0601, 0.1581), (0, 20, 0, 0.1391), (1, 29, 0.0017, 0.1585)],
-)  # Newcombe (1998), Statistics in Medicine 17, table I, method 6
-def test_mid_p_published_values(chosen, people, low, high):
+)  # half of pmf(chosen) and the tail beyond it make .025: solved with scipy.stats.binom and scipy.optimize.brentq
+def test_mid_p_values_solved_with_scipy(chosen, people, low, high):
     gold = gold_distribution([[chosen, people - chosen]])
     assert (round(gold.low[0, 0], 4), round(gold.high[0, 0], 4)) == (low, high)
 
