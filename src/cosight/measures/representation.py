@@ -85,7 +85,17 @@ def linear_cka(x: ArrayLike, y: ArrayLike, *, unbiased: bool = True) -> CKA:
 
 
 def linear_cka_matrix(features: Sequence[ArrayLike], *, unbiased: bool = True) -> FloatArray:
-    """Compute `linear_cka` of every two of m feature sets, shape (m, m); nan in the same cases.
+    """Compute `linear_cka` of every two of m feature sets.
+
+    Args:
+        features: The features of each model, (n, d); row i is the same stimulus in all of them.
+        unbiased: Whether to use the unbiased HSIC.
+
+    Returns:
+        A matrix (m, m), nan as in `linear_cka`.
+
+    Raises:
+        InvalidInput: If there is no feature set, a feature is not finite, or the numbers of rows differ.
 
     >>> linear_cka_matrix([[[0], [1], [2], [4]], [[0], [1], [2], [4]], [[1], [1], [1], [1]]]).round(6).tolist()
     [[1.0, 1.0, nan], [1.0, 1.0, nan], [nan, nan, nan]]

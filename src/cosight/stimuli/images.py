@@ -178,6 +178,10 @@ def read_image(path: Path) -> Bytes:
     Raises:
         InvalidInput: As `decode`.
         FileNotFoundError: If there is no such file.
+
+    >>> _ = Path("grey.png").write_bytes(encode(np.full((32, 40), 90, np.uint8), "png"))
+    >>> read_image(Path("grey.png")).shape
+    (32, 40)
     """
     return decode(path.read_bytes(), name=str(path))
 
@@ -187,7 +191,7 @@ def decode(data: bytes, *, name: str = "image") -> Bytes:
 
     Args:
         data: The bytes of the file.
-        name: What error messages call the image.
+        name: Name of the image in error messages.
 
     Returns:
         8-bit RGB or grey pixels, rotated according to the EXIF orientation. An opaque alpha channel is dropped.

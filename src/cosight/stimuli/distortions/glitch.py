@@ -48,7 +48,18 @@ class _Glitch:
 
 
 def glitch_regions(height: int, width: int, *, level: int) -> tuple[GlitchRegion, ...]:
-    """Return the bands of the published set, the same for every image of one size; later ones cover earlier ones.
+    """Return the bands of the published set, which are the same for every image of one size.
+
+    Args:
+        height: Height of the image in pixels.
+        width: Width of the image in pixels.
+        level: Level of the distortion, 1 to 5.
+
+    Returns:
+        The bands; later ones cover earlier ones.
+
+    Raises:
+        InvalidInput: If there is no such level.
 
     >>> glitch_regions(224, 224, level=1)[0]
     GlitchRegion(offset=-4, top=145, height=55)
