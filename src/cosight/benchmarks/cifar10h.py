@@ -112,7 +112,7 @@ class Cifar10HImages:
             )
         if not np.issubdtype(counts.dtype, np.integer) or counts.min() < 0 or not counts.sum(axis=1).all():
             raise InvalidInput(
-                f"people's answers must be whole numbers, some for every image, got {counts.dtype} counts"
+                f"people's answers must be whole numbers, at least one per image, got {counts.dtype} counts"
             )
         stamp = " ".join(file_stamp(self.folder / name) for name in (_IMAGES, _LABELS, _COUNTS))
         jobs = []

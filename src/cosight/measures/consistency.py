@@ -306,7 +306,7 @@ class _CorrectCounts(NamedTuple):
     def most_alike(self, confidence: float) -> FloatArray:
         """Return how many trials would be alike if the rarer joint outcome was as frequent as its count allows.
 
-        With the accuracies as they are, one more joint error is one more joint success: two more trials are alike.
+        At fixed accuracies, one more joint error is one more joint success: two more trials are alike.
         """
         wrong = self.n - self.right_a - self.right_b + self.both  # joint errors
         rare = np.minimum(wrong, self.both)

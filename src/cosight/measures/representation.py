@@ -18,7 +18,7 @@ __all__ = ["CKA", "FrechetDistance", "frechet_distance", "linear_cka", "linear_c
 
 _BLOCK = 1 << 20  # numbers in one intermediate array: 8 MB
 _FEWEST = {True: 4, False: 2}  # stimuli below which HSIC is undefined, by `unbiased`
-_ROUNDING = 1e-12  # an HSIC this small beside the terms it is the difference of is zero
+_ROUNDING = 1e-12  # an HSIC this small relative to the terms that it is the difference of is zero
 
 
 @dataclass(frozen=True, slots=True)

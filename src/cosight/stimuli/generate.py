@@ -7,7 +7,7 @@ A recipe (`SetRecipe`) lists units of work; each unit has the jobs that share a 
 * `jobs.parquet`       the result of each job, the stamp of its source, the versions it was made with
 * `journal.jsonl`      only in an unfinished set: the jobs done since the manifest was written
 
-To resume is to run again: jobs in `jobs.parquet` or in the journal are not repeated.
+To resume a set, generate it again: jobs in `jobs.parquet` or in the journal are not repeated.
 """
 
 from __future__ import annotations

@@ -57,11 +57,11 @@ FileFormat = Literal["png", "jpeg"]
 MIN_SIDE = 32  # pixels; smaller images are too small for blurs and textures
 JPEG_QUALITY = 100
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
-_DECODERS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")  # no others: EPS, for one, would run a program
+_DECODERS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")  # no others: EPS, for example, would run a program
 _GREY_MODES = ("1", "L", "LA", "La")
 _COLOUR_MODES = ("RGB", "P", "RGBA", "RGBa", "PA")
 _NOT_RGB = ("CMYK", "YCbCr", "LAB", "HSV")
-_MAX_SIDE = 8192  # pixels of a prepared image; more is a typing error
+_MAX_SIDE = 8192  # pixels of a prepared image; more is probably a typo
 _MAX_ASPECT = 64  # long side over short side of an image that is scaled by its short side; memory is the limit
 _PREPARATION = re.compile(r"(?P<first>[0-9]{1,9})(?P<sign>[x/])(?P<second>[0-9]{1,9})", re.ASCII)
 

@@ -1,8 +1,8 @@
 """Glitched: bands of the image and one of its colour channels are shifted, under scan lines.
 
-The published geometry is that of the library behind the published set, seeded with 1, with its three particulars: a
-band with offset 0 is left out (drawn per image, it shows the original again); the channel moves up or down only; its
-sideways shift affects only the row that row 0 moves to.
+The published geometry is that of the library behind the published set, seeded with 1. It differs from the geometry
+drawn per image in three ways: a band with offset 0 is left out (drawn per image, it shows the original); the channel
+moves up or down only; its sideways shift affects only the row that row 0 moves to.
 """
 
 from __future__ import annotations
