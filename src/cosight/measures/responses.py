@@ -77,7 +77,7 @@ class AccuracyDifference:
 
 @declare(
     "accuracy_difference",
-    summary="Accuracy of the first observer less that of the second, on common trials.",
+    summary="Accuracy of the first observer minus that of the second, on common trials.",
     low=-1,
     high=1,
     direction="neither",

@@ -173,7 +173,7 @@ def _minimise(standardised: FloatArray, truth: IntArray, classes: int, penalty: 
         log_probabilities = standardised @ weights.T + bias
         log_probabilities -= logsumexp(log_probabilities, axis=1, keepdims=True)
         value = -log_probabilities[rows, truth].mean() + strength / 2 * np.vdot(weights, weights)
-        errors = np.exp(log_probabilities)  # (N, classes): probability less truth
+        errors = np.exp(log_probabilities)  # (N, classes): probability minus truth
         errors[rows, truth] -= 1
         errors /= count
         gradient = errors.T @ standardised + strength * weights
