@@ -47,7 +47,7 @@ class Design:
     forms: bool = False
     overlap: int = 0
     conditions: int = 0  # 0: all of them, mixed
-    idle: int = 60  # minutes
+    idle: int = 5  # minutes; short, because somebody may be waiting for the images
 
     def __post_init__(self) -> None:
         for name in ("images", "blocks", "idle"):
