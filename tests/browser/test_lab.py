@@ -1,38 +1,39 @@
-"""A study with a few colleagues: who comes while all images are taken, and who takes part on a phone."""
+"""A study with a few colleagues: as the docs show it, when all images are taken, and on a phone."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 
+import polars as pl
 import pytest
 
-from tests.browser.visits import READY, missing, serving
+from tests.browser.looking import PHONE, fits_a_phone
+from tests.browser.visits import Server, missing, serving
 from tests.humans.conftest import make_study, write_set
 
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+DOCS = Path(__file__).parents[2] / "docs" / "studies.md"
 REFUSED = ("status of 423",)
 WAITING = "text=All images are with other participants at the moment"
-ONE = {"images": 1, "more": "[show]\nimage = 'secret-name-000.png'\n"}  # one image, and nothing besides
 MANY = "airplane,bear,bicycle,bird,boat,bottle,car,cat,chair,clock,dog,elephant,keyboard,knife,oven,truck,abstain"
-ANSWERS = {"classify": 17, "2afc": 2, "curate": 3}
+TRIALS = 32  # of the docs' first study: twenty images, ten distractors, two of the images again
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    """Studies for a phone by their type; `taken` has one image that one person answers."""
+def server(tmp_path_factory):
+    """A study of one image, which one person answers by one of seventeen buttons."""
     if missing():
         pytest.skip(missing())
     home = tmp_path_factory.mktemp("lab")
-    taken = make_study(home / "taken", "classify", answers=1, distractors=0, repeats=0, **ONE)
-    write_set(home / "classify" / "set", 2, truth="cat", original="cat")
-    folders = {
-        kind: make_study(home / kind, kind, images=1, **{"classify": {"distractors": 0}}.get(kind, {}))
-        for kind in ANSWERS
-    }
-    text = (folders["classify"] / "study.toml").read_text()
-    (folders["classify"] / "study.toml").write_text(re.sub("labels = .*", f"labels = '{MANY}'", text))
-    with serving(taken, *folders.values()) as servers:
-        yield dict(zip(("taken", *folders), servers, strict=True))
+    write_set(home / "set", 1, truth="cat", original="cat")
+    folder = make_study(home, "classify", images=1, answers=1, distractors=0, repeats=0)
+    text = (folder / "study.toml").read_text()
+    (folder / "study.toml").write_text(re.sub("labels = .*", f"labels = '{MANY}'", text))
+    with serving(folder) as [server]:
+        yield server
 
 
 def leave(server, person):
@@ -40,8 +41,7 @@ def leave(server, person):
     server.database("UPDATE cosight_participants SET seen = seen - 600 WHERE number = ?", int(person.name()[1:]))
 
 
-def test_who_waits_is_admitted_as_soon_as_an_image_is_free(people, served):
-    server = served["taken"]
+def test_who_waits_is_admitted_as_soon_as_an_image_is_free(people, server):
     first = people.come(server).open().to_trials()
     second = people.come(server, expected=REFUSED).open()
     second.sees(WAITING)
@@ -49,29 +49,46 @@ def test_who_waits_is_admitted_as_soon_as_an_image_is_free(people, served):
     second.to_trials()  # without a reload
     third = people.come(server, expected=REFUSED).open()
     third.sees(WAITING)
-    second.answer("tiger")
+    second.answer("cat")
     second.sees("#code")
     third.sees("text=has all the answers it needs")
-    assert [row["response"] for row in server.rows()] == ["tiger"]
+    assert [row["response"] for row in server.rows()] == ["cat"]
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[] if kind == "classify" else pytest.mark.slow) for kind in ANSWERS]
-)
-def test_on_a_phone_image_and_answers_are_in_sight_together(people, served, kind):
-    person = people.come(served[kind], **PHONE).open().to_trials()
-    height = PHONE["viewport"]["height"]
-    images = [one.bounding_box() for one in person.page.query_selector_all(".figure img")]
-    buttons = [one.bounding_box() for one in person.page.query_selector_all("button[data-response]")]
-    assert len(buttons) == ANSWERS[kind]
-    assert all(box["y"] >= 0 and box["y"] + box["height"] <= height for box in [*images, *buttons])
-    assert min(box["height"] for box in images) > 100
-    assert min(box["height"] for box in buttons) >= 44  # a fingertip
-    assert person.page.evaluate("document.documentElement.scrollHeight") <= height
-    assert not person.page.evaluate(
-        "[...document.querySelectorAll('.choices')].some((e) => e.scrollHeight > e.clientHeight)"
-    )
-    person.page.set_viewport_size({"width": 390, "height": 560})  # with the browser's bars and a short screen
-    image = person.sees(".figure img").bounding_box()
-    assert image["y"] + image["height"] <= 560
-    assert person.sees(READY)
+def test_seventeen_answers_on_a_phone(people, server):
+    """Simulated, because people have given all answers."""
+    fits_a_phone(people.come(server, **PHONE).open("?simulated=panel").to_trials(), 17)
+
+
+def first_study():
+    """The commands of the docs' first section: before the study is served, and afterwards."""
+    section = DOCS.read_text(encoding="utf-8").split("## Your first study")[1].split("\n## ")[0]
+    lines = [shlex.split(line)[1:] for line in re.findall(r"^(?:\$ )?(cosight .*)$", section, flags=re.MULTILINE)]
+    [served] = [index for index, line in enumerate(lines) if line[1] == "serve"]
+    return lines[:served], lines[served], lines[served + 1 :]
+
+
+@pytest.mark.slow
+def test_the_first_study_of_the_docs(people, tmp_path, monkeypatch):
+    """The commands as they stand, as processes; three colleagues answer in a browser of their own."""
+
+    def run(line):
+        return subprocess.run([sys.executable, "-m", "cosight", *line], check=True, capture_output=True, text=True)
+
+    monkeypatch.chdir(tmp_path)
+    before, serve, after = first_study()
+    for line in before:
+        run(line)
+    server = Server(Path(serve[2])).launch().wait()
+    try:
+        for _ in range(3):
+            colleague = people.come(server).open().to_trials()
+            for _ in range(TRIALS):
+                colleague.answer("abstain")
+            colleague.sees("#code")
+        assert people.come(server, expected=REFUSED).open().sees("text=has all the answers it needs")
+    finally:
+        server.end()
+    printed = [run([*line, *(["--all"] if line[1] == "export" else [])]).stdout for line in after]
+    assert printed[0].startswith("survey: complete, 60 of 60 answers by people\n3 started, 0 active, 3 finished")
+    assert pl.read_csv("spreadsheet.csv").height == 3 * TRIALS

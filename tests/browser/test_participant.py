@@ -10,7 +10,7 @@ import re
 import pytest
 
 from cosight.humans.web.sessions import _assign_keys
-from tests.browser.looking import ZOOMED, all_in_sight, looks_well
+from tests.browser.looking import PHONE, ZOOMED, all_in_sight, fits_a_phone, looks_well
 from tests.browser.visits import READY, kept, missing, responses, serving, stored
 from tests.humans.conftest import CLASSES, make_study, write_set
 
@@ -157,6 +157,16 @@ def test_no_button_looks_chosen_before_the_participant_does_anything(people, ser
         assert len(looks) == 1, looks
         assert person.page.evaluate("document.activeElement.closest('button')") is None
         person.answer(next(answers))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "answers"), [("2afc", 2), ("curate", 3)])
+def test_images_and_answers_fit_a_phone(people, served, kind, answers):
+    person = people.come(served[kind], **PHONE).open("?simulated=panel")
+    for words in ("I agree", "Next", "Begin"):
+        person.use(words)
+    person.sees(READY)
+    fits_a_phone(person, answers)
 
 
 def test_leaving_the_full_screen_is_flagged(people, served):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections import Counter
 
 import pytest
 
 from cosight.errors import InvalidInput
 from cosight.humans.study.assignment import assign
+from cosight.humans.study.design import read_study
 from cosight.humans.study.new import new_study, protocols
 from cosight.humans.study.pool import load_pool
 from cosight.humans.study.trial_types import trial_types
 from cosight.stimuli.tasks import clustering_tasks, read_set, two_alternative_tasks, write_tasks
 from cosight.trials.manifest import manifest_frame, write_manifest
-from tests.humans.conftest import LABELS, make_stimuli
+from tests.humans.conftest import CLASSES, LABELS, make_stimuli
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +189,8 @@ def test_numbers_named_at_the_start(tmp_path, stimuli):
     )
     assert (study.design.images, study.answers, study.design.idle) == (5, 3, 5)
     assert lines == [
-        "design: 5 of 12 images per participant, 3 answers per image; complete after 8 participants or more"
+        "design: 5 of 12 images per participant, 3 answers per image; complete after 8 participants or more; "
+        "--pool 5 shows everybody the same images"
     ]
     one = new_study(tmp_path / "b", type="classify", stimuli=stimuli, labels=LABELS, images=1)
     assert (one.design.repeats, one.answers) == (1, 20)
@@ -194,10 +198,40 @@ def test_numbers_named_at_the_start(tmp_path, stimuli):
         ({"images": 13}, r"images must be at most 12, the number that .* has to show, got 13"),
         ({"images": 0}, "images must be 1 or more, got 0"),
         ({"answers": -1}, "answers must be 1 or more, got -1"),
+        ({"pool": -1}, "pool must be 0 or more, got -1"),
+        ({"pool": 13}, r"pool must be at most 12, the number that .* has, got 13"),
+        ({"pool": 4, "images": 5}, r"images must be at most 4, the number that .* has to show, got 5"),
     ):
         with pytest.raises(InvalidInput, match=message):
             new_study(tmp_path / "c", type="classify", stimuli=stimuli, labels=LABELS, **wrong)
         assert not (tmp_path / "c").exists()
+
+
+def test_a_few_images_of_a_large_set(tmp_path, stimuli):
+    """Everybody answers the same ones, as many of each class, whatever else the set has."""
+    lines = []
+    options = {"type": "classify", "stimuli": stimuli, "labels": LABELS, "answers": 3, "pool": 8}
+    study = new_study(tmp_path / "a", announce=lines.append, **options)
+    assert lines == [
+        "design: 8 of 8 images per participant, 3 answers per image; complete after 3 participants or more"
+    ]
+    tests = load_pool(study).by_role("test")
+    assert Counter(item.facts["truth"] for item in tests) == dict.fromkeys(CLASSES, 2)
+    showings = [assign(study, load_pool(study), number=number, loads={}) for number in (1, 2)]
+    seen = [{one.item for one in all_of_them if one.role == "test"} for all_of_them in showings]
+    assert seen[0] == seen[1] == {item.item for item in tests}
+    pairs = new_study(tmp_path / "b", type="2afc", stimuli=stimuli, pool=2)
+    assert (len(load_pool(pairs).by_role("test")), pairs.design.images) == (2, 2)
+
+
+def test_the_seed_draws_the_pool(tmp_path, stimuli):
+    study = new_study(tmp_path / "a", type="classify", stimuli=stimuli, labels=LABELS, pool=4)
+    file = study.root / "study.toml"
+    drawn = {tuple(load_pool(study).items)}
+    for seed in range(1, 6):
+        file.write_text(re.sub("seed = .*", f"seed = {seed}", file.read_text()))
+        drawn.add(tuple(load_pool(read_study(study.root)).items))
+    assert len(drawn) > 3
 
 
 def test_numbers_named_at_the_start_replace_those_of_a_protocol(tmp_path):

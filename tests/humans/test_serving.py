@@ -150,7 +150,8 @@ def test_new_writes_a_study_that_can_be_served(tmp_path):
     assert done.output.splitlines()[:2] == [
         "buttons: tiger zebra camel bear (the set's classes, 4 of visalign-11; --labels visalign-11 shows all. "
         "Evaluate models with --labels tiger,zebra,camel,bear to compare them)",
-        "design: 6 of 12 images per participant, 3 answers per image; complete after 6 participants or more",
+        "design: 6 of 12 images per participant, 3 answers per image; complete after 6 participants or more; "
+        "--pool 6 shows everybody the same images",
     ]
 
 

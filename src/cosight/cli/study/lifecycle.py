@@ -44,10 +44,12 @@ def new(
     ] = None,
     answers: Annotated[
         int | None,
-        typer.Option(
-            help="Answers per image, each by another participant (default: 20 for classify, 5 for timed, else 3)."
-        ),
+        typer.Option(help="Answers per image, by different people (default: 20 for classify, 5 for timed, else 3)."),
     ] = None,
+    pool: Annotated[
+        int,
+        typer.Option(help="Number of images of the set that the study uses, evenly over the classes. 0: all."),
+    ] = 0,
 ) -> None:
     """Write a study's design (study.toml) and its sentences (texts.toml), which you can then edit."""
     from cosight.humans.study.new import new_study
@@ -60,6 +62,7 @@ def new(
         protocol=protocol,
         images=images,
         answers=answers,
+        pool=pool,
         announce=typer.echo,
     ).root
     typer.echo(f"wrote {root / 'study.toml'} and {root / 'texts.toml'}; next: cosight study serve {study}")

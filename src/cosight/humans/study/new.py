@@ -121,6 +121,7 @@ _REASONS = ("wrong class", "several objects", "text or logo", "bad quality", "of
 _COMMENTS = {
     "images": "different images per participant; the following are added to them",
     "answers": "per image; the study is complete when every image has them. Instead, these two lines:",
+    "pool": "images of the set that the study uses, evenly over the classes, drawn with the seed; 0: all",
     "distractors": "images of none of the classes; participants who name a class for a clear one are excluded",
     "gold": "unaltered images, which everybody should see right",
     "repeats": "number of the images that are shown a second time",
@@ -148,6 +149,7 @@ def new_study(
     protocol: str | None = None,
     images: int | None = None,
     answers: int | None = None,
+    pool: int = 0,
     announce: Callable[[str], None] = lambda line: None,
 ) -> Study:
     """Write the files of a new study and read them back.
@@ -160,6 +162,7 @@ def new_study(
         protocol: A published study whose numbers to use; None: defaults that fit the set.
         images: Different images per participant; None: the number of the protocol, or a default that fits the set.
         answers: Answers per image; None: the number of the protocol, or a default.
+        pool: Number of images of the set that the study uses, evenly over the classes and drawn at random; 0: all.
         announce: Called with a line about the buttons, where they were chosen here, and one about the numbers.
 
     Returns:
@@ -173,11 +176,13 @@ def new_study(
         raise InvalidInput(f"protocol {numbers.name} is for type {numbers.type}, got {type}; use --type {numbers.type}")
     if any((folder / name).exists() for name in (STUDY, TEXTS)):
         raise InvalidInput(f"{folder} has a study already; edit its {STUDY}, or choose another folder")
+    if pool < 0:
+        raise InvalidInput(f"pool must be 0 or more, got {pool}")
     for option, number in (("images", images), ("answers", answers)):
         if number is not None and number < 1:
             raise InvalidInput(f"{option} must be 1 or more, got {number}")
-    if answers is not None:
-        numbers = replace(numbers, design={**numbers.design, "answers": answers})
+    own_answers = {} if answers is None else {"answers": answers}
+    numbers = replace(numbers, design={**numbers.design, "pool": pool, **own_answers})
     chosen = _Labels(labels) if labels or "labels" not in kind.options else _choose_labels(kind, stimuli)
     space = None if chosen.text is None else label_space(chosen.text)
     contents = {
@@ -245,9 +250,10 @@ def _numbers_in_words(study: Study) -> str:
     sources = read_sources(study)
     available = len(sources.tasks or sources.test)
     people = max(study.answers, -(-available * study.answers // study.design.images))
+    same = f"; --pool {study.design.images} shows everybody the same images" if study.design.images < available else ""
     return (
         f"design: {study.design.images} of {available} images per participant, {study.answers} answers per image; "
-        f"complete after {people} participants or more"
+        f"complete after {people} participants or more{same}"
     )
 
 
@@ -299,7 +305,7 @@ def _choose_design(
 ) -> dict[str, Any]:
     """Return the numbers of [design]. Defaults are lowered to what the set has; a protocol's and `images` are not."""
     has_distractors = "distractors" in kind.options and (stimuli / DISTRACTORS).is_dir()
-    smallest = Design(images=1, answers=1, distractors=int(has_distractors))
+    smallest = Design(images=1, answers=1, pool=int(numbers.design["pool"]), distractors=int(has_distractors))
     values = {column: (value,) for column, value in show.items()}
     sources = read_sources(Study(folder, "new", kind.name, stimuli, smallest, space, show=values))
     available, distractors = len(sources.tasks or sources.test), len(sources.distractor)
