@@ -40,7 +40,10 @@ __all__ = ["METADATA_SUFFIX", "is_table", "read_tables", "recognises", "write_ta
 METADATA_SUFFIX = "-metadata.json"  # of the description beside a CSV file
 _FILE = "{file}"  # in an observer's name: the name of the file without its suffix
 _FILE_COLUMN = "cosight:file"
-_DATATYPES = {pl.Int64(): "integer", pl.Float64(): "number"}  # of CSV on the Web; any other column is text
+_DATATYPES: dict[pl.DataType, str] = {
+    pl.Int64(): "integer",
+    pl.Float64(): "number",
+}  # of CSV on the Web; any other column is text
 
 
 def is_table(head: bytes) -> bool:
