@@ -349,6 +349,15 @@ def test_every_set_says_what_it_is(cosight):
         assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
 
 
+def test_the_commands_that_are_shown_exist(cosight):
+    for entry in data_sets.values():
+        words = entry.use.split()[1:]
+        if words:
+            command = words[:2] if words[0] in ("build", "stimuli") else words[:1]
+            text = cosight(*command, "--help").out
+            assert all(f"{word} " in text for word in words if word.startswith("--")), entry.use
+
+
 def test_the_list_fits_on_a_page(cosight):
     done = cosight("data", "list")
     assert done.code == 0
