@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from cosight.cli.study.results import export, quality
 from cosight.errors import InvalidInput
-from cosight.humans.results.export import csv_text, export_results, path_beside
+from cosight.humans.results.export import export_results, path_beside
 from cosight.humans.results.quality import assess
 from cosight.stimuli.sets import read_set
 from cosight.trials import read
@@ -156,26 +156,6 @@ def test_a_curated_list_is_what_build_takes(tmp_path):
     path = done.paths[-1]
     assert path.name == "votes-curated.csv"
     assert read_curated_lists([path]) == {"i1": "cat/1.png"}
-
-
-def test_what_people_write_is_no_formula_in_a_spreadsheet():
-    texts = [
-        "=1+1",
-        "+cmd|' /C calc'!A0",
-        "-2+3",
-        "@SUM(A1)",
-        "\t=1",
-        "\r=1",
-        "\n=1",
-        "fine",
-        "-5",
-        "+41",
-        "-1,5",
-        None,
-    ]
-    table = pl.read_csv(csv_text(pl.DataFrame({"about": texts, "bonus": [-0.5] * 12})).encode(), infer_schema=False)
-    assert table["about"].to_list() == [*(f"'{text}" for text in texts[:7]), *texts[7:]]
-    assert set(table["bonus"]) == {"-0.5"}
 
 
 def test_files_with_personal_data_are_for_their_owner_only(serve_study, tmp_path):

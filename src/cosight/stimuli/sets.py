@@ -30,6 +30,7 @@ from cosight.errors import InvalidInput
 from cosight.measures.gold_distributions import label_counts
 from cosight.processes import core_count
 from cosight.stimuli.images import IMAGE_SUFFIXES, Bytes, Preparation, check_image, digest, read_image
+from cosight.trials.columns import image_name
 from cosight.trials.manifest import (
     MANIFEST,
     MANIFEST_SCHEMA,
@@ -40,7 +41,6 @@ from cosight.trials.manifest import (
     with_manifest_space,
     write_manifest,
 )
-from cosight.trials.model_vs_human import image_name
 from cosight.trials.table import Trials, first_showings, has_role
 
 __all__ = [

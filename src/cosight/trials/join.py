@@ -53,7 +53,14 @@ ABOUT = ("stimulus", "image", "experiment", "condition", "truth")  # columns tha
 _SEPARATOR = "\x1f"  # between the parts of a key; it occurs in no name
 _CONTEXT = ("experiment", "canonical")  # canonical experiment and condition
 _EXACT_DIGITS = 15  # of a decimal number that float64 tells from every other
-_ALIASES = {"edges": "edge", "silhouettes": "silhouette", "filled-silhouettes": "silhouette"}
+_ALIASES = {  # names of the same experiment, as folders of the published repositories are called
+    "edges": "edge",
+    "silhouettes": "silhouette",
+    "filled-silhouettes": "silhouette",
+    "texture-shape_cue-conflict": "cue-conflict",
+    "texture-shape_edges": "edge",
+    "texture-shape_silhouettes": "silhouette",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

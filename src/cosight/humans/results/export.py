@@ -21,6 +21,7 @@ from cosight.measures.gold_distributions import gold_distribution, label_counts
 from cosight.measures.uncertainty import mean_with_interval
 from cosight.stimuli.sets import StimulusSet, gold_labels
 from cosight.trials.choices import KEEP, REJECT, TARGET
+from cosight.trials.file_tables import csv_text
 from cosight.trials.formats import write
 from cosight.trials.manifest import MANIFEST, write_manifest
 from cosight.trials.table import Trials, role_notices
@@ -32,7 +33,6 @@ __all__ = [
     "FORMATS",
     "Export",
     "LabelledSet",
-    "csv_text",
     "curated_list",
     "export_format",
     "export_results",
@@ -45,8 +45,6 @@ __all__ = [
 FORMATS = ("parquet", "csv", "model-vs-human", "psych-ds")
 _SUFFIXES = {".parquet": "parquet", ".csv": "csv"}  # the other formats are folders
 _ROSTER = "participants.csv"
-_FORMULA = r"^[=+\-@\t\r\n]"  # what a spreadsheet takes for the beginning of a formula, or skips before one
-_NUMBER = r"^[+-]?[0-9]+([.,][0-9]+)?$"
 _GOLD_SCHEMA: dict[str, pl.DataType] = {
     "group": pl.String(),  # people, or simulated people
     "stimulus": pl.String(),  # digest, or task; null: the mean over all tasks
@@ -323,14 +321,3 @@ def label_set(trials: Trials, root: Path) -> LabelledSet:
     kind: Literal["human", "simulated"] = "human" if (trials.frame["kind"] == "human").any() else "simulated"
     stimuli, images = gold_labels(root, trials, kind=kind)
     return LabelledSet(stimuli, images, "people's" if kind == "human" else "simulated people's")
-
-
-def csv_text(frame: pl.DataFrame) -> str:
-    """Return a table as CSV in which no text is a formula of a spreadsheet: those begin with an apostrophe.
-
-    >>> csv_text(pl.DataFrame({"about": ["=1+1", "-5", "41"], "low": [-0.5, 0.0, 1.0]}))
-    "about,low\\n'=1+1,-0.5\\n-5,0.0\\n41,1.0\\n"
-    """
-    formula = pl.col(pl.String).str.contains(_FORMULA) & ~pl.col(pl.String).str.contains(_NUMBER)
-    guarded = pl.when(formula).then(pl.lit("'") + pl.col(pl.String)).otherwise(pl.col(pl.String))
-    return frame.with_columns(guarded.name.keep()).write_csv()

@@ -63,7 +63,10 @@ def load_textures(folder: Path) -> FrostTextures:
     (40, 60, 3)
     """
     if not folder.is_dir():
-        raise InvalidInput(f"frost textures are a folder of pictures, got {folder}; name an existing folder")
+        raise InvalidInput(
+            f"frost textures are a folder of pictures, got {folder}; name an existing folder "
+            "(`cosight data get imagenet-c-frost`)"
+        )
     files = sorted(
         file for file in folder.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES and not file.name.startswith(".")
     )
