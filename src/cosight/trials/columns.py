@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, get_args
 import polars as pl
 
 from cosight.errors import InvalidInput, did_you_mean
-from cosight.trials.file_tables import parse_cells, with_decimal_points
+from cosight.trials.file_tables import json_objects, parse_cells, with_decimal_points
 from cosight.trials.spaces import ABSTAIN, LabelSpace, guess_label_space
 from cosight.trials.table import KINDS, ROLES, SCHEMA, Kind, Trials, make_trials
 
@@ -76,7 +76,6 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {  # common names, the likelier first
 _PRESENTATION = r"(?s)^\d{4,}_[^_]+_(?:s\d+|dnn)_[^_]+_[^_]+_\d+_(.+)$"  # in all files of model-vs-human
 _OF_MODELS = ("model", "modelname", "network", "networkname")  # columns that name models, not people
 _MISSING = ("", "na", "n/a", "nan", "null", "<na>")  # in lower case: no value
-_NUMBERS = ("level", "repetition", "block", "trial", "abstention", "rt")
 _WORDS: dict[str, tuple[str, ...]] = {"kind": KINDS, "role": ROLES}  # columns that hold these words and no others
 _DIGEST = r"^[0-9a-f]{64}$"
 _SLOW = 100  # seconds: times with a greater median are milliseconds
@@ -240,7 +239,8 @@ def trials_of_table(
                 changed.append(used[ours])
     frame = pl.DataFrame({ours: column.alias(ours) for ours, column in columns.items()})
     frame = frame.with_columns(pl.lit(value).alias(ours) for ours, value in options.constants.items())
-    frame = frame.with_columns(cells.extra([name for name in table.columns if name not in used.values()] + changed))
+    extra = cells.extra([name for name in table.columns if name not in used.values()] + changed)
+    frame = frame.with_columns(extra.alias("extra"))
     frame, unknown = _name_observers(frame, used.get("observer", ""), options.kind)
     guesses = [f"{ours}={name}" for ours, name in guessed.items() if ours != name]
     if unit is not None and options.rt_unit is None and (used["rt"], unit) != ("rt", "s"):
@@ -274,13 +274,15 @@ class _Cells:
     def text(self, name: str) -> pl.Series:
         """Return a column as text, null where a value is missing."""
         column = self.table[name]
+        if not _has_text(column.dtype):
+            raise InvalidInput(f"{self.source}, column {name}: cells are text or numbers, got {column.dtype}")
         if column.dtype.is_float() and (column.fill_nan(None).drop_nulls() % 1 == 0).all():
             column = column.fill_nan(None).cast(pl.Int64, strict=False)  # pandas makes 1.0 of 1 beside empty cells
         return without_missing(column.cast(pl.String))
 
     def values(self, ours: str, name: str) -> pl.Series:
         """Return a column as the trial's column `ours`; raise at a cell that is no value of it."""
-        if self.table[name].dtype.is_nested():
+        if ours == "probabilities" and self.table[name].dtype.is_nested():
             return self.table[name]
         text = self.text(name)
         if self.decimal_comma and ours in ("rt", "abstention", "condition"):
@@ -291,30 +293,35 @@ class _Cells:
 
     def fits(self, ours: str, name: str) -> bool:
         """Return whether all cells of a column are values of the trial's column `ours`."""
-        if ours == "stimulus":
-            return bool(self.text(name).str.contains(_DIGEST).all())
-        if ours in _WORDS:
-            return bool(self.text(name).is_in(_WORDS[ours]).all())
-        if ours not in (*_NUMBERS, "probabilities"):
-            return True
         try:
-            self.values(ours, name)
+            values = self.values(ours, name)
         except InvalidInput:
             return False
-        return True
+        if ours == "stimulus":
+            return bool(values.str.contains(_DIGEST).all())
+        return ours not in _WORDS or bool(values.is_in(_WORDS[ours]).all())
 
     def extra(self, names: Sequence[str]) -> pl.Series:
         """Return these columns as JSON text."""
         if not names:
-            return pl.Series("extra", [None] * self.table.height, pl.String)
-        kept = self.table.select(list(dict.fromkeys(names)))
-        simple = [
-            name
-            for name, kind in kept.schema.items()
-            if not (kind.is_numeric() or kind.is_nested() or kind in (pl.String, pl.Boolean))
-        ]
-        kept = kept.with_columns(pl.col(simple).cast(pl.String)) if simple else kept
-        return kept.select(pl.struct(pl.all()).struct.json_encode().alias("extra")).to_series()
+            return pl.Series([None] * self.table.height, dtype=pl.String)
+        kept = [self.table[name] for name in dict.fromkeys(names)]
+        return json_objects([_json_cells(column) for column in kept])
+
+
+def _has_text(kind: pl.DataType) -> bool:
+    """Return whether values of a type can be written as text, as those of files and most data frames can."""
+    return not kind.is_nested() and kind not in (pl.Binary, pl.Object, pl.Duration)
+
+
+def _json_cells(column: pl.Series) -> pl.Series:
+    """Return a column with values that have a form in JSON: dates and other objects become text."""
+    kind = column.dtype
+    if kind.is_numeric() or kind in (pl.String, pl.Boolean, pl.Null) or kind.is_nested():
+        return column
+    if _has_text(kind):
+        return column.cast(pl.String)
+    return pl.Series(column.name, [None if value is None else str(value) for value in column.to_list()], pl.String)
 
 
 def _choose_columns(cells: _Cells, options: TableOptions) -> dict[str, str]:
