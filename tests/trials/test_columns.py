@@ -133,6 +133,7 @@ def test_missing_columns_are_named_with_what_was_found(csv):
         ({"columns": ["observer=file"], "observer": "x"}, "choose one of --observer and --columns observer=file"),
         ({"kind": "person"}, "--kind is one of human, model"),
         ({"rt_unit": "minutes"}, "--rt-unit is one of s, ms"),
+        ({"rt_unit": "ms", "columns": ["session=time_ms"]}, "--rt-unit needs a column of response times"),
         ({"observer": "x"}, "this one has 'participant_id' with 2 of them; leave it out"),
         ({"columns": ["rt=label"]}, r"my\.csv, row 1, column label: a cell is a number or nothing, got 'bird'"),
     ],
@@ -167,6 +168,14 @@ def test_a_column_of_models_names_models(csv):
     trials = read(csv("model,image,prediction", "vit,a.png,cat"))
     assert rows(trials, "observer", "kind") == [("model:vit", "model")]
     assert "observers are models" in trials.notices[0]
+
+
+def test_observers_without_times_beside_people_are_models(csv):
+    path = csv("observer,image,response,rt", "anna,a.png,cat,0.5", "anna,b.png,na,", "alexnet,a.png,cat,")
+    trials = read(path)
+    assert trials.frame["observer"].to_list() == ["human:anna", "human:anna", "model:alexnet"]
+    assert "observers with response times are people, the others models" in trials.notices[0]
+    assert set(read(path, kind="human").frame["kind"]) == {"human"}
 
 
 def test_one_file_per_participant(csv, cosight, tmp_path):

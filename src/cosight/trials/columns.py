@@ -75,6 +75,7 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {  # common names, the likelier first
 }  # fmt: skip
 _PRESENTATION = r"(?s)^\d{4,}_[^_]+_(?:s\d+|dnn)_[^_]+_[^_]+_\d+_(.+)$"  # in all files of model-vs-human
 _OF_MODELS = ("model", "modelname", "network", "networkname")  # columns that name models, not people
+_OF_BOTH = ("observer", "observerid", "observername", "subj")  # columns that may name people and models
 _MISSING = ("", "na", "n/a", "nan", "null", "<na>")  # in lower case: no value
 _WORDS: dict[str, tuple[str, ...]] = {"kind": KINDS, "role": ROLES}  # columns that hold these words and no others
 _DIGEST = r"^[0-9a-f]{64}$"
@@ -229,6 +230,8 @@ def trials_of_table(
         if unit == "ms":
             columns["rt"] = pl.Series(columns["rt"].to_numpy() / 1000).fill_nan(None)  # polars rounds otherwise
             changed.append(used["rt"])
+    elif unit is not None:
+        raise InvalidInput(f"{source}: --rt-unit needs a column of response times; name it with --columns rt=COLUMN")
     space = space or _guess_space(columns)
     for ours in ("truth", "response"):
         if ours in columns and space is not None:
@@ -241,12 +244,11 @@ def trials_of_table(
     frame = frame.with_columns(pl.lit(value).alias(ours) for ours, value in options.constants.items())
     extra = cells.extra([name for name in table.columns if name not in used.values()] + changed)
     frame = frame.with_columns(extra.alias("extra"))
-    frame, unknown = _name_observers(frame, used.get("observer", ""), options.kind)
+    frame, kinds = _name_observers(frame, used.get("observer", ""), options.kind)
     guesses = [f"{ours}={name}" for ours, name in guessed.items() if ours != name]
     if unit is not None and options.rt_unit is None and (used["rt"], unit) != ("rt", "s"):
         guesses.append(f"{used['rt']} in {_UNITS[unit]}")
-    if unknown is not None:
-        guesses.append(f"observers are {'people' if unknown == 'human' else 'models'}")
+    guesses += [kinds] if kinds else []
     kept = [name for name in table.columns if name not in used.values()]
     told = [f"{source}: guessed {', '.join(guesses)}; {_OPTIONS}"] if guesses else []
     told += [f"{source}: columns kept in extra: {_listed(kept)}"] if kept else []
@@ -417,15 +419,27 @@ def _respell(answers: pl.Series, space: LabelSpace) -> pl.Series:
     return answers.replace(spelled) if spelled else answers
 
 
-def _name_observers(frame: pl.DataFrame, column: str, kind: Kind | None) -> tuple[pl.DataFrame, Kind | None]:
-    """Add the kind of every observer to its name and as a column; return also the kind that was guessed, if any."""
-    guess: Kind = "model" if _plain(column) in _OF_MODELS else "human"
+def _name_observers(frame: pl.DataFrame, column: str, kind: Kind | None) -> tuple[pl.DataFrame, str]:
+    """Add the kind of every observer to its name and as a column; return also what was guessed, in words.
+
+    People are guessed, unless the observers' column is one of models. Where it may be both, observers without response
+    times beside others that have some are guessed to be models.
+    """
     prefix = pl.col("observer").str.extract(rf"^({'|'.join(KINDS)}):")
     told = pl.coalesce("kind", prefix) if "kind" in frame.columns else prefix
-    frame = frame.with_columns(kind=pl.coalesce(told, pl.lit(kind, pl.String)))
-    guessed = guess if frame.filter(pl.col("kind").is_null() & pl.col("observer").is_not_null()).height else None
-    frame = frame.with_columns(pl.col("kind").fill_null(guess))
+    guess = pl.lit("model" if _plain(column) in _OF_MODELS else "human")
+    if _plain(column) in _OF_BOTH and "rt" in frame.columns and frame["rt"].count():
+        guess = pl.when(pl.col("rt").count().over("observer") == 0).then(pl.lit("model")).otherwise(guess)
+    frame = frame.with_columns(kind=pl.coalesce(told, pl.lit(kind, pl.String)), _guess=guess)
+    guessed = frame.filter(pl.col("kind").is_null() & pl.col("observer").is_not_null())["_guess"].unique().sort()
+    frame = frame.with_columns(pl.coalesce("kind", "_guess").alias("kind")).drop("_guess")
     has_source = pl.col("kind").is_in(("human", "simulated")).not_() & pl.col("observer").str.contains(r"^[^:]+:.")
     is_named = prefix.is_not_null() | has_source  # human:s01, or a model such as timm:resnet50
     named = pl.when(is_named).then("observer").otherwise(pl.col("kind") + ":" + pl.col("observer"))
-    return frame.with_columns(observer=named), guessed
+    words = {
+        (): "",
+        ("human",): "observers are people",
+        ("model",): "observers are models",
+        ("human", "model"): "observers with response times are people, the others models",
+    }
+    return frame.with_columns(observer=named), words[tuple(guessed)]
