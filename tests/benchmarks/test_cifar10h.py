@@ -38,7 +38,7 @@ def test_rows_become_images_with_truth_and_counts(folder, tmp_path):
 @pytest.mark.parametrize(
     ("counts", "says"),
     [(np.ones((2, 10), int), "3 images, 3 labels and counts"), (np.ones((3, 10)), "whole numbers"),
-     (np.zeros((3, 10), int), "some for every image")],
+     (np.zeros((3, 10), int), "at least one per image")],
 )  # fmt: skip
 def test_answers_that_do_not_fit_are_refused(counts, says, folder, tmp_path):
     np.save(folder / "cifar10h-counts.npy", counts)

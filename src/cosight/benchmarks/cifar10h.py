@@ -42,7 +42,26 @@ def build(
     workers: Annotated[int, "Number of worker processes. Does not change the output."] = 1,
     progress: Progress | None = None,
 ) -> BuildResult:
-    """Build CIFAR-10's test images with the answers of about 51 people each as gold labels (CIFAR-10H)."""
+    """Build CIFAR-10's test images with the answers of about 51 people each as gold labels (CIFAR-10H).
+
+    Args:
+        progress: Called with the number of finished images, the number of all images and a label.
+
+    Returns:
+        The set.
+
+    Raises:
+        InvalidInput: If a source file is missing or has another form, or `out` belongs to another set.
+
+    >>> from cosight.stimuli import encode
+    >>> Path("cifar").mkdir()
+    >>> _ = Path("cifar/test_images.png").write_bytes(encode(np.zeros((2, 1024, 3), np.uint8), "png"))
+    >>> _ = Path("cifar/test_labels.json").write_text("[3, 5]")
+    >>> np.save("cifar/cifar10h-counts.npy", np.eye(10, dtype=int)[[3, 3]] * 51)
+    >>> built = build(Path("cifar"), Path("cifar-10h")).generated
+    >>> built.stimuli.frame["truth"].to_list(), built.stimuli.frame["gold_counts"][1][3]
+    (['cat', 'dog'], 51)
+    """
     from cosight.stimuli.generate import generate_set
 
     return BuildResult(generate_set(Cifar10HImages(Path(source)), Path(out), workers=workers, progress=progress))
@@ -101,7 +120,7 @@ class Cifar10HImages:
             )
         if not np.issubdtype(counts.dtype, np.integer) or counts.min() < 0 or not counts.sum(axis=1).all():
             raise InvalidInput(
-                f"people's answers must be whole numbers, some for every image, got {counts.dtype} counts"
+                f"people's answers must be whole numbers, at least one per image, got {counts.dtype} counts"
             )
         stamp = " ".join(file_stamp(self.folder / name) for name in files)
         jobs = []

@@ -450,6 +450,9 @@ def _fill_matrix(
 def match_manifest(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame:
     """Pair the rows of a manifest with the trials about them.
 
+    A row and a trial that both have a pair with the same digest, context and image name are paired with such partners
+    only: a picture that a set has many times would otherwise be paired with each of its copies.
+
     Args:
         manifest: A whole stimulus set: its conditions decide what a missing condition stands for.
         trials: Trials, or anything with the columns stimulus, image, experiment, condition and truth.
@@ -473,9 +476,13 @@ def match_manifest(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame
     )
     no_digest = pl.col("stimulus").is_null()
     by_name = [*_CONTEXT, "name"]
+    exact = stimuli.join(shown, on=["stimulus", *by_name], coalesce=False)  # nulls are never equal
+    rest = shown.join(exact, on="trial_row", how="anti")
     pairs = pl.concat(
         [
-            stimuli.join(shown, on="stimulus", coalesce=False),  # nulls are never equal
+            exact,
+            stimuli.join(exact, on="row", how="anti").join(shown, on="stimulus", coalesce=False),
+            stimuli.join(exact, on="row", how="semi").join(rest, on="stimulus", coalesce=False),
             stimuli.filter(no_digest).join(shown, on=by_name, coalesce=False),
             stimuli.filter(~no_digest).join(shown.filter(no_digest), on=by_name, coalesce=False),
         ]

@@ -34,6 +34,7 @@ __all__ = [
     "Export",
     "LabelledSet",
     "curated_list",
+    "export_format",
     "export_results",
     "gold_table",
     "is_curation",
@@ -41,7 +42,8 @@ __all__ = [
     "path_beside",
 ]
 
-FORMATS = ("parquet", "model-vs-human", "psych-ds")
+FORMATS = ("parquet", "csv", "model-vs-human", "psych-ds")
+_SUFFIXES = {".parquet": "parquet", ".csv": "csv"}  # the other formats are folders
 _ROSTER = "participants.csv"
 _GOLD_SCHEMA: dict[str, pl.DataType] = {
     "group": pl.String(),  # people, or simulated people
@@ -203,7 +205,7 @@ def export_results(
     quality: Quality,
     out: Path,
     *,
-    to: str = "parquet",
+    to: str | None = None,
     everyone: bool = False,
     gold: Path | None = None,
     curated: Mapping[str, str] | None = None,
@@ -216,7 +218,8 @@ def export_results(
         trials: All trials of the study.
         quality: Their quality; who is excluded is listed in `OUT-excluded.json`, with the reasons and the rules.
         out: The file or folder of the trials. The other files are written beside it.
-        to: Format of the trials.
+        to: Format of the trials; None: that of the suffix of `out`. A CSV file is for spreadsheets: texts that they
+            would take for a formula begin with an apostrophe, and only its owner can read it.
         everyone: Whether excluded participants are among the trials nevertheless.
         gold: The stimulus set that gets the answers as gold labels; they are also written to `OUT-gold.csv`.
         curated: The names of the images in their set, by digest: write the votes to `OUT-curated.csv`.
@@ -227,6 +230,7 @@ def export_results(
         InvalidInput: A file exists already, or the answers do not allow what was asked for.
     """
     chosen = trials if everyone else quality.kept
+    to = export_format(out, to)
     _check_output(chosen, out, to)
     texts = {path_beside(out, "excluded.json"): _excluded_json(quality, everyone=everyone)}
     labels: LabelledSet | None = None
@@ -243,22 +247,43 @@ def export_results(
         texts[path_beside(out, "curated.csv")] = curated_list(chosen, files=curated).write_csv()
     if roster is not None:
         texts[path_beside(out, _ROSTER)] = csv_text(roster)
-    for path in texts:  # `write` checks the first file
+    if to == "csv":
+        texts = {out: csv_text(chosen.frame.drop("probabilities")), **texts}  # a list, which people do not have
+    for path in texts:  # `write` checks the first file of the other formats
         if not force and os.path.lexists(path):
             raise InvalidInput(f"{path} exists; choose another name, or overwrite it with --force")
-    written = write(chosen, out, to=to, force=force)
+    written = chosen if to == "csv" else write(chosen, out, to=to, force=force)
     for path, text in texts.items():
-        with atomic_write(path, private=path == path_beside(out, _ROSTER)) as draft:
+        with atomic_write(path, private=path in (out, path_beside(out, _ROSTER))) as draft:
             draft.write_text(text, encoding="utf-8")
     if labels is not None:
         write_manifest(labels.stimuli.root, labels.stimuli.frame, labels.stimuli.facts)
-    return Export(written, tuple(texts), (*written.notices, *notices))
+    paths = tuple(path for path in texts if path != out)
+    return Export(written, paths, (*written.notices, *notices))
+
+
+def export_format(out: Path, to: str | None = None) -> str:
+    """Return the format of an export, chosen by name or by the suffix of the file.
+
+    Raises:
+        InvalidInput: There is no such format, or the file has the suffix of another.
+
+    >>> export_format(Path("answers.csv")), export_format(Path("answers"), "psych-ds")
+    ('csv', 'psych-ds')
+    """
+    if to is not None and to not in FORMATS:
+        raise InvalidInput(f"the format must be one of {', '.join(FORMATS)}, got {to!r}")
+    by_suffix = _SUFFIXES.get(out.suffix.lower())
+    if (to or by_suffix) is None or (to in _SUFFIXES.values() and by_suffix != to):
+        raise InvalidInput(
+            f"an export is a file that ends in .parquet or .csv, or a folder with --format model-vs-human or psych-ds, "
+            f"got {out.name or out}"
+        )
+    return to or str(by_suffix)
 
 
 def _check_output(trials: Trials, out: Path, to: str) -> None:
-    if to not in FORMATS:
-        raise InvalidInput(f"the format must be one of {', '.join(FORMATS)}, got {to!r}")
-    if not out.name or (to == "parquet" and out.is_dir()):
+    if not out.name or (to in _SUFFIXES.values() and out.is_dir()):
         raise InvalidInput(f"the output must be a new file or folder, got {out}; choose another")
     if to == "model-vs-human" and trials.space is None:
         raise InvalidInput("model-vs-human files hold classes, got other answers; export parquet or psych-ds")
