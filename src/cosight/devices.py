@@ -109,7 +109,7 @@ def check_precision(precision: str, device: str) -> Precision:
     if precision not in get_args(Precision):
         raise InvalidInput(f"--precision must be {', '.join(get_args(Precision)[:-1])} or float16, got {precision!r}")
     if precision == "float32":
-        return precision
+        return "float32"
     import torch
 
     kind = torch.device(device).type

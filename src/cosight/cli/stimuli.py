@@ -14,7 +14,7 @@ import typer
 
 from cosight.cli.options import AsJson, Device, Labels, ModelPrecision, Seed, notify, progress_bar, split_names
 from cosight.cli.signatures import Call, command_for
-from cosight.devices import Precision, check_placement, choose_device
+from cosight.devices import Precision, check_device_name, check_placement, choose_device
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -235,6 +235,7 @@ def attack(
     index of an output; for any other truth the model's own answer to the clean image is what must change.
     """
     from cosight.benchmarks.visalign.categories import ATTACKED
+    from cosight.models.loading import check_model_spec
     from cosight.stimuli.attack_recipe import VISALIGN_EPS, AttackRecipe
     from cosight.trials.spaces import label_space
 
@@ -243,6 +244,9 @@ def attack(
         sizes = tuple(float(part) for part in eps.split(",")) if eps else VISALIGN_EPS
     except ValueError as error:
         raise InvalidInput(f"--eps must be comma-separated numbers, got {eps!r}") from error
+    for line in model:
+        check_model_spec(line)
+    check_placement(check_device_name(device), precision)
     recipe = AttackRecipe(
         sources=options.read_sources(),
         models=tuple(model),
@@ -290,7 +294,7 @@ def compose(
         if others or backgrounds:
             raise InvalidInput("--others and --backgrounds are for photos; a pipeline follows its prompts")
         settings: dict[str, Any] = {"size": size, "steps": steps, "guidance": guidance, "seed": options.seed}
-        check_placement(device, "float32")
+        check_placement(check_device_name(device), "float32")
         load = partial(_load_pipeline, device=device)
         recipe = GeneratedImages(category, name.removeprefix("diffusers:"), load, count, **settings)
     else:

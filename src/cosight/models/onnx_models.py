@@ -111,7 +111,7 @@ class OnnxModel:
             InvalidInput: This onnxruntime does not have the provider, it does not start, or another precision is asked
                 for.
         """
-        import onnxruntime
+        import onnxruntime  # type: ignore[import-untyped]
 
         check_onnx_placement(device, precision or "float32")
         if device == "auto":
@@ -208,7 +208,7 @@ def onnx_files(spec: ModelSpec) -> tuple[Path, ...]:
 
 
 def _open_session(path: Path, spec: ModelSpec) -> Any:
-    import onnxruntime  # type: ignore[import-untyped]
+    import onnxruntime
 
     threads = spec.numbers("threads") or (0.0,)  # 0: one per core
     if len(threads) != 1 or not 0 <= threads[0] <= MOST_WORKERS or threads[0] != int(threads[0]):

@@ -195,12 +195,11 @@ def _adopt(
     if preprocessing is None and hasattr(thing, "pretrained_cfg"):
         from cosight.models.timm_models import timm_preprocessing
 
-        preprocessing = timm_preprocessing(thing)
+        preprocessing = timm_preprocessing(thing)  # type: ignore[arg-type]
     elif preprocessing is None:
         raise InvalidInput(
-            f"how photos are prepared for {name} is not known; say it, for example with "
-            "preprocessing=Preprocessing(size=224), which normalises as ImageNet's models do (mean=0, std=1: pixels in "
-            "[0, 1])"
+            f"how photos are prepared for {name} is not known; say it, for example as_model(net, "
+            "preprocessing=Preprocessing(size=224)), which normalises as for ImageNet (mean=0, std=1: pixels in [0, 1])"
         )
     elif not isinstance(preprocessing, Preprocessing):
         from cosight.models.torchvision_models import torchvision_preprocessing

@@ -17,6 +17,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Literal
@@ -264,8 +265,7 @@ def _device_of(module: nn.Module) -> torch.device:
     """Return the device of the weights, or of the buffers where there are none; the CPU where there are neither."""
     import torch
 
-    tensor = next(module.parameters(), None)
-    tensor = next(module.buffers(), None) if tensor is None else tensor
+    tensor = next(chain(module.parameters(), module.buffers()), None)
     return torch.device("cpu") if tensor is None else tensor.device
 
 

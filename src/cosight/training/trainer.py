@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from cosight.devices import check_device_name, check_precision, choose_device
+from cosight.devices import check_device_name, check_placement, choose_device
 from cosight.errors import InvalidInput
 from cosight.models.architectures import TIMM, architectures
 from cosight.models.model import check_file
@@ -107,8 +107,8 @@ def train(
     if seed:
         settings = replace(settings, seeds=tuple(seed))
     _check_request(settings, Path(out), device, precision)
+    check_placement(device, precision)
     device = choose_device(device)
-    check_precision(precision, device)
     with process_group() as group, ThreadPoolExecutor(core_count()) as pool, _deterministic_algorithms():
         if device == "cuda" and group.world > 1:  # one card per process
             device = f"cuda:{os.environ.get('LOCAL_RANK', group.rank)}"
@@ -150,7 +150,7 @@ def _train_seed(context: TrainingContext, out: Path, seed: int) -> TrainedNetwor
         "seed": seed,
         "data_digest": context.data.digest,
         "trunk_digest": weights_digest(trunk.module) if trunk else None,
-        **({} if context.precision == "float32" else {"precision": context.precision}),
+        "precision": context.precision,
     }
     name = f"{recipe.name or network.architecture.replace(':', '-')}@{seed}"
     files = CheckpointFiles(out, name, identity)
