@@ -77,7 +77,7 @@ def evaluate(
         tiles: Folder of images that mosaic and stickers draw from (default: `source`).
         format: File format that altered photos are encoded in before models see them.
         thumbnails: Store a thumbnail of each stimulus.
-        engine: Where models run: local, or ray (the cluster at RAY_ADDRESS).
+        engine: What runs the models: local (this process), or ray (the cluster at RAY_ADDRESS).
         device: Where models run: cpu, cuda, cuda:N, mps, or auto (a GPU if there is one).
         precision: Numbers that models in torch compute in. bfloat16 and float16 are faster on GPUs; answers change
             slightly.
