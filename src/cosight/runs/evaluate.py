@@ -111,6 +111,7 @@ def evaluate(
     if on_error not in get_args(OnError):
         raise InvalidInput(f"--on-error must be stop or skip, got {on_error!r}")
     _check_order(models, on)
+    references = _check_models(models)
     check_request(
         on, source=source, labels=labels, how=how, precision=precision, probe=probe, tiles=tiles, format=format,
         abstain=abstain,
@@ -118,7 +119,7 @@ def evaluate(
     folder = RunFolder(Path(out))
     _check_output(folder, on, source)
     here: tuple[str, Precision] = (device, precision) if engines[engine].in_this_process else ("cpu", "float32")
-    references = _check_models(models, *here)  # last: it imports the libraries of the models
+    _check_placement(references, *here)  # last: it imports the libraries of the models
     with folder.locked():
         plan = plan_run(
             on, folder.path, source=source, labels=labels, how=how, features=features, limit=limit, seed=seed,
@@ -230,8 +231,8 @@ def _check_order(models: Sequence[Any], on: str | Path) -> None:
         )
 
 
-def _check_models(models: Sequence[Any], device: str, precision: Precision) -> list[ModelReference]:
-    """Return references to the models; raise for a misspelled name now, not when its turn comes after hours."""
+def _check_models(models: Sequence[Any]) -> list[ModelReference]:
+    """Return references to the models; raise for a wrong line now, not when its turn comes after hours."""
     if not models:
         raise InvalidInput("name at least one model, got none; for example timm:resnet50.a1_in1k")
     specs = [model for model in models if isinstance(model, str)]
@@ -239,11 +240,16 @@ def _check_models(models: Sequence[Any], device: str, precision: Precision) -> l
         check_model_spec(spec)
         if specs.count(spec) > 1:
             raise InvalidInput(f"each model answers once, got {spec} {specs.count(spec)} times; name it once")
-    for spec in specs:
-        check_model_name(spec, device=device, precision=precision)
-    if len(specs) < len(models):
-        check_placement(device, precision)
     return [ModelReference(model) for model in models]
+
+
+def _check_placement(references: Sequence[ModelReference], device: str, precision: Precision) -> None:
+    """Raise for a misspelled name of a model, and for a device or precision that it cannot have."""
+    for reference in references:
+        if reference.spec is None:
+            check_placement(device, precision)
+        else:
+            check_model_name(reference.spec, device=device, precision=precision)
 
 
 def _check_output(folder: RunFolder, on: str | Path, source: str | Path | None) -> None:
