@@ -9,7 +9,10 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "cosight"
 FLOORS = [
-    {"errors", "registry", "arrays", "files", "processes", "toml_settings", "torchvision_ops", "data", "samples"},
+    {
+        *("errors", "registry", "arrays", "devices", "files", "processes", "toml_settings", "torchvision_ops"),
+        *("data", "samples"),
+    },
     {"measures"},
     {"trials"},
     {"statistics"},
@@ -30,6 +33,7 @@ GROUND_ORDER = [
     "errors",
     "registry",
     "arrays",
+    "devices",
     "files",
     "processes",
     "toml_settings",

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cosight.cli.options import Seed, progress_bar
+from cosight.cli.options import Device, ModelPrecision, Seed, progress_bar
 from cosight.cli.study.lifecycle import Database, StudyFolder
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from cosight.devices import Precision
     from cosight.humans.simulated.respondents import SimulatedObserver, StudyPictures
     from cosight.humans.simulated.simulate import Progress
     from cosight.trials.spaces import LabelSpace
@@ -35,6 +36,8 @@ def simulate(
     ] = _PANEL,
     url: Annotated[str | None, typer.Option(help="Address of the served study (default: a server is started).")] = None,
     db: Database = None,
+    device: Device = "auto",
+    precision: ModelPrecision = "float32",
     seed: Seed = 0,
     browser: Annotated[
         bool, typer.Option("--browser", help="Use the real page in Chromium, one participant after the other.")
@@ -54,7 +57,7 @@ def simulate(
     pictures = read_pictures(read_study(study))
     run = simulate_in_browser if browser else simulate_over_http
     with progress_bar() as progress:
-        simulated = _load_observer(pictures, observer, progress)
+        simulated = _load_observer(pictures, observer, progress, device=device, precision=precision)
         with _serve(study, url, db) as address:
             result = run(pictures, address, simulated, participants=participants, seed=seed, progress=progress)
     full = "; the study takes no more now" if result.full else ""
@@ -76,7 +79,9 @@ def _serve(study: Path, url: str | None, db: str | None) -> Iterator[str]:
         yield address
 
 
-def _load_observer(pictures: StudyPictures, name: str, progress: Progress | None) -> SimulatedObserver:
+def _load_observer(
+    pictures: StudyPictures, name: str, progress: Progress | None, *, device: str, precision: Precision
+) -> SimulatedObserver:
     from cosight.humans.simulated.respondents import panel_observer
 
     if name == _PANEL:
@@ -84,12 +89,17 @@ def _load_observer(pictures: StudyPictures, name: str, progress: Progress | None
     if "curate" in pictures.study.kind.options:
         raise InvalidInput(f"models cannot take part in curate studies, got --observer {name}; leave it out")
     if pictures.study.space is None:
-        return _load_similarity_model(pictures, name)
-    return _evaluate_classifier(pictures, pictures.study.space, name, progress)
+        return _load_similarity_model(pictures, name, device, precision)
+    return _evaluate_classifier(pictures, pictures.study.space, name, progress, device, precision)
 
 
 def _evaluate_classifier(
-    pictures: StudyPictures, space: LabelSpace, name: str, progress: Progress | None
+    pictures: StudyPictures,
+    space: LabelSpace,
+    name: str,
+    progress: Progress | None,
+    device: str,
+    precision: Precision,
 ) -> SimulatedObserver:
     """Evaluate a model on everything that the study can show."""
     from cosight.humans.simulated.respondents import classifier_observer
@@ -107,20 +117,20 @@ def _evaluate_classifier(
             rows.append({"stimulus": stimulus, "file": copy, "image": stimulus})
         write_manifest(folder, manifest_frame(rows), {})
         labels = space.name if space.name in label_spaces else ",".join(space.answers)
-        run = evaluate(name, on=folder, out=out, labels=labels, progress=progress)
+        run = evaluate(name, on=folder, out=out, labels=labels, device=device, precision=precision, progress=progress)
         if len(run.observers) > 1:
             raise InvalidInput(f"--observer must be one model, {name} is {len(run.observers)}; name one of them")
         responses = run.responses().frame.select("stimulus", "response")
     return classifier_observer(run.observers[0], space, dict(responses.iter_rows()))
 
 
-def _load_similarity_model(pictures: StudyPictures, name: str) -> SimulatedObserver:
+def _load_similarity_model(pictures: StudyPictures, name: str, device: str, precision: Precision) -> SimulatedObserver:
     """Compute a model's features of everything that the study can show; its classes do not matter."""
     from cosight.humans.simulated.respondents import similarity_observer
     from cosight.models.loading import load_model
     from cosight.stimuli.images import read_image
 
-    model = load_model(name, features=True)
+    model = load_model(name, device=device, precision=precision, features=True)
     features = {}
     for stimulus, file in pictures.files.items():
         vector = model.answer(model.prepare(read_image(file))[None]).features
