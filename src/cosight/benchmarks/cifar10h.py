@@ -38,7 +38,12 @@ def build(
     workers: Annotated[int, "Number of worker processes. Does not change the output."] = 1,
     progress: Progress | None = None,
 ) -> BuildResult:
-    """Build CIFAR-10's test images with the answers of about 51 people each as gold labels (CIFAR-10H)."""
+    """Build CIFAR-10's test images with the answers of about 51 people each as gold labels (CIFAR-10H).
+
+    Examples:
+        cosight build cifar-10h cifar10 cifar-10h
+        cosight build cifar-10h cifar10 cifar-10h --workers 2 --sheet sheet.png
+    """
     from cosight.stimuli.generate import generate_set
 
     return BuildResult(generate_set(Cifar10HImages(Path(source)), Path(out), workers=workers, progress=progress))

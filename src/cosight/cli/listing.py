@@ -35,7 +35,13 @@ def list_names(
     what: Annotated[str, typer.Argument(help=f"One of {', '.join(LISTS)}.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """List what can be named: model sources, measures, label spaces, presets, corruptions and more."""
+    """List what can be named: model sources, measures, label spaces, presets, corruptions and more.
+
+    Examples:
+        cosight list measures
+        cosight list samples
+        cosight list corruptions --json
+    """
     rows = _rows(what)
     if as_json:
         typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))

@@ -8,16 +8,22 @@ from typing import Annotated
 
 import typer
 
+from cosight.cli.commands import Command, Group
 from cosight.cli.options import AsJson, Labels, Role, Sources, notify, split_names
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Summarise and convert trial files.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(cls=Group, help="Summarise and convert trial files.", no_args_is_help=True, rich_markup_mode=None)
 
 
-@app.command("show")
+@app.command("show", cls=Command)
 def show(sources: Sources, labels: Labels = None, role: Role = None, as_json: AsJson = False) -> None:
-    """Summarise trials: observers, experiments and conditions with counts, accuracy, missing answers and warnings."""
+    """Summarise trials: observers, experiments and conditions with counts, accuracy, missing answers and warnings.
+
+    Examples:
+        cosight trials show sample:edges
+        cosight trials show answers.parquet --role all --json
+    """
     from cosight.trials.formats import read
     from cosight.trials.summary import summarise
 
@@ -33,7 +39,7 @@ def show(sources: Sources, labels: Labels = None, role: Role = None, as_json: As
     print_table(summary.conditions.to_dicts(), title="experiments and conditions")
 
 
-@app.command("convert")
+@app.command("convert", cls=Command)
 def convert(
     source: Annotated[Path, typer.Argument(help="Trials in any format, or sample:NAME.", show_default=False)],
     target: Annotated[Path, typer.Argument(help="File or folder to write.", show_default=False)],
@@ -45,7 +51,12 @@ def convert(
     labels: Labels = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Convert trials to another format. The output is written completely or not at all."""
+    """Convert trials to another format. The output is written completely or not at all.
+
+    Examples:
+        cosight trials convert sample:edges edges.parquet
+        cosight trials convert answers.parquet folder --to psych-ds
+    """
     from cosight.trials.formats import output_format, read, write
     from cosight.trials.table import dropped_columns
 

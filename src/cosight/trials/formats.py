@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Protocol
 
 from cosight.errors import InvalidInput
-from cosight.files import read_json
+from cosight.files import nearest_path, read_json
 from cosight.registry import Registry
-from cosight.trials.samples import is_sample, trial_path
+from cosight.trials.samples import is_sample, samples, trial_path
 from cosight.trials.spaces import LabelSpace, label_space
 from cosight.trials.table import Trials, concat, doubtful_values, select_roles
 
@@ -69,6 +69,9 @@ def read(*sources: str | Path | Trials, labels: str | LabelSpace | None = None) 
     if not sources:
         raise InvalidInput("name at least one file or folder of trials")
     space = label_space(labels) if isinstance(labels, str) else labels
+    for source in sources:  # all of them before the first is read
+        if not isinstance(source, Trials):
+            _check_exists(trial_path(source))
     tables, files = [], []
     for source in sources:
         if isinstance(source, Trials):
@@ -122,9 +125,13 @@ def output_format(path: str | Path, to: str | None = None) -> Format:
     return chosen
 
 
-def _read_path(path: Path, space: LabelSpace | None) -> Trials:
+def _check_exists(path: Path) -> None:
     if not path.exists():
-        raise InvalidInput(f"trials must be a file or folder that exists, got {path}")
+        hint = f"did you mean {samples[str(path)].reference}?" if str(path) in samples else nearest_path(path)
+        raise InvalidInput(f"trials must be a file or folder that exists, got {path}; {hint}")
+
+
+def _read_path(path: Path, space: LabelSpace | None) -> Trials:
     by_format: dict[str, list[Path]] = {}
     unknown: list[Path] = []
     for file in [path] if path.is_file() else sorted(_files_of(path)):

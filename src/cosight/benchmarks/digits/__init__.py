@@ -20,7 +20,12 @@ def build(
     workers: Annotated[int, "Number of worker processes. Does not change the output."] = 1,
     progress: Progress | None = None,
 ) -> BuildResult:
-    """Build the embedded benchmark on handwritten digits. Gold labels of its Uncertain images are simulated."""
+    """Build the embedded benchmark on handwritten digits. Gold labels of its Uncertain images are simulated.
+
+    Examples:
+        cosight build digits digits
+        cosight build digits small --counts 1=4,8=8,train=60 --sheet digits.png
+    """
     from cosight.benchmarks.digits.digits_builder import build_digits
     from cosight.benchmarks.visalign.categories import parse_counts
 
