@@ -251,7 +251,7 @@ def attack(
 
     Examples:
         cosight stimuli attack photos fooled --model python:mynet:model
-        cosight stimuli attack photos pgd --model python:mynet:model --kind pgd
+        cosight stimuli attack photos pgd --model python:mynet:model --kind pgd-l2
     """
     from cosight.benchmarks.visalign.categories import ATTACKED
     from cosight.stimuli.attack_recipe import VISALIGN_EPS, AttackRecipe
@@ -296,8 +296,8 @@ def compose(
     SOURCE is a folder of photos in class folders, or a text-to-image pipeline: diffusers:HUB-NAME or diffusers:FOLDER.
 
     Examples:
-        cosight stimuli compose photos composed --category 2 --count 4 --doubtful
-        cosight stimuli compose photos small --category 2 --count 2 --size 64 --doubtful
+        cosight stimuli compose animals composed --category 2 --count 4 --size 64
+        cosight stimuli compose animals mixed --category 5 --others others --count 2
     """
     from cosight.benchmarks.visalign.composites import Composites
     from cosight.benchmarks.visalign.prompts import GeneratedImages

@@ -24,7 +24,7 @@ def build(
 
     Examples:
         cosight build digits digits
-        cosight build digits small --counts 1=4,8=8,train=60 --sheet digits.png
+        cosight build digits small --counts 1=10,8=20,train=60 --sheet small.png
     """
     from cosight.benchmarks.digits.digits_builder import build_digits
     from cosight.benchmarks.visalign.categories import parse_counts

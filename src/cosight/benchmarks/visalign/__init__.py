@@ -47,8 +47,8 @@ def build(
     """Build VisAlign's categories from photos, or read the published set. Look at each image before people see it.
 
     Examples:
-        cosight build visalign set --photos photos --others others --near near
-        cosight build visalign public --public visalign --calibration 200
+        cosight build visalign set --photos animals --others others --near near
+        cosight build visalign small --photos animals --counts 1=20,8=20,train=50
     """
     folders = {"photos": photos, "others": others, "near": near, "renditions": renditions, "backgrounds": backgrounds}
     workers = workers or core_count()

@@ -36,8 +36,8 @@ def new(
     """Write a study's design (study.toml) and its sentences (texts.toml), which you can then edit.
 
     Examples:
-        cosight study new survey --type classify --set photos --labels temple,flower
-        cosight study new likeness --type 2afc --set choices
+        cosight study new my-study --type classify --set photos --labels cat,dog
+        cosight study new rapid --type timed --set photos --labels cat,dog
     """
     from cosight.study import new as new_study
 
