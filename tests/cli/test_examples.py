@@ -63,8 +63,8 @@ seeds = [45]
 """
 
 
-def write_photos(folder, classes, each, *, side=40):
-    """Discs on plain backgrounds, with the mask beside each: two classes differ in their hue."""
+def write_photos(folder, classes, each, *, side=40, masks=False):
+    """Discs on plain backgrounds, of another hue in each class; with a mask beside each."""
     rng = np.random.default_rng(len(classes))
     rows, columns = np.ogrid[:side, :side]
     mask = (rows - side / 2) ** 2 + (columns - side / 2) ** 2 < (side / 3) ** 2
@@ -74,7 +74,8 @@ def write_photos(folder, classes, each, *, side=40):
             pixels = rng.integers(150, 170, (side, side, 3))
             pixels[mask] = np.array((25 * hue % 255, 60, 20)) + rng.integers(0, 25, (int(mask.sum()), 3))
             Pillow.fromarray(pixels.astype(np.uint8)).save(folder / name / f"{number}.png")
-            Pillow.fromarray((mask * 255).astype(np.uint8)).save(folder / name / f"{number}.mask.png")
+            if masks:
+                Pillow.fromarray((mask * 255).astype(np.uint8)).save(folder / name / f"{number}.mask.png")
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +83,7 @@ def world(tmp_path_factory):
     """What the examples name: photos, a network, a run, recorded answers, a study with answers, CIFAR-10H's files."""
     folder = tmp_path_factory.mktemp("world")
     write_photos(folder / "photos", ("cat", "dog"), 4)
-    for path in folder.glob("photos/*/*.mask.png"):
-        path.unlink()
-    write_photos(folder / "animals", label_spaces["visalign-11"].classes, 6)
+    write_photos(folder / "animals", label_spaces["visalign-11"].classes, 6, masks=True)
     (folder / "mynet.py").write_text(MYNET)
     (folder / "recipe.toml").write_text(RECIPE)
     (folder / "choices.csv").write_text(
@@ -97,7 +96,7 @@ def world(tmp_path_factory):
     (cifar / "test_labels.json").write_text(json.dumps([3, 8, 0]))
     np.save(cifar / "cifar10h-counts.npy", np.eye(10, dtype=np.int64)[[3, 8, 2]] * 51)
     write_photos(folder / "shapes", ("round", "square"), 4)
-    write_photos(folder / "others", ("fox",), 4)
+    write_photos(folder / "others", ("fox",), 4, masks=True)
     write_photos(folder / "near", ("donkey",), 4)
     return folder
 
