@@ -7,6 +7,7 @@ import io
 import json
 import math
 import platform
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from html import escape
@@ -245,9 +246,13 @@ class Scores:
         return replace(row, observer=a, against=b, value=value, low=low, high=high)
 
     def __repr__(self) -> str:
-        header, lines = self._table(_LINES_PRINTED)
-        widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
-        widths[0] = min(widths[0], max(_SHORTEST_NAME, _WIDTH - sum(widths[1:]) - 2 * (len(widths) - 1)))
+        for digits, measure_count in ((3, None), (2, None), *((2, count) for count in range(9, 0, -1))):
+            header, lines = self._table(_LINES_PRINTED, digits, measure_count)
+            widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+            rest = sum(widths[1:]) + 2 * (len(widths) - 1)
+            if rest + min(widths[0], _SHORTEST_NAME) <= _WIDTH:
+                break
+        widths[0] = min(widths[0], max(_WIDTH - rest, 1))
 
         def text(cells: Sequence[str]) -> str:
             first = cells[0] if len(cells[0]) <= widths[0] else cells[0][: widths[0] - 1] + "\u2026"
@@ -255,7 +260,7 @@ class Scores:
                 cell.ljust(width) for cell, width in zip((first, *cells[1:]), widths, strict=True)
             ).rstrip()
 
-        return "\n".join([*([text(header), *map(text, lines)] if lines else []), self._caption(len(lines))])
+        return "\n".join([*([text(header), *map(text, lines)] if lines else []), self._caption()])
 
     def _repr_html_(self) -> str:
         """Return the table for notebooks."""
@@ -263,27 +268,43 @@ class Scores:
         head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
         body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>" for cells in lines)
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if lines else ""
-        return f"{table}<p>{escape(self._caption(len(lines)))}</p>"
+        return f"{table}<p>{escape(self._caption())}</p>"
 
-    def _table(self, most: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return the headers and at most so many lines of the main values."""
-        rows = self._main_rows()[:most]
-        with_against = any(row.against for row in rows)
-        header = ("observer", *(["against"] if with_against else []), "measure", "value", "interval", "n")
-        lines = []
+    def _table(
+        self, most: int, digits: int = 3, measure_count: int | None = None
+    ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return headers and lines: the main values, one line per observer and one column per measure.
+
+        Args:
+            most: Maximum number of lines.
+            digits: Decimals; with two, numbers have no leading zero.
+            measure_count: Number of measures, the first ones (default: all).
+        """
+        rows = self._main_rows()
+        names = list(dict.fromkeys(row.measure for row in rows))[:measure_count]
+        paired = {row.observer for row in rows if row.against is not None}
+        lines: dict[tuple[str, str | None], dict[str, Row]] = {}
+        alone: dict[str, dict[str, Row]] = {}  # values of observers alone go into their first line of pairs
         for row in rows:
-            interval = "" if row.low is None or row.high is None else f"[{row.low:.3f}, {row.high:.3f}]"
-            value = "-" if row.value is None else f"{row.value:.3f}"
-            against = [row.against or ""] if with_against else []
-            lines.append((row.observer, *against, _short_name(row.measure), value, interval, str(row.n)))
-        return header, lines
+            is_alone = row.against is None and row.observer in paired
+            line = alone.setdefault(row.observer, {}) if is_alone else lines.setdefault((row.observer, row.against), {})
+            line[row.measure] = row
+        with_against = len({against for _, against in lines}) > 1
+        table = []
+        for (observer, against), line in list(lines.items())[:most]:
+            cells = {**alone.pop(observer, {}), **line}
+            named = (observer, *([against or ""] if with_against else []))
+            table.append((*named, *(_cell_text(cells.get(name), digits) for name in names)))
+        header = ("observer", *(["against"] if with_against else []), *map(_short_name, names))
+        return header, table
 
-    def _caption(self, shown: int) -> str:
-        settings = [f"{self.settings[name]} {name}" for name in ("resamples",) if name in self.settings]
+    def _caption(self) -> str:
+        facts = [f"{len(self.rows)} rows, all in .to_polars()"]
         if "confidence" in self.settings:
-            settings.insert(0, f"{self.settings['confidence']:.4g} confidence")
-        hidden = f", {shown} shown; .to_polars() has all" if shown < len(self.rows) else ""
-        return "; ".join([f"{len(self.rows)} rows{hidden}", *settings])
+            facts.append(
+                f"{100 * self.settings['confidence']:.4g}% intervals of {self.settings['resamples']} resamples"
+            )
+        return "; ".join(facts)
 
     def _main_rows(self) -> list[Row]:
         """Return the values over all trials, of observers alone or against a group; all values where there are none."""
@@ -304,6 +325,24 @@ class Scores:
         if name not in known:
             raise InvalidInput(f"these scores have no {statistic} of {name}, only of {', '.join(known)}")
         return name
+
+
+def _cell_text(row: Row | None, digits: int) -> str:
+    """Return a value with its interval; an undefined one is a dash.
+
+    >>> _cell_text(Row(observer="a", measure="accuracy", value=0.5, low=0.4, high=0.6, n=10), 2)
+    '.50 [.40, .60]'
+    """
+
+    def text(value: float) -> str:
+        rounded = f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before zero
+        return rounded if digits > 2 else re.sub(r"^(-?)0\.", r"\1.", rounded)
+
+    if row is None or row.value is None:
+        return "" if row is None else "-"
+    if row.low is None or row.high is None:
+        return text(row.value)
+    return f"{text(row.value)} [{text(row.low)}, {text(row.high)}]"
 
 
 def _short_name(measure: str) -> str:
