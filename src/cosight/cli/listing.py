@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cosight.cli.options import AsJson
-from cosight.errors import UnknownName
+from cosight.errors import UnknownName, did_you_mean
 
 __all__ = ["LISTS", "list_names", "steps_in_words"]
 
@@ -174,4 +174,5 @@ def _rows(what: str) -> list[dict[str, str]]:
         from cosight.stimuli.attacks import attacks
 
         return [{"name": a.name, "norm": a.norm, "summary": a.summary, "source": a.citation} for a in attacks.values()]
-    raise UnknownName(f"cosight lists {', '.join(LISTS)}, got {what!r}")
+    hint = did_you_mean(what, LISTS, most=1, otherwise="choose one of these")
+    raise UnknownName(f"cosight lists {', '.join(LISTS)}, got {what!r}; {hint}")
