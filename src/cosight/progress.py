@@ -9,6 +9,8 @@ from contextlib import contextmanager
 __all__ = ["Progress", "progress_bar", "report_progress"]
 
 Progress = Callable[[int, int, str], None]  # parts done, parts in all, the part that is next
+_WIDEST = 40  # characters of a description
+_BAR, _LINE = 20, 79  # characters of the bar and of the line in a notebook
 
 
 @contextmanager
@@ -30,20 +32,37 @@ def report_progress(progress: Progress | bool | None) -> Iterator[Progress | Non
 
 @contextmanager
 def progress_bar() -> Iterator[Progress | None]:
-    """Show a progress bar on standard error or in a notebook; yield None where there is neither."""
-    in_notebook = _is_notebook()
-    if not in_notebook and not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    """Show a progress bar on standard error; yield None where nobody would see it."""
+    if _is_notebook():
+        with _notebook_line() as line:
+            yield line
+    elif sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(force_jupyter=True) if in_notebook else Console(stderr=True)
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what[:40])
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("starting", total=None)
+            yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what[:_WIDEST])
+    else:
+        yield None
+
+
+@contextmanager
+def _notebook_line() -> Iterator[Progress]:
+    """Yield a function that rewrites one line below a notebook's cell. rich would need ipywidgets there."""
+
+    def write(done: int, total: int, what: str) -> None:
+        filled = _BAR * done // max(total, 1)
+        text = f"[{'=' * filled}{' ' * (_BAR - filled)}] {done}/{total} {what[:_WIDEST]}"
+        sys.stderr.write(f"\r{text:<{_LINE}}")
+        sys.stderr.flush()
+
+    try:
+        yield write
+    finally:
+        sys.stderr.write(f"\r{'':<{_LINE}}\r")
 
 
 def _is_interactive() -> bool:
