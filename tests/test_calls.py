@@ -65,6 +65,17 @@ def test_a_run_is_scored_and_compared_as_evaluate_returned_it(run):
     assert {name for row in rows for name in (row.observer, row.against)} >= {"mine:right", "mine:dark"}
 
 
+def test_data_frames_are_sources():
+    frame = cosight.trials.read("sample:edges").frame
+    pandas = pytest.importorskip("pandas").DataFrame(frame.drop("probabilities").to_dict(as_series=False))
+    expected = cosight.compare("sample:edges", measure="ec", resamples=2).rows
+    assert cosight.compare(frame, measure="ec", resamples=2).rows == expected
+    people = cosight.score(pandas, measure="accuracy", resamples=2).rows
+    assert [row.value for row in people] == [
+        row.value for row in cosight.score("sample:edges", measure="accuracy", resamples=2).rows
+    ]
+
+
 @pytest.mark.parametrize("several", [["error_consistency", "accuracy"], "error_consistency,accuracy", ("ec", "acc")])
 def test_names_are_one_text_or_several(several):
     one, two = (

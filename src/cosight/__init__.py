@@ -4,7 +4,8 @@ One table of trials for people and models, every number with its interval. Every
 the same name: `cosight.build(...)`, `cosight.evaluate(...)`, `cosight.compare(...)`, `cosight.score(...)`,
 `cosight.plan(...)`, `cosight.train(...)`, `cosight.demo(...)`, `cosight.study.new(...)`. `cosight.trials.read(...)`
 reads any trial file, `cosight.measures` has the numbers as plain functions of arrays, `cosight.stimuli` turns images
-into stimuli, `cosight.models` has models by name. Packages are imported when first used.
+into stimuli, `cosight.models` has models by name, `cosight.data` public data sets. Packages are imported when first
+used.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cosight.extras import require_for
 
 if TYPE_CHECKING:
-    from cosight import measures, models, runs, scoring, stimuli, study, trials
+    from cosight import data, measures, models, runs, scoring, stimuli, study, trials
     from cosight.benchmarks import build
     from cosight.demo import demo
     from cosight.runs.evaluate import evaluate, resume
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "build",
     "compare",
+    "data",
     "demo",
     "evaluate",
     "measures",

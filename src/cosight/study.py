@@ -29,7 +29,7 @@ from cosight.humans.database.progress import read_progress, read_roster
 from cosight.humans.database.schema import report_database_errors
 from cosight.humans.database.store import Store
 from cosight.humans.database.study_trials import study_trials
-from cosight.humans.results.export import Export, export_results
+from cosight.humans.results.export import Export, export_format, export_results
 from cosight.humans.results.quality import Quality, assess
 from cosight.humans.simulated.respondents import (
     SimulatedObserver,
@@ -183,7 +183,7 @@ def export(
     study: str | Path,
     out: str | Path,
     *,
-    to: str = "parquet",
+    to: str | None = None,
     everyone: bool = False,
     gold: bool = False,
     curated: bool = False,
@@ -196,7 +196,7 @@ def export(
     Args:
         study: The study's folder.
         out: The file or folder to write.
-        to: Format of the trials: parquet, model-vs-human or psych-ds.
+        to: Format of the trials: parquet, csv, model-vs-human or psych-ds (default: that of the suffix of `out`).
         everyone: Include excluded participants.
         gold: Also write gold labels, and add them to the stimulus set.
         curated: Also write the list of kept and rejected images.
@@ -210,6 +210,7 @@ def export(
     Raises:
         InvalidInput: A file exists already, or the answers do not allow what was asked for.
     """
+    export_format(Path(out), to)  # before the study is read
     with _open_study(study, db) as (design, pool, store):
         trials = study_trials(design, pool, store)
         roster = read_roster(design, pool, store) if participants else None
@@ -235,7 +236,7 @@ def _open_study(folder: str | Path, db: str | None) -> Iterator[tuple[Study, Poo
     """Yield the study in `folder`, its items and its database. Raises InvalidInput where the database fails."""
     study = read_study(Path(folder))
     pool = load_pool(study)
-    with report_database_errors(study.root), closing(Store.open(study, db)) as store:
+    with report_database_errors(study.root), closing(Store.open(study, db, register=False)) as store:
         yield study, pool, store
 
 

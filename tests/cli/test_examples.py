@@ -95,6 +95,10 @@ def world(tmp_path_factory):
     Pillow.fromarray(pixels).save(cifar / "test_images.png")
     (cifar / "test_labels.json").write_text(json.dumps([3, 8, 0]))
     np.save(cifar / "cifar10h-counts.npy", np.eye(10, dtype=np.int64)[[3, 8, 2]] * 51)
+    for name in ("model-vs-human", "texture-vs-shape"):  # a part of what a mirror of the public data has
+        (folder / "mirror" / name).mkdir(parents=True)
+        (folder / "mirror" / name / "README").write_text("a part")
+    (folder / "my.csv").write_text("who,file,answer,label\nann,a.png,cat,dog\nann,b.png,cat,cat\n")
     write_photos(folder / "shapes", ("round", "square"), 4)
     write_photos(folder / "others", ("fox",), 4, masks=True)
     write_photos(folder / "near", ("donkey",), 4)
@@ -129,6 +133,8 @@ def here(prepared, tmp_path, monkeypatch):
     shutil.copytree(prepared, tmp_path, dirs_exist_ok=True, symlinks=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("COSIGHT_MIRROR", "mirror")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
     return tmp_path
 
 

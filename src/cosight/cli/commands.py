@@ -32,10 +32,10 @@ def split_docstring(docstring: str) -> tuple[str, tuple[str, ...]]:
     ... ''')
     ('Add two numbers.', ('add 1 2',))
     """
-    parts = re.split(r"^(Args|Returns|Raises|Examples):\n", docstring, flags=re.MULTILINE)
-    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
-    examples = [line.strip() for line in sections.get("Examples", "").splitlines()]
-    return parts[0].partition(">>>")[0].strip(), tuple(line for line in examples if line)
+    text = re.split(r"^(?:Args:|Returns:|Raises:|Examples:|>>>)", docstring, maxsplit=1, flags=re.MULTILINE)[0]
+    section = re.search(r"^Examples:\n((?:[ ]+.*\n?|\n)*)", docstring, re.MULTILINE)
+    examples = (line.strip() for line in (section[1] if section else "").splitlines())
+    return text.strip(), tuple(line for line in examples if line)
 
 
 class _WithExamples:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
-
-import polars as pl
+from typing import Protocol, TypeAlias
 
 from cosight.arrays import fraction, whole_number
 from cosight.errors import InvalidInput
-from cosight.trials.formats import read
-from cosight.trials.table import Trials
+from cosight.trials.formats import TrialSource
 
-__all__ = ["StoredRun", "TrialSource", "check_numbers", "trial_sources"]
+__all__ = ["ScoreSource", "StoredRun", "check_numbers", "trial_sources"]
 
 
 class StoredRun(Protocol):
@@ -25,27 +22,23 @@ class StoredRun(Protocol):
         ...
 
 
-TrialSource: TypeAlias = str | Path | Trials | StoredRun | pl.DataFrame
+ScoreSource: TypeAlias = TrialSource | StoredRun
 
 
-def trial_sources(sources: Iterable[TrialSource | Any]) -> list[str | Path | Trials]:
-    """Return sources as paths and trials: the folder of a run, the trials of a DataFrame.
+def trial_sources(sources: Iterable[ScoreSource]) -> list[TrialSource]:
+    """Return sources as `read` takes them: a run is its folder.
 
     Args:
-        sources: Paths, samples (`sample:NAME`), trials, runs, and DataFrames of polars or pandas.
+        sources: Paths, samples (`sample:NAME`), trials, DataFrames and runs.
 
     >>> trial_sources(["sample:edges"])
     ['sample:edges']
     """
-    return [_trial_source(source) for source in sources]
-
-
-def _trial_source(source: Any) -> str | Path | Trials:
-    if isinstance(source, str | Path | Trials):
-        return source
-    if isinstance(folder := getattr(source, "folder", None), Path):
-        return folder
-    return read(source)
+    paths: list[TrialSource] = []
+    for source in sources:
+        folder = getattr(source, "folder", None)
+        paths.append(folder if isinstance(folder, Path) else source)  # type: ignore[arg-type]
+    return paths
 
 
 def check_numbers(*, resamples: int, confidence: float, gamma: float, seed: int) -> None:

@@ -10,7 +10,7 @@ from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, CodeArray, common_trials
 from cosight.progress import Progress, report_progress
 from cosight.registry import split_names
-from cosight.scoring.arguments import TrialSource, check_numbers, trial_sources
+from cosight.scoring.arguments import ScoreSource, check_numbers, trial_sources
 from cosight.scoring.presets import MISSING, Missing, Preset, presets
 from cosight.statistics.blocks import Block, empty_block, join_blocks, nested_means, rows_of
 from cosight.statistics.contrasts import (
@@ -73,7 +73,7 @@ class _Options:
 
 
 def compare(
-    *sources: TrialSource,
+    *sources: ScoreSource,
     measure: str | Sequence[str] | None = None,
     by: str | Sequence[str] | None = None,
     cluster_by: str | Sequence[str] | None = None,

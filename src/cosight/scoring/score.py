@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from cosight.arrays import fraction
 from cosight.benchmarks import benchmarks
@@ -11,7 +10,7 @@ from cosight.errors import InvalidInput
 from cosight.measures import measures, pair_forms
 from cosight.progress import Progress, report_progress
 from cosight.registry import split_names
-from cosight.scoring.arguments import TrialSource, check_numbers, trial_sources
+from cosight.scoring.arguments import ScoreSource, check_numbers, trial_sources
 from cosight.statistics.blocks import Block, empty_block, join_blocks, nested_means, rows_of
 from cosight.statistics.gold_labels import (
     CATEGORY,
@@ -26,19 +25,18 @@ from cosight.statistics.rows import Row, Scores, check_names, group_text, make_s
 from cosight.statistics.score_forms import ScoreData, score_form, scored_measures
 from cosight.statistics.seeds import with_seed_means
 from cosight.trials.clusters import with_clusters
-from cosight.trials.formats import read
+from cosight.trials.formats import TrialSource, read
 from cosight.trials.join import GROUPS, align, check_grouping, manifest_rows, stimulus_groups, with_manifest
 from cosight.trials.manifest import is_stimulus_set
 from cosight.trials.spaces import LabelSpace, label_space
 from cosight.trials.summary import explain_mismatch, overlap_notices, shared_with_models
-from cosight.trials.table import Trials
 
 __all__ = ["score"]
 
 
 def score(
-    *sources: TrialSource,
-    humans: TrialSource | None = None,
+    *sources: ScoreSource,
+    humans: ScoreSource | None = None,
     on: str | None = None,
     measure: str | Sequence[str] | None = None,
     by: str | Sequence[str] = (),
@@ -128,8 +126,8 @@ def score(
 
 
 def _read_data(
-    sources: Sequence[str | Path | Trials],
-    humans: str | Path | Trials | None,
+    sources: Sequence[TrialSource],
+    humans: TrialSource | None,
     *,
     cluster_by: Sequence[str] | None,
     labels: str | LabelSpace | None,

@@ -47,7 +47,13 @@ def quality(study: StudyFolder, db: Database = None, as_json: AsJson = False, as
 def export(
     study: StudyFolder,
     out: Annotated[Path, typer.Argument(help="The file or folder to write.", show_default=False)],
-    to: Annotated[str, typer.Option("--format", help="parquet, model-vs-human or psych-ds.")] = "parquet",
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="parquet, csv, model-vs-human or psych-ds (default: by the file's suffix, .parquet or .csv).",
+        ),
+    ] = None,
     everyone: Annotated[bool, typer.Option("--all", help="Include excluded participants.")] = False,
     gold: Annotated[
         bool, typer.Option("--gold", help="Also write gold labels, and add them to the stimulus set.")
@@ -124,6 +130,7 @@ def _participant_cells(row: Mapping[str, Any]) -> dict[str, str]:
         "repeats": fraction(row["repeats_same"], row["repeats"] - row["repeats_same"]),
         "run": str(row["longest_run"]),
         "late": str(row["late"] or ""),
+        "windowed": str(row["windowed"] or ""),
         "commonest": "" if row["commonest_share"] is None else f"{row['commonest_share']:.0%}",
         "out": "out" if row["excluded"] else "",
     }
