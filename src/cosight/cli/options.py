@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cosight.devices import Precision
 from cosight.errors import InvalidInput
 from cosight.progress import progress_bar
 from cosight.registry import split_names
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AsCsv",
     "AsJson",
+    "Device",
     "Labels",
+    "ModelPrecision",
     "Role",
     "Seed",
     "Sources",
@@ -44,6 +47,8 @@ Role = Annotated[
         show_default=False,
     ),
 ]
+Device = Annotated[str, typer.Option(help="Where models run: cpu, cuda, cuda:N, mps, or auto (a GPU if there is one).")]
+ModelPrecision = Annotated[Precision, typer.Option(help="Numbers that models in torch compute in.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every row as JSON.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print every row as CSV.")]
