@@ -10,8 +10,8 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "cosight"
 FLOORS = [
     {
-        *("errors", "registry", "arrays", "devices", "files", "processes", "toml_settings", "torchvision_ops"),
-        *("data", "samples"),
+        *("errors", "extras", "registry", "arrays", "devices", "files", "processes", "progress", "toml_settings"),
+        *("torchvision_ops", "data", "samples"),
     },
     {"measures"},
     {"trials"},
@@ -22,6 +22,7 @@ FLOORS = [
     {"benchmarks"},
     {"scoring"},
     {"runs"},
+    {"study"},
     {"reports"},
     {"demo"},
     {"cli"},
@@ -31,11 +32,13 @@ FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 # the ground floor has an order of its own
 GROUND_ORDER = [
     "errors",
+    "extras",
     "registry",
     "arrays",
     "devices",
     "files",
     "processes",
+    "progress",
     "toml_settings",
     "torchvision_ops",
     "data",

@@ -30,6 +30,11 @@ def compare(
 
     Prints one row per observer: people against each other, models against people. Every value has an interval. --json
     and --csv have every pair, mean, ceiling, rank and paired difference.
+
+    Examples:
+        cosight compare sample:cue-conflict
+        cosight compare sample:edges --measure ec,ma --pairs human-model
+        cosight compare sample:edges sample:silhouettes --by experiment --csv
     """
     from cosight.cli.tables import print_comparison
 

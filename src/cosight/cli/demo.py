@@ -26,6 +26,11 @@ def demo(
     Builds the digits benchmark, trains five small architectures with five seeds each, evaluates them with every
     abstention function, scores them, compares their errors with each other and with a simulated panel, and writes a
     page. With --me you label digits yourself; the demo runs first if it is not finished.
+
+    Examples:
+        cosight demo
+        cosight demo --out my-demo --open
+        cosight demo --me
     """
     page = _compare_with_me(out, seed) if me else _run_demo(out, seed)
     if show:

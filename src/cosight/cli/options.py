@@ -1,10 +1,8 @@
-"""Options that several commands share, notes, progress and the output of scores."""
+"""Options that several commands share, notes and the output of scores."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +10,8 @@ import typer
 
 from cosight.devices import Precision
 from cosight.errors import InvalidInput
+from cosight.progress import progress_bar
+from cosight.registry import split_names
 
 if TYPE_CHECKING:
     from cosight.statistics.rows import Scores
@@ -54,34 +54,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print every row as JSON.")
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print every row as CSV.")]
 
 
-def split_names(values: Sequence[str] | None) -> list[str] | None:
-    """Return the names in comma-separated values of an option that may be repeated; None where there are none.
-
-    >>> split_names(["ec, ma", "cles"])
-    ['ec', 'ma', 'cles']
-    """
-    return [name.strip() for value in values or () for name in value.split(",") if name.strip()] or None
-
-
 def notify(notices: tuple[str, ...]) -> None:
     """Print notes for the reader on standard error."""
     for notice in notices:
         typer.echo(f"note: {notice}", err=True)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
-    """Show a progress bar on standard error; yield None where that is not a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("resampling")
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what[:40])
 
 
 def write_scores(scores: Scores, print_table: Callable[[], None], *, as_json: bool, as_csv: bool) -> None:

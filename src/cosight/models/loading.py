@@ -29,6 +29,7 @@ from typing import NoReturn
 
 from cosight.devices import Precision, check_device_name, check_placement
 from cosight.errors import InvalidInput
+from cosight.extras import require_for
 from cosight.models.architectures import load_cosight
 from cosight.models.ensembles import Ensemble, ensemble
 from cosight.models.model import Model, check_file, place
@@ -92,6 +93,7 @@ def check_model_spec(line: str) -> None:
     spec = parse(line)
     source = sources[spec.source]
     spec.allow(source.keys)
+    require_for(f"{spec.source}:")
     path = checkpoint_of(spec)
     if path is not None:
         check_file(path, "a checkpoint")

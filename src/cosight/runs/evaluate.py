@@ -12,11 +12,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from cosight.arrays import whole_number
 from cosight.devices import Precision, check_device_name, check_placement
 from cosight.errors import CosightError, InvalidInput
+from cosight.extras import require
 from cosight.models.abstention import abstentions
 from cosight.models.loading import check_model_name, check_model_spec, sources
 from cosight.models.model_spec import parse
 from cosight.processes import MOST_WORKERS
-from cosight.runs.execution import ExecutionOptions, OnError, Progress, engines
+from cosight.progress import Progress, report_progress
+from cosight.registry import split_names
+from cosight.runs.execution import ExecutionOptions, OnError, engines
 from cosight.runs.folder import RUN, RunFolder
 from cosight.runs.observers import ModelReference
 from cosight.runs.run_job import Run, RunJob
@@ -40,7 +43,7 @@ def evaluate(
     how: How = "mean",
     features: bool = False,
     probe: str | Path | None = None,
-    abstain: Sequence[str] = (),
+    abstain: str | Sequence[str] = (),
     limit: int | None = None,
     seed: int = 0,
     tiles: str | Path | None = None,
@@ -53,7 +56,7 @@ def evaluate(
     threads: int | None = None,
     workers: int | None = None,
     on_error: OnError = "stop",
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Run:
     """Show stimuli to models and store their answers as trials. Calling it again resumes an interrupted run.
 
@@ -85,7 +88,8 @@ def evaluate(
         threads: Number of threads per model (default: the library's).
         workers: Number of threads that read images (local) or of actors (ray); default: one per core.
         on_error: What to do about an image or a model that cannot be read: stop, or skip it and report it.
-        progress: Called with images answered, images in all, and a description.
+        progress: True for a progress bar (default: in notebooks and at the prompt), False for none, or a function
+            that is called with images answered, images in all, and a description.
 
     Returns:
         The finished run.
@@ -103,10 +107,12 @@ def evaluate(
     limit = None if limit is None else whole_number(limit, name="--limit", least=1)
     threads = None if threads is None else whole_number(threads, name="--threads", least=1, most=MOST_WORKERS)
     workers = None if workers is None else whole_number(workers, name="--workers", least=1, most=MOST_WORKERS)
-    if list(abstain) == ["all"]:
+    abstain = tuple(split_names(abstain) or ())
+    if abstain == ("all",):
         abstain = tuple(abstentions)
     arguments = _record_arguments(locals())
-    engines.name_of(engine)
+    if engines.name_of(engine) == "ray":
+        require("ray", by="--engine ray")
     check_device_name(device)
     if on_error not in get_args(OnError):
         raise InvalidInput(f"--on-error must be stop or skip, got {on_error!r}")
@@ -120,7 +126,7 @@ def evaluate(
     _check_output(folder, on, source)
     here: tuple[str, Precision] = (device, precision) if engines[engine].in_this_process else ("cpu", "float32")
     _check_placement(references, *here)  # last: it imports the libraries of the models
-    with folder.locked():
+    with folder.locked(), report_progress(progress) as report:
         plan = plan_run(
             on, folder.path, source=source, labels=labels, how=how, features=features, limit=limit, seed=seed,
             tiles=tiles, format=format, batch=batch, precision=precision, abstain=abstain, on_error=on_error,
@@ -130,11 +136,13 @@ def evaluate(
         record.is_own |= set(record.models) <= {reference.description for reference in references}
         shown = folder.path / "thumbnails" if thumbnails else None
         options = ExecutionOptions(threads, workers, on_error, shown, device)
-        job = RunJob(folder, plan, options, engines[engine](), record, progress, list(plan.notices))
+        job = RunJob(folder, plan, options, engines[engine](), record, report, list(plan.notices))
         return job.run(references, probe_training, engine=engine, threads=threads, workers=workers)
 
 
-def resume(run: str | Path, *, trust: bool = False, device: str | None = None, progress: Progress | None = None) -> Run:
+def resume(
+    run: str | Path, *, trust: bool = False, device: str | None = None, progress: Progress | bool | None = None
+) -> Run:
     """Resume a run: all its models, with the arguments of its last call.
 
     Args:
@@ -142,7 +150,7 @@ def resume(run: str | Path, *, trust: bool = False, device: str | None = None, p
         trust: Also resume a run that somebody else started, or that was started on another machine, or whose record
             was edited. Its models are executed: look at `models` and `arguments` in its run.json first.
         device: Where models run now (default: as in the last call).
-        progress: Called with images answered, images in all, and a description.
+        progress: As for `evaluate`.
 
     Returns:
         The finished run.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,6 +24,7 @@ from cosight.devices import is_out_of_memory, out_of_memory, release_memory
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.processes import core_count
+from cosight.progress import Progress
 from cosight.registry import Registry
 from cosight.runs.ray_engine import RayEngine
 from cosight.runs.stimulus_sources import LoadedStimulus
@@ -48,7 +49,6 @@ __all__ = [
 ]
 
 OnError = Literal["stop", "skip"]
-Progress = Callable[[int, int, str], None]  # images done, images in all, description
 UNANSWERED = "no recorded answer"  # reason of a stimulus that a recorded observer was not shown
 _PREFETCH = 2  # batches that are prepared while one is answered
 _THUMBNAIL_SIDE = 128  # pixels of the longer side

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from cosight.errors import InvalidInput
 from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, CodeArray, common_trials
+from cosight.progress import Progress, report_progress
+from cosight.registry import split_names
+from cosight.scoring.arguments import ScoreSource, check_numbers, trial_sources
 from cosight.scoring.presets import MISSING, Missing, Preset, presets
 from cosight.statistics.blocks import Block, empty_block, join_blocks, nested_means, rows_of
 from cosight.statistics.contrasts import (
@@ -33,13 +35,19 @@ from cosight.statistics.rows import Row, Scores, check_names, make_scores
 from cosight.statistics.score_forms import solo_block
 from cosight.trials.clusters import with_clusters
 from cosight.trials.formats import read
-from cosight.trials.join import AlignedTrials, StimulusGroup, align, stimulus_groups, texture_codes
+from cosight.trials.join import (
+    AlignedTrials,
+    StimulusGroup,
+    align,
+    check_grouping,
+    stimulus_groups,
+    texture_codes,
+)
 from cosight.trials.manifest import collect_manifests, is_stimulus_set
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 from cosight.trials.summary import explain_mismatch, overlap_notices, shared_with_models
-from cosight.trials.table import Trials
 
-__all__ = ["DEFAULT_MEASURES", "MISSING", "Missing", "Progress", "compare"]
+__all__ = ["DEFAULT_MEASURES", "MISSING", "Missing", "compare"]
 
 DEFAULT_MEASURES = (
     "accuracy",
@@ -48,7 +56,6 @@ DEFAULT_MEASURES = (
     "class_level_error_similarity",
 )
 _MANY_MODELS = 50  # of more, every two are compared only with --all-pairs: their rows would outnumber all others
-Progress = Callable[[int, int, str], None]  # groups done, groups in all, the group that is next
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +73,22 @@ class _Options:
 
 
 def compare(
-    *sources: str | Path | Trials,
-    measure: Sequence[str] | None = None,
-    by: Sequence[str] | None = None,
-    cluster_by: Sequence[str] | None = None,
+    *sources: ScoreSource,
+    measure: str | Sequence[str] | None = None,
+    by: str | Sequence[str] | None = None,
+    cluster_by: str | Sequence[str] | None = None,
     pairs: PairKind = "all",
     all_pairs: bool = False,
     preset: str | None = None,
     missing: Missing | None = None,
     correlate: bool = False,
     labels: str | LabelSpace | None = None,
-    role: Sequence[str] = ("test",),
+    role: str | Sequence[str] = ("test",),
     gamma: float = 0.5,
     resamples: int = 1000,
     confidence: float = 0.95,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Scores:
     """Compare observers: how alike are their answers and errors? Every number has an interval.
 
@@ -94,6 +101,7 @@ def compare(
 
     Args:
         *sources: Trial files, folders of trial files, runs, or samples (sample:NAME); a stimulus set adds its manifest.
+            In Python also trials, the run that `evaluate` returned, and DataFrames.
         measure: Comma-separated measure names or aliases (`cosight list measures`).
         by: Comma-separated columns to group by: experiment, condition, level, truth.
         cluster_by: Column of the trials or the manifest whose values are clusters of stimuli, drawn together for the
@@ -112,7 +120,8 @@ def compare(
         resamples: Number of bootstrap resamples behind each interval.
         confidence: Confidence level of the intervals.
         seed: Seed of everything random.
-        progress: Called with groups done, groups in all, and the group's name.
+        progress: True for a progress bar (default: in notebooks and at the prompt), False for none, or a function
+            that is called with groups done, groups in all, and the group's name.
 
     Returns:
         Score rows, one per number.
@@ -121,24 +130,26 @@ def compare(
         InvalidInput: An argument is wrong, or the trials do not have what a measure needs.
         UnknownName: A measure, preset or label space does not exist.
 
-    >>> scores = compare("sample:edges", measure=["error_consistency"], resamples=10)
+    >>> scores = compare("sample:edges", measure="ec", resamples=10)
     >>> scores.rows[0].measure
     'error_consistency'
     """
     chosen = None if preset is None else presets[preset]
-    names = _measure_names(measure, chosen)
-    if resamples < 1:
-        raise InvalidInput(f"--resamples must be 1 or more, got {resamples}; 1000 is usual")
+    names = _measure_names(split_names(measure), chosen)
+    check_numbers(resamples=resamples, confidence=confidence, gamma=gamma, seed=seed)
     missing = missing or (chosen.missing if chosen else "leave-out")
     if missing not in MISSING:
         raise InvalidInput(f"--missing must be one of {', '.join(MISSING)}, got {missing!r}")
-    grouping = tuple(by if by is not None else (chosen.by if chosen else ()))
-    trials = read(*(source for source in sources if not is_stimulus_set(source)), labels=labels)
+    grouping = tuple((split_names(by) or ()) if by is not None else (chosen.by if chosen else ()))
+    check_grouping(grouping)
+    roles = split_names(role) or ()
+    paths = trial_sources(sources)
+    trials = read(*(source for source in paths if not is_stimulus_set(source)), labels=labels)
     if chosen is not None and chosen.all_classes and trials.space is None:
         raise InvalidInput(
             f"preset {preset} counts every class of the label space, got trials without one; give it with --labels"
         )
-    table = align(trials, gamma=gamma, roles=role)
+    table = align(trials, gamma=gamma, roles=roles)
     if chosen is not None:
         table = _apply_preset(table, chosen)
     check_names(table.observers)
@@ -147,7 +158,7 @@ def compare(
     table = table.with_notices(*overlap_notices(table))
     if pairs in ("all", "human-model"):
         table = shared_with_models(table)
-    table = with_clusters(table, trials, collect_manifests(sources), cluster_by)
+    table = with_clusters(table, trials, collect_manifests(paths), split_names(cluster_by))
     if missing == "random":
         table = _impute_randomly(table, seed)
     few_models = len(table.models) <= _MANY_MODELS or not table.people.any()
@@ -167,7 +178,8 @@ def compare(
             notice = "models are compared with people, not with each other; --all-pairs adds every two of them"
             table = table.with_notices(f"{len(table.models)} {notice}")
     outputs = Outputs.of(table, trials) if set(names) & set(output_measures) else None
-    blocks = _group_blocks(table, stimulus_groups(table, grouping), options, outputs, progress)
+    with report_progress(progress) as report:
+        blocks = _group_blocks(table, stimulus_groups(table, grouping), options, outputs, report)
     rows = _rows(blocks, grouping, options, set(table.models), correlate)
     for name in options.solo_measures:
         if preset is None and solo_forms[name].choices is not None and not any(row.measure == name for row in rows):
@@ -178,7 +190,7 @@ def compare(
         table = table.with_notices(*_namesake_notices(table))
     return make_scores(
         rows, table, command="compare", measure=list(names), by=list(grouping), pairs=pairs, all_pairs=all_pairs,
-        preset=preset, missing=missing, role=list(role), gamma=gamma, resamples=resamples, confidence=confidence,
+        preset=preset, missing=missing, role=roles, gamma=gamma, resamples=resamples, confidence=confidence,
         seed=seed,
     )  # fmt: skip
 
