@@ -2,9 +2,9 @@
 
 One table of trials for people and models, every number with its interval. Everything the command line does is a call of
 the same name: `cosight.build(...)`, `cosight.evaluate(...)`, `cosight.compare(...)`, `cosight.score(...)`,
-`cosight.plan(...)`, `cosight.train(...)`, `cosight.demo(...)`. `cosight.trials.read(...)` reads any trial file,
-`cosight.measures` has the numbers as plain functions of arrays, `cosight.stimuli` turns images into stimuli,
-`cosight.models` has models by name. Packages are imported when first used.
+`cosight.disagree(...)`, `cosight.plan(...)`, `cosight.train(...)`, `cosight.demo(...)`. `cosight.trials.read(...)`
+reads any trial file, `cosight.measures` has the numbers as plain functions of arrays, `cosight.stimuli` turns images
+into stimuli, `cosight.models` has models by name. Packages are imported when first used.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cosight.demo import demo
     from cosight.runs.evaluate import evaluate, resume
     from cosight.scoring.compare import compare
+    from cosight.scoring.disagree import disagree
     from cosight.scoring.plan import plan
     from cosight.scoring.score import score
     from cosight.training import train
@@ -26,6 +27,7 @@ __all__ = [
     "build",
     "compare",
     "demo",
+    "disagree",
     "evaluate",
     "measures",
     "models",
@@ -43,6 +45,7 @@ _CALLS = {
     "build": "cosight.benchmarks",
     "compare": "cosight.scoring.compare",
     "demo": "cosight.demo",
+    "disagree": "cosight.scoring.disagree",
     "evaluate": "cosight.runs.evaluate",
     "plan": "cosight.scoring.plan",
     "resume": "cosight.runs.evaluate",

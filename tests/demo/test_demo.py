@@ -7,8 +7,8 @@ import pytest
 
 from cosight.benchmarks.visalign.results_table import visalign_table
 from cosight.demo import Size, demo
-from cosight.demo.pipeline import ARCHITECTURES
 from cosight.demo.report import exceptions
+from cosight.demo.size import ARCHITECTURES
 from cosight.errors import InvalidInput
 from cosight.models import architectures
 from cosight.models.abstention import abstentions

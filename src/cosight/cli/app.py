@@ -15,6 +15,7 @@ from typer.exceptions import Abort, TyperException
 from cosight.cli import build, run, stimuli, study, trials
 from cosight.cli.compare import compare
 from cosight.cli.demo import demo
+from cosight.cli.disagree import disagree
 from cosight.cli.evaluate import evaluate
 from cosight.cli.listing import list_names
 from cosight.cli.plan import plan
@@ -56,6 +57,7 @@ app.command("demo")(demo)
 add_command(app, "evaluate", evaluate, function="cosight.runs.evaluate:evaluate")
 add_command(app, "compare", compare, function="cosight.scoring.compare:compare")
 add_command(app, "score", score, function="cosight.scoring.score:score")
+add_command(app, "disagree", disagree, function="cosight.scoring.disagree:disagree")
 add_command(app, "plan", plan, function="cosight.scoring.plan:plan", renamed={"observers": "observer"})
 add_command(app, "train", train, function="cosight.training.trainer:train")
 app.command("list")(list_names)

@@ -1,19 +1,17 @@
-"""Options that several commands share, notes, progress and the output of scores."""
+"""Options that several commands share, notes and progress."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from cosight.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from cosight.statistics.rows import Scores
+from cosight.cli.text import wrap_text
 
 __all__ = [
     "AsCsv",
@@ -25,7 +23,6 @@ __all__ = [
     "notify",
     "progress_bar",
     "split_names",
-    "write_scores",
 ]
 
 Sources = Annotated[
@@ -59,9 +56,11 @@ def split_names(values: Sequence[str] | None) -> list[str] | None:
 
 
 def notify(notices: tuple[str, ...]) -> None:
-    """Print notes for the reader on standard error."""
+    """Print notes for the reader on standard error; on a terminal they are wrapped at words."""
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
     for notice in notices:
-        typer.echo(f"note: {notice}", err=True)
+        for line in wrap_text(f"note: {notice}", width, indent=6):
+            typer.echo(line, err=True)
 
 
 @contextmanager
@@ -77,16 +76,3 @@ def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("resampling")
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what[:40])
-
-
-def write_scores(scores: Scores, print_table: Callable[[], None], *, as_json: bool, as_csv: bool) -> None:
-    """Print scores as JSON, CSV or a table, and their notices."""
-    if as_json and as_csv:
-        raise InvalidInput("choose one of --json and --csv, got both")
-    notify(scores.notices)
-    if as_json:
-        typer.echo(scores.to_json())
-    elif as_csv:
-        typer.echo(scores.to_csv(), nl=False)
-    else:
-        print_table()

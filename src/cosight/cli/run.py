@@ -27,7 +27,7 @@ RunFolderArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder o
 @app.command("status")
 def show_status(run: RunFolderArgument, as_json: AsJson = False) -> None:
     """Show how many stimuli each observer has answered, and how the last session ended; also during a run."""
-    from cosight.cli.tables import print_table
+    from cosight.cli.tables import print_table, print_text
     from cosight.runs.run_record import status
 
     state = status(run)
@@ -47,10 +47,10 @@ def show_status(run: RunFolderArgument, as_json: AsJson = False) -> None:
         ]
     )
     if state.asked > len(state.observers):
-        typer.echo(f"{state.asked - len(state.observers)} models not started yet")
-    typer.echo(_status_line(state))
+        print_text(f"{state.asked - len(state.observers)} models not started yet")
+    print_text(_status_line(state))
     if state.state == "stopped":
-        typer.echo(f"last session: {state.outcome}; resume with: cosight run resume {run}")
+        print_text(f"last session: {state.outcome}; resume with: cosight run resume {run}")
 
 
 def resume(call: Call) -> None:
@@ -69,6 +69,7 @@ def list_runs(
     as_json: AsJson = False,
 ) -> None:
     """List the runs in a folder and below it."""
+    from cosight.cli.tables import print_text
     from cosight.runs.run_record import runs_below, status
 
     states, broken = [], []
@@ -82,7 +83,7 @@ def list_runs(
         typer.echo(json.dumps([_to_json(state) for state in states], indent=1))
         return
     for state in states:
-        typer.echo(_status_line(state))
+        print_text(_status_line(state))
     if not states and not broken:
         typer.echo(f"no runs below {folder.resolve()}", err=True)
 

@@ -26,11 +26,11 @@ def show(sources: Sources, labels: Labels = None, role: Role = None, as_json: As
     if as_json:
         typer.echo(json.dumps(summary.to_dict(), indent=1, ensure_ascii=False))
         return
-    from cosight.cli.tables import console, print_table
+    from cosight.cli.tables import print_table, print_text
 
-    console().print(summary.headline)
-    print_table(summary.observers.to_dicts(), title="observers")
-    print_table(summary.conditions.to_dicts(), title="experiments and conditions")
+    print_text(summary.headline)
+    print_table(summary.observers.to_dicts(), title="observers", keys=2, optional=("sessions", "experiments"))
+    print_table(summary.conditions.to_dicts(), title="experiments and conditions", keys=2)
 
 
 @app.command("convert")

@@ -23,11 +23,12 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A grid with a caption and remarks below it."""
+    """A grid with a caption and remarks below it; a folded one is opened by a click on its caption."""
 
     grid: Grid
     caption: str
     remarks: tuple[str, ...] = ()
+    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,22 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page; `facts` are names and values of what it was made from."""
+    """A page.
+
+    Attributes:
+        title: The question that it answers.
+        verdict: The answer, some sentences.
+        lead: What was done.
+        figure: The figure that shows the answer.
+        sections: Everything else.
+        facts: Names and values of what it was made from.
+    """
 
     title: str
+    verdict: str
     lead: str
     sections: tuple[Section, ...]
+    figure: Figure | None = None
     facts: tuple[tuple[str, str], ...] = ()
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cosight.errors import InvalidInput
+import polars as pl
+
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, CodeArray, common_trials
 from cosight.scoring.presets import MISSING, Missing, Preset, presets
@@ -37,9 +39,9 @@ from cosight.trials.join import AlignedTrials, StimulusGroup, align, stimulus_gr
 from cosight.trials.manifest import collect_manifests, is_stimulus_set
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 from cosight.trials.summary import explain_mismatch, overlap_notices, shared_with_models
-from cosight.trials.table import Trials
+from cosight.trials.table import PEOPLE, Trials
 
-__all__ = ["DEFAULT_MEASURES", "MISSING", "Missing", "Progress", "compare"]
+__all__ = ["DEFAULT_MEASURES", "MISSING", "Missing", "Progress", "compare", "only_models"]
 
 DEFAULT_MEASURES = (
     "accuracy",
@@ -69,6 +71,7 @@ def compare(
     *sources: str | Path | Trials,
     measure: Sequence[str] | None = None,
     by: Sequence[str] | None = None,
+    only: Sequence[str] | None = None,
     cluster_by: Sequence[str] | None = None,
     pairs: PairKind = "all",
     all_pairs: bool = False,
@@ -96,6 +99,7 @@ def compare(
         *sources: Trial files, folders of trial files, runs, or samples (sample:NAME); a stimulus set adds its manifest.
         measure: Comma-separated measure names or aliases (`cosight list measures`).
         by: Comma-separated columns to group by: experiment, condition, level, truth.
+        only: Comma-separated names of the models to compare with people (default: all).
         cluster_by: Column of the trials or the manifest whose values are clusters of stimuli, drawn together for the
             intervals; two comma-separated columns are crossed; none draws each stimulus by itself (default: the source
             photo, `parent` in the manifest of a run or set; the shape and texture pictures of cue-conflict images).
@@ -133,7 +137,7 @@ def compare(
     if missing not in MISSING:
         raise InvalidInput(f"--missing must be one of {', '.join(MISSING)}, got {missing!r}")
     grouping = tuple(by if by is not None else (chosen.by if chosen else ()))
-    trials = read(*(source for source in sources if not is_stimulus_set(source)), labels=labels)
+    trials = only_models(read(*(source for source in sources if not is_stimulus_set(source)), labels=labels), only)
     if chosen is not None and chosen.all_classes and trials.space is None:
         raise InvalidInput(
             f"preset {preset} counts every class of the label space, got trials without one; give it with --labels"
@@ -177,10 +181,34 @@ def compare(
     if "experiment" not in grouping:
         table = table.with_notices(*_namesake_notices(table))
     return make_scores(
-        rows, table, command="compare", measure=list(names), by=list(grouping), pairs=pairs, all_pairs=all_pairs,
-        preset=preset, missing=missing, role=list(role), gamma=gamma, resamples=resamples, confidence=confidence,
-        seed=seed,
+        rows, table, command="compare", measure=list(names), by=list(grouping), only=list(only or ()), pairs=pairs,
+        all_pairs=all_pairs, preset=preset, missing=missing, role=list(role), gamma=gamma, resamples=resamples,
+        confidence=confidence, seed=seed,
     )  # fmt: skip
+
+
+def only_models(trials: Trials, names: Sequence[str] | None) -> Trials:
+    """Return the trials of some models and of all people.
+
+    Args:
+        trials: Trials of any observers.
+        names: Names of models; None for all models.
+
+    Raises:
+        UnknownName: No model has one of these names.
+
+    >>> only_models(read("sample:edges"), ["model:resnet50"]).observers.height
+    11
+    """
+    if not names:
+        return trials
+    is_person = pl.col("kind").is_in(PEOPLE)
+    models = trials.observers.filter(~is_person)["observer"].to_list()
+    for name in names:
+        if name not in models:
+            guess = did_you_mean(name, models, otherwise=f"there are {', '.join(models[:3])}")
+            raise UnknownName(f"no model is called {name!r}; {guess}")
+    return trials.keep(is_person | pl.col("observer").is_in(list(names)))
 
 
 def _measure_names(measure: Sequence[str] | None, preset: Preset | None) -> tuple[str, ...]:

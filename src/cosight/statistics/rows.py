@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from typing import Any, Literal, get_args
 
+import polars as pl
+
 from cosight.errors import InvalidInput
 from cosight.trials.join import AlignedTrials
 
@@ -60,6 +62,24 @@ FLAGS: Mapping[str, str] = {
     "rarefied": "compared at equal numbers of errors, drawn from those of the observer with more",
     "simulated": "simulated people or their labels take part",
     "sweep": "one point of a curve over gamma, without an interval",
+}
+
+_POLARS_TYPES: Mapping[str, Any] = {
+    "observer": pl.String,
+    "against": pl.String,
+    "measure": pl.String,
+    "statistic": pl.String,
+    "group": pl.String,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "n": pl.Int64,
+    "clusters": pl.Int64,
+    "p": pl.Float64,
+    "p_adjusted": pl.Float64,
+    "seed": pl.Int64,
+    "flags": pl.List(pl.String),
+    "note": pl.String,
 }
 
 GroupKey = tuple[tuple[str, str], ...]
@@ -122,6 +142,14 @@ class Scores:
             record = {**row.record(), "flags": ";".join(row.flags)}
             writer.writerow(["" if value is None else value for value in record.values()])
         return out.getvalue()
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the rows as a polars DataFrame; undefined numbers are null.
+
+        >>> Scores((Row(observer="a", measure="accuracy", value=0.5, n=10),), {}).to_polars()["value"].to_list()
+        [0.5]
+        """
+        return pl.DataFrame([row.record() for row in self.rows], schema=_POLARS_TYPES, orient="row")
 
 
 def read_rows(text: str) -> list[Row]:

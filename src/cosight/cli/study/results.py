@@ -89,22 +89,23 @@ def export(
 
 
 def _print_quality(assessment: Quality, trials: Trials) -> None:
+    from cosight.cli.tables import print_text
     from cosight.humans.results.export import curated_list, is_curation
 
     _print_table("participants", [_participant_cells(row) for row in assessment.participants.iter_rows(named=True)])
     for one in assessment.flagged:
-        typer.echo(f"excluded: {one.participant}: {'; '.join(one.reasons)}")
+        print_text(f"excluded: {one.participant}: {'; '.join(one.reasons)}")
     typer.echo("")
     _print_table("agreement", [_agreement_cells(row) for row in assessment.agreement])
     if is_curation(trials) and len(assessment.kept):
         images = curated_list(assessment.kept)
         disputed = images.filter("disagreement")
         kept = int(images["kept"].sum())
-        typer.echo(f"{kept} of {images.height} images kept; curators disagree about {disputed.height}:")
+        print_text(f"{kept} of {images.height} images kept; curators disagree about {disputed.height}:")
         columns = disputed.select("image", "keep", "reject", "reasons")
         cells = [{name: str(value or "") for name, value in row.items()} for row in columns.iter_rows(named=True)]
         _print_table("disagreements", cells)
-    typer.echo(
+    print_text(
         f"value [95% interval], {assessment.resamples} resamples, seed {assessment.seed}; --json has every number"
     )
 
