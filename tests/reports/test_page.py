@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from cosight.reports.grids import Grid, GridCell, Line
 from cosight.reports.page import Figure, Page, PageTable, Section, write_page
-from cosight.reports.plots import COLOURS, Point, dots, scatter
+from cosight.reports.plots import Point, dots, scatter
 from cosight.statistics.rows import Row
 
 NASTY = '<script>alert("x")</script>'
@@ -59,5 +59,5 @@ def test_figures_are_the_same_bytes_and_have_every_point(tmp_path):
     for kind in ("dots", "scatter"):
         assert (tmp_path / f"first-{kind}.svg").read_bytes() == (tmp_path / f"second-{kind}.svg").read_bytes()
     text = (tmp_path / "first-dots.svg").read_text(encoding="utf-8")
-    drawn = [len(re.findall(rf"<(?:circle|rect)[^>]*fill=\"{colour}", text)) for colour in COLOURS[:2]]
+    drawn = [len(re.findall(rf"<(?:circle|rect)[^>]*fill=\"var.--c{index}", text)) for index in (0, 1)]
     assert drawn == [1 + 1, 2 + 1]  # points that have a value, and one in the legend

@@ -72,7 +72,10 @@ def _print_result(result: Demo) -> None:
 
     if result.people is not None:
         counts, table = sample_counts(SAMPLE), people_summary(result.people)
-        print_text(f"{counts['people']} people, {counts['networks']} networks, {counts['images']} {SAMPLE.experiment}")
+        print_text(
+            f"{counts['people']} people and {counts['networks']} networks name {counts['images']} {SAMPLE.experiment}. "
+            "Who errs on the same images as people? Error consistency (EC): 0 chance, 1 the same images."
+        )
         print_grid(lambda _: [table])
         print_text(verdict_text(result.people))
     if result.digits is not None:

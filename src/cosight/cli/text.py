@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 
-__all__ = ["wrap_text"]
+from cosight.statistics.row_text import unbroken
 
-_NO_BREAK = "\u00a0"  # a space that textwrap does not break at
-_KEPT = re.compile(r"\[[^][]*\]|\bp <?= \S+")  # intervals and p values
+__all__ = ["wrap_text"]
 
 
 def wrap_text(text: str, width: int, *, indent: int = 0) -> list[str]:
@@ -22,6 +20,7 @@ def wrap_text(text: str, width: int, *, indent: int = 0) -> list[str]:
     >>> wrap_text("EC 0.331 [0.248, 0.413] (p = .01)", 18)
     ['EC 0.331', '[0.248, 0.413]', '(p = .01)']
     """
-    kept = _KEPT.sub(lambda match: match[0].replace(" ", _NO_BREAK), text)
-    lines = textwrap.wrap(kept, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
-    return [line.replace(_NO_BREAK, " ") for line in lines] or [""]
+    lines = textwrap.wrap(
+        unbroken(text), width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+    return [line.replace("\u00a0", " ") for line in lines] or [""]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from cosight.benchmarks import benchmarks
 from cosight.benchmarks.visalign.results_table import AVERAGE, FUNCTIONS, HELLINGER, MOST_COSTLY, TABLE
 from cosight.demo.people import SAMPLE
-from cosight.measures import measures
 from cosight.reports.grids import (
     Grid,
     GridCell,
@@ -24,7 +23,7 @@ from cosight.reports.grids import (
 from cosight.reports.page import Figure, Page, PageTable, Section, write_page
 from cosight.reports.plots import Point, dots, scatter
 from cosight.statistics.abstention_scores import RELIABILITY
-from cosight.statistics.row_text import number_text, short_name
+from cosight.statistics.row_text import number_text
 from cosight.statistics.rows import PEOPLE, Row, Scores
 from cosight.statistics.seeds import ObserverName, observer_name
 from cosight.statistics.verdict import closest_model, ranked_models, verdict_text
@@ -77,15 +76,16 @@ def _people_part(folder: Path, scores: Scores) -> Page:
     figure = Figure(
         "people.svg",
         "Error consistency of each network with people, with intervals, the closest first; people on top",
-        "Do networks fail on the same images as people? Error consistency: 0 as often as chance makes it, 1 on exactly "
-        f"the same images. {_upper(interval_caption(scores))}. The dashed line is people's agreement with each other.",
+        "Do networks fail on the same images as people? Error consistency (EC): 0 as often as chance makes it, 1 on "
+        f"exactly the same images. {_upper(interval_caption(scores))}. The dashed line is people's agreement with each "
+        "other.",
     )
     table = PageTable(
         comparison_grid(scores, people=True), "Every person and network", tuple(ceiling_remarks(scores)), folded=True
     )
     lead = (
         f"{counts['people']} people and {counts['networks']} networks named the objects in the same {counts['images']} "
-        f"{SAMPLE.experiment} ({SAMPLE.source}). The truth is the shape."
+        f"{SAMPLE.experiment}. Right is the shape. Source: {SAMPLE.source}."
     )
     return Page(
         title="Which network sees the way people do?",
@@ -148,7 +148,7 @@ def comparison_dots(path: Path, scores: Scores) -> None:
     label = f"{verdict.people} with each other"
     lines = {} if verdict.agreement is None else {label: {verdict.people or PEOPLE: verdict.agreement}}
     lines |= {row.observer: {"networks": row} for row in verdict.ranked}
-    dots(path, lines, axis=f"{measures[verdict.measure].name.replace('_', ' ')} with {verdict.people}", reference=label)
+    dots(path, lines, axis=f"{verdict.measure.replace('_', ' ')} with {verdict.people}", reference=label)
 
 
 def people_summary(scores: Scores) -> Grid:
@@ -164,7 +164,7 @@ def people_summary(scores: Scores) -> Grid:
         right = number_text(accuracy[row.observer]) if row.observer in accuracy else ""
         texts = [place, row.observer, number_text(row), right]
         lines.append(Line(((), ""), tuple(GridCell(text) for text in texts)))
-    return Grid(("", "observer", f"{short_name(verdict.measure)} with {verdict.people}", "accuracy"), tuple(lines), 2)
+    return Grid(("", "observer", verdict.measure.replace("_", " "), "accuracy"), tuple(lines), 2)
 
 
 def digits_summary(scores: Scores) -> Grid:

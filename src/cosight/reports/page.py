@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cosight.files import atomic_write
 from cosight.reports.grids import Grid, Line
+from cosight.statistics.row_text import unbroken
 
 __all__ = ["Figure", "Page", "PageTable", "Section", "write_page"]
 
@@ -68,6 +69,7 @@ def write_page(page: Page, folder: Path) -> Path:
     text = (files("cosight.reports") / "templates" / "page.html").read_text(encoding="utf-8")
     style = (files("cosight.reports") / "templates" / "page.css").read_text(encoding="utf-8")
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template.filters["unbroken"] = unbroken
     html = template.from_string(text).render(page=page, style=style, starts=_section_starts)
     path = folder / "index.html"
     with atomic_write(path) as draft:

@@ -7,6 +7,7 @@ without matplotlib, which the light installation does not have.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,14 +25,11 @@ __all__ = ["COLOURS", "Point", "dots", "scatter"]
 
 # Okabe & Ito 2008: distinguishable with every kind of colour vision
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#f0e442")
+_ON_DARK = ("#4aa8e0", "#ff8c42", "#2bc49a", "#e39ac4", "#ffc04d", "#8fd0f5", "#e8ebef", "#f0e442")  # lighter
 _MARKERS = "osD^vP*X"
 _INK, _LINE = "#1b1f24", "#d5dae1"  # text and grid on a light page
-_STYLE = (
-    f"<style>:root{{--ink:{_INK};--line:{_LINE}}}"
-    "@media (prefers-color-scheme:dark){:root{--ink:#e8ebef;--line:#343b45}}"
-    "text{fill:var(--ink);font:12px system-ui,sans-serif}</style>"
-)
 _ROW, _LETTER, _PLOT = 18, 6.6, 300  # pixels: height of a line, width of a letter, width of the axis
+_LONGEST = 32  # letters of a label on one line
 _MOST_TICKS = 6
 
 
@@ -56,7 +54,9 @@ def dots(path: Path, rows: Mapping[str, Mapping[str, Row]], *, axis: str, refere
     series = list(dict.fromkeys(name for line in rows.values() for name in line))
     known = [row for line in rows.values() for row in line.values() if row.value is not None]
     ticks = _ticks([end for row in known for end in _ends(row)])
-    left, top = _LETTER * max(map(len, rows), default=0) + 10, 24 if len(series) > 1 else 6
+    labels = [textwrap.wrap(label, _LONGEST) or [""] for label in rows]
+    left = _LETTER * max((len(line) for lines in labels for line in lines), default=0) + 10
+    top = 24 if len(series) > 1 else 6
     bottom = top + _ROW * len(rows)
     width, height = left + _PLOT + 24, bottom + 44
 
@@ -71,29 +71,43 @@ def dots(path: Path, rows: Mapping[str, Mapping[str, Row]], *, axis: str, refere
         if row.value is not None:
             line = f'd="M{x(row.value):.1f} {top}V{bottom}" stroke="var(--ink)" stroke-dasharray="3 3"'
             parts.append(f"<path {line}/>")
-    for number, (label, line_rows) in enumerate(rows.items()):
+    for number, (label, line_rows) in enumerate(zip(labels, rows.values(), strict=True)):
         middle = top + _ROW * (number + 0.5)
-        parts.append(f'<text x="{left - 8:.1f}" y="{middle + 4:.1f}" text-anchor="end">{escape(label)}</text>')
+        for index, text in enumerate(label):
+            y = middle + 4 + 9 * (index - (len(label) - 1) / 2)
+            small = ' class="small"' if len(label) > 1 else ""
+            parts.append(f'<text{small} x="{left - 8:.1f}" y="{y:.1f}" text-anchor="end">{escape(text)}</text>')
         for name, row in line_rows.items():
             if row.value is None:
                 continue
             index = series.index(name)
             height_of = middle + 5 * (index - (len(series) - 1) / 2) * (len(line_rows) > 1)
             low, high = (x(end) for end in _ends(row))
-            parts.append(
-                f'<path d="M{low:.1f} {height_of:.1f}H{high:.1f}" stroke="{_colour(index)}" stroke-width="1.5"/>'
-            )
+            stroke = f'stroke="var(--c{index % len(COLOURS)})" stroke-width="1.5"'
+            parts.append(f'<path d="M{low:.1f} {height_of:.1f}H{high:.1f}" {stroke}/>')
             parts.append(_mark(x(row.value), height_of, index))
     start = left
     for index, name in enumerate(series if len(series) > 1 else []):
         parts.append(_mark(start + 4, 10, index))
         parts.append(f'<text x="{start + 12:.1f}" y="14">{escape(name)}</text>')
         start += 12 + _LETTER * len(name) + 16
-    parts.append(f'<text x="{width - 12:.1f}" y="{height - 8}" text-anchor="end">{escape(axis)}</text>')
+    parts.append(f'<text x="{left + _PLOT / 2:.1f}" y="{height - 8}" text-anchor="middle">{escape(axis)}</text>')
     size = f'viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" height="{height}"'
-    text = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{_STYLE}\n' + "\n".join(parts) + "\n</svg>\n"
+    text = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{_style()}\n' + "\n".join(parts) + "\n</svg>\n"
     with atomic_write(path) as draft:
         draft.write_text(text, encoding="utf-8")
+
+
+def _style() -> str:
+    """Return the colours of a figure as variables, for light and for dark pages."""
+
+    def variables(ink: str, line: str, colours: Sequence[str]) -> str:
+        named = {"ink": ink, "line": line, **{f"c{index}": colour for index, colour in enumerate(colours)}}
+        return ":root{" + "".join(f"--{name}:{colour};" for name, colour in named.items()) + "}"
+
+    dark = variables("#e8ebef", "#343b45", _ON_DARK)
+    font = "text{fill:var(--ink);font:12px system-ui,sans-serif}.small{font-size:9px}"
+    return f"<style>{variables(_INK, _LINE, COLOURS)}@media (prefers-color-scheme:dark){{{dark}}}{font}</style>"
 
 
 def _ticks(values: Sequence[float]) -> list[float]:
@@ -117,7 +131,7 @@ def _mark(x: float, y: float, index: int) -> str:
         f'<rect x="{x - 3.2:.1f}" y="{y - 3.2:.1f}" width="6.4" height="6.4"',
         f'<path d="M{x:.1f} {y - 4.5:.1f}l4.5 4.5l-4.5 4.5l-4.5 -4.5z"',
     )[index % 3]
-    return f'{shape} fill="{_colour(index)}"/>'
+    return f'{shape} fill="var(--c{index % len(COLOURS)})"/>'
 
 
 def scatter(path: Path, points: Sequence[Point], *, x: str, y: str) -> None:
@@ -170,6 +184,7 @@ def _figure(path: Path, *, width: float, height: float) -> Iterator[Axes]:
         with atomic_write(path) as draft:
             figure.savefig(draft, format="svg", metadata={"Date": None})
             text = draft.read_text(encoding="utf-8")
-            for fixed, variable in ((_INK, "var(--ink)"), ("#000000", "var(--ink)"), (_LINE, "var(--line)")):
-                text = text.replace(fixed, variable)
-            draft.write_text(text.replace("<defs>", f"{_STYLE}<defs>", 1), encoding="utf-8")
+            for index, colour in enumerate(COLOURS):
+                text = text.replace(colour, f"var(--c{index})")
+            text = text.replace(_INK, "var(--ink)").replace(_LINE, "var(--line)")
+            draft.write_text(text.replace("<defs>", f"{_style()}<defs>", 1), encoding="utf-8")

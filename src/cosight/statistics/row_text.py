@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from cosight.measures import measures
 from cosight.statistics.rows import GroupKey, Row
 
-__all__ = ["decimals", "group_name", "number_text", "p_text", "short_name", "two_digits"]
+__all__ = ["decimals", "group_name", "number_text", "p_text", "short_name", "two_digits", "unbroken"]
+
+_TOGETHER = re.compile(r"\[[^][]*\]|\bp <?= \S+")  # an interval, a p value
 
 
 def short_name(measure: str) -> str:
@@ -64,6 +68,15 @@ def two_digits(p: float) -> str:
     ('.001', '.042', '1')
     """
     return np.format_float_positional(p, precision=2, fractional=False, trim="-").lstrip("0")
+
+
+def unbroken(text: str) -> str:
+    """Return a text whose intervals and p values have spaces that no line is broken at.
+
+    >>> unbroken("EC 0.331 [0.248, 0.413]").split(" ")
+    ['EC', '0.331', '[0.248,\\xa00.413]']
+    """
+    return _TOGETHER.sub(lambda match: match[0].replace(" ", "\u00a0"), text)
 
 
 def group_name(group: GroupKey) -> str:
