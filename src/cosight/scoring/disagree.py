@@ -31,7 +31,7 @@ from cosight.trials.table import Trials
 __all__ = ["Disagreement", "Disagreements", "ModelDifference", "disagree"]
 
 _MEASURE = "hellinger"
-_SAME = 1e-9  # differences that are equal but for rounding
+_DECIMALS = 12  # of a difference: others are rounding errors, which would hide ties
 _LABELS = pl.List(pl.Struct({"label": pl.String, "number": pl.Float64}))
 _POLARS_TYPES: dict[str, Any] = {
     "observer": pl.String, "against": pl.String, "experiment": pl.String, "condition": pl.String, "image": pl.String,
@@ -186,7 +186,7 @@ def disagree(
 
     >>> found = disagree("sample:edges", only=["model:resnet50"], top=3)
     >>> found.rows[0].response, found.rows[0].people[0]
-    ('clock', ('bicycle', 10))
+    ('knife', ('airplane', 10))
     """
     if top is not None and top < 1:
         raise InvalidInput(f"--top must be 1 or more, got {top}")
@@ -206,10 +206,10 @@ def disagree(
         shown = np.flatnonzero(~np.isnan(given).any(axis=1) & ~np.isnan(shares).any(axis=1))
         if not len(shown):
             continue
-        difference = distance_items[_MEASURE](shares[shown], given[shown])
+        difference = distance_items[_MEASURE](shares[shown], given[shown]).round(_DECIMALS)
         answer = table.answers.response[observer, stimuli.first[shown]]
         own = np.where(answer >= 0, np.take_along_axis(shares[shown], np.maximum(answer, 0)[:, None], 1)[:, 0], 0.0)
-        apart = int((own < shares[shown].max(axis=1) - _SAME).sum())
+        apart = int((own < shares[shown].max(axis=1)).sum())
         models.append(ModelDifference(table.observers[observer], float(difference.mean()), len(shown), apart))
         found.append((observer, shown, difference, own, given[shown]))
     if not found:
@@ -305,7 +305,7 @@ def _largest_first(
     position = np.concatenate([np.arange(len(item[1])) for item in found])
     difference = np.concatenate([item[2] for item in found])
     consensus = np.concatenate([shares[item[1]].max(axis=1) for item in found])
-    order = np.lexsort((position, model, -consensus, -np.round(difference / _SAME)))
+    order = np.lexsort((position, model, -consensus, -difference))
     return list(zip(model[order].tolist(), position[order].tolist(), strict=True))
 
 

@@ -127,7 +127,7 @@ def closest_model(scores: Scores, measure: str | None = None) -> Verdict | None:
     >>> from cosight.scoring.compare import compare
     >>> scores = compare("sample:edges", measure=["ec"], resamples=20)
     >>> closest_model(scores).ranked[0].observer
-    'model:resnext50_32x4d'
+    'model:resnet50-trained-on-SIN'
     """
     able = ranked_measures(scores)
     measure = next(iter(able), None) if measure is None else measure
@@ -171,8 +171,8 @@ def verdict_text(scores: Scores, measure: str | None = None) -> str:
 
     >>> from cosight.scoring.compare import compare
     >>> scores = compare("sample:edges", measure=["ec"], resamples=20)
-    >>> verdict_text(scores)[:56]
-    'model:resnext50_32x4d is closest to people: EC 0.243 [0.1'
+    >>> verdict_text(scores).partition(": EC")[0]
+    'model:resnet50-trained-on-SIN is closest to people'
     """
     verdict = closest_model(scores, measure)
     if verdict is None:
