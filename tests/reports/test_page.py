@@ -3,9 +3,11 @@
 import re
 from dataclasses import replace
 
+import pytest
+
 from cosight.reports.grids import Grid, GridCell, Line
 from cosight.reports.page import Figure, Page, PageTable, Section, write_page
-from cosight.reports.plots import Point, dots, scatter
+from cosight.reports.plots import Point, _ticks, dots, scatter
 from cosight.statistics.rows import Row
 
 NASTY = '<script>alert("x")</script>'
@@ -61,3 +63,13 @@ def test_figures_are_the_same_bytes_and_have_every_point(tmp_path):
     text = (tmp_path / "first-dots.svg").read_text(encoding="utf-8")
     drawn = [len(re.findall(rf"<(?:circle|rect)[^>]*fill=\"var.--c{index}", text)) for index in (0, 1)]
     assert drawn == [1 + 1, 2 + 1]  # points that have a value, and one in the legend
+
+
+@pytest.mark.parametrize(
+    "values", [[], [0.0], [0.07, 0.43], [0.57], [-0.3, 0.9], [1234.0], [1e-6], [0.599], [5.99, -0.01]]
+)
+def test_ticks_are_few_round_and_enclose_all_values(values):
+    ticks = _ticks(values)
+    assert 2 <= len(ticks) <= 8
+    assert ticks[0] <= min([0.0, *values]) <= max([0.0, *values]) <= ticks[-1] + 1e-9
+    assert 0.0 in ticks

@@ -161,7 +161,7 @@ def _name_widths(table: _Table, needed: Sequence[int], room: int, gap: int) -> l
     others = sum(needed[:-1]) + gap * (len(needed) - 1)
     if room - others >= _SHORTEST_NAME:
         return [*needed[:-1], min(needed[-1], room - others)]
-    return [max(map(cell_len, header.split())) for header in table.headers[: table.keys]]
+    return [max(map(cell_len, header.split()), default=0) for header in table.headers[: table.keys]]
 
 
 def _split(table: _Table, width: int) -> list[Text]:
@@ -402,13 +402,13 @@ def _grid_table(grid: Grid) -> _Table:
     shown = grid.lines[: _most_lines()]
     sizes = Counter(line.section for line in shown)
     rows: list[tuple[GridCell, ...] | str] = []
-    last = None
+    last, title = None, ""
     for line in shown:
         if line.section != last:
-            if last is not None and max(sizes[line.section], sizes[last]) > 1:
+            if last is not None and (max(sizes[line.section], sizes[last]) > 1 or line.title != title):
                 rows.append("")
-            if line.title:
+            if line.title != title:
                 rows.append(line.title)
         rows.append(line.cells)
-        last = line.section
+        last, title = line.section, line.title
     return _Table(grid.headers, tuple(rows), grid.keys, text=frozenset(grid.text))

@@ -25,7 +25,7 @@ from cosight.reports.plots import Point, dots, scatter
 from cosight.statistics.abstention_scores import RELIABILITY
 from cosight.statistics.row_text import number_text
 from cosight.statistics.rows import PEOPLE, Row, Scores
-from cosight.statistics.seeds import ObserverName, observer_name
+from cosight.statistics.seeds import ObserverName, display_name, observer_name
 from cosight.statistics.verdict import closest_model, ranked_models, verdict_text
 from cosight.trials.samples import sample_counts
 
@@ -113,7 +113,7 @@ def _digits_part(folder: Path, digits: DigitsResult) -> Page:
     x, y = "average Hellinger distance to the gold labels (lower is nearer)", "reliability score, cost N"
     scatter(folder / "reliability.svg", points, x=x, y=y)
     ranked = ranked_models(digits.benchmark, HELLINGER, AVERAGE)
-    shown = {row.observer.replace("#", " with "): {"": row} for row in ranked[:_MOST_DOTS]}
+    shown = {display_name(row.observer): {"": row} for row in ranked[:_MOST_DOTS]}
     dots(folder / "distance.svg", shown, axis="average Hellinger distance to the gold labels")
     figure = Figure(
         "distance.svg",
@@ -147,7 +147,7 @@ def comparison_dots(path: Path, scores: Scores) -> None:
         return
     label = f"{verdict.people} with each other"
     lines = {} if verdict.agreement is None else {label: {verdict.people or PEOPLE: verdict.agreement}}
-    lines |= {row.observer: {"networks": row} for row in verdict.ranked}
+    lines |= {display_name(row.observer): {"networks": row} for row in verdict.ranked}
     dots(path, lines, axis=f"{verdict.measure.replace('_', ' ')} with {verdict.people}", reference=label)
 
 
@@ -169,14 +169,12 @@ def people_summary(scores: Scores) -> Grid:
 
 def digits_summary(scores: Scores) -> Grid:
     """Return the closest lines of the benchmark's table as a small table."""
-    costs = {row.observer: row for row in scores.rows if (row.measure, row.group) == (RELIABILITY, MOST_COSTLY)}
     lines = []
     for index, row in enumerate(ranked_models(scores, HELLINGER, AVERAGE)[:_MOST_SUMMARY], start=1):
         name = observer_name(row.observer)
-        cost = costs.get(row.observer)
-        texts = [str(index), name.title, name.function or "none", number_text(row), number_text(cost) if cost else ""]
+        texts = [str(index), name.title, name.function or "none", number_text(row)]
         lines.append(Line(((), ""), tuple(GridCell(text) for text in texts)))
-    return Grid(("", "network", "abstention", "distance", "reliability"), tuple(lines), 3)
+    return Grid(("", "network", "abstention", "average distance"), tuple(lines), 3)
 
 
 def _facts(scores: Scores) -> tuple[tuple[str, str], ...]:
@@ -199,18 +197,18 @@ def _stimuli_section() -> Section:
 def _benchmark_section(scores: Scores) -> Section:
     section = benchmarks["digits"].sections["table"]
     table = TABLE.table(scores)
-    marks = "\u00b1 standard deviation over seeds; best bold and *, second best underlined and +"
-    details = PageTable(benchmark_grid(table, summary=False), f"Distance by category. {marks}", folded=True)
-    remarks = tuple(benchmark_remarks(TABLE, scores))
-    caption = f"Average distance and reliability. {marks}; {interval_caption(scores)}"
-    summary = PageTable(benchmark_grid(table, summary=True), caption, remarks, folded=True)
+    marks = f"{_upper(interval_caption(scores))}; \u00b1 standard deviation over seeds; best bold and *, second best "
+    marks += "underlined and +"
+    by_category = PageTable(benchmark_grid(table, summary=False), "Distance by category", (marks,), folded=True)
+    remarks = (marks, *benchmark_remarks(TABLE, scores))
+    summary = PageTable(benchmark_grid(table, summary=True), "Average distance and reliability", remarks, folded=True)
     plot = Figure(
         "reliability.svg",
         "Average distance against reliability, one point per architecture and function",
         "Are models that are nearer to the gold labels more reliable? One point per architecture and abstention "
         "function.",
     )
-    return Section(section.title, (section.text,), (plot, summary, details))
+    return Section(section.title, (section.text,), (plot, summary, by_category))
 
 
 def _abstention_section(scores: Scores) -> Section:

@@ -94,7 +94,8 @@ def comparison_grid(
     Args:
         scores: Scores of `compare`.
         list_pairs: One line per pair instead.
-        compact: Put intervals below values, and leave `against` and `n` out where they are the same in every line.
+        compact: Put intervals below values and groups above their lines, and leave `against` and `n` out where they are
+            the same in every line.
         people: One line per person too. Without models there always is.
         sort: Registered name of the measure that models are ranked by, or `name` (default: the first measure of two
             observers).
@@ -120,14 +121,16 @@ def comparison_grid(
     if not list_pairs:
         compared, hidden = _select_lines(scores, compared, people=people, sort=sort, top=top)
     lines = []
+    has_column = has_groups and not compact  # of groups, which are titles in a compact table
     for (group, observer, against), rows in compared:
-        names = [*([group_name(group)] if has_groups else []), observer]
+        names = [*([group_name(group)] if has_column else []), observer]
         pairs_first = sorted(filter(None, rows), key=lambda row: row.against is None)
         cells = [number_text(row, compact=compact) if row else "" for row in rows]
         section = (group, _section(scores, observer))
-        lines.append(_line(section, [*names, against or "", str(pairs_first[0].n), *cells]))
-    keys = len(["group", "observer"]) if has_groups else 1
-    headers = [*(["group"] if has_groups else []), "observer", "against", "n", *map(short_name, columns)]
+        line = _line(section, [*names, against or "", str(pairs_first[0].n), *cells])
+        lines.append(replace(line, title=group_name(group) if has_groups and compact else ""))
+    keys = 2 if has_column else 1
+    headers = [*(["group"] if has_column else []), "observer", "against", "n", *map(short_name, columns)]
     remarks = [f"{hidden} more models; --top shows them"] if hidden else []
     grid = Grid(tuple(headers), tuple(lines), keys, remarks=tuple(remarks))
     return _without_constants(grid, ("against", "n")) if compact else grid
@@ -263,7 +266,8 @@ def score_grid(scores: Scores, *, compact: bool = False) -> Grid:
         (*split_group(row), row.observer, row.measure, row.against): row for row in scores.rows if row.statistic == "sd"
     }
     columns = list(dict.fromkeys((row.measure, row.against, split_group(row)[1]) for row in rows))
-    headers = [*(["group"] if by else []), "observer", "n", *_column_titles(columns)]
+    has_column = bool(by) and not compact  # of groups, which are titles in a compact table
+    headers = [*(["group"] if has_column else []), "observer", "n", *_column_titles(columns)]
     index = {(split_group(row)[0], row.observer, (row.measure, row.against, split_group(row)[1])): row for row in rows}
     lines = []
     keys = dict.fromkeys((split_group(row)[0], row.observer) for row in rows)
@@ -276,9 +280,10 @@ def score_grid(scores: Scores, *, compact: bool = False) -> Grid:
             deviation = "" if sd is None or sd.value is None else f" \u00b1 {decimals(sd.value)}"
             cells.append(number_text(row, compact=compact) + deviation if row else "")
         n = next(row.n for column in columns if (row := index.get((group, observer, column))))
-        names = [*([group_name(group)] if by else []), observer, str(n)]
-        lines.append(_line((group, _section(scores, observer)), [*names, *cells]))
-    grid = Grid(tuple(headers), tuple(lines), 2 if by else 1)
+        names = [*([group_name(group)] if has_column else []), observer, str(n)]
+        line = _line((group, _section(scores, observer)), [*names, *cells])
+        lines.append(replace(line, title=group_name(group) if by and compact else ""))
+    grid = Grid(tuple(headers), tuple(lines), 2 if has_column else 1)
     return _without_constants(grid, ("n",)) if compact else grid
 
 

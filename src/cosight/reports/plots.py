@@ -29,7 +29,7 @@ _ON_DARK = ("#4aa8e0", "#ff8c42", "#2bc49a", "#e39ac4", "#ffc04d", "#8fd0f5", "#
 _MARKERS = "osD^vP*X"
 _INK, _LINE = "#1b1f24", "#d5dae1"  # text and grid on a light page
 _ROW, _LETTER, _PLOT = 18, 6.6, 300  # pixels: height of a line, width of a letter, width of the axis
-_LONGEST = 32  # letters of a label on one line
+_LONGEST = 34  # letters of a label on one line
 _MOST_TICKS = 6
 
 
@@ -57,7 +57,8 @@ def dots(path: Path, rows: Mapping[str, Mapping[str, Row]], *, axis: str, refere
     labels = [textwrap.wrap(label, _LONGEST) or [""] for label in rows]
     left = _LETTER * max((len(line) for lines in labels for line in lines), default=0) + 10
     top = 24 if len(series) > 1 else 6
-    bottom = top + _ROW * len(rows)
+    heights = [max(_ROW, 10 * len(lines)) for lines in labels]
+    bottom = top + sum(heights)
     width, height = left + _PLOT + 24, bottom + 44
 
     def x(value: float) -> float:
@@ -71,8 +72,10 @@ def dots(path: Path, rows: Mapping[str, Mapping[str, Row]], *, axis: str, refere
         if row.value is not None:
             line = f'd="M{x(row.value):.1f} {top}V{bottom}" stroke="var(--ink)" stroke-dasharray="3 3"'
             parts.append(f"<path {line}/>")
-    for number, (label, line_rows) in enumerate(zip(labels, rows.values(), strict=True)):
-        middle = top + _ROW * (number + 0.5)
+    start = float(top)
+    for label, line_height, line_rows in zip(labels, heights, rows.values(), strict=True):
+        middle = start + line_height / 2
+        start += line_height
         for index, text in enumerate(label):
             y = middle + 4 + 9 * (index - (len(label) - 1) / 2)
             small = ' class="small"' if len(label) > 1 else ""
@@ -119,7 +122,7 @@ def _ticks(values: Sequence[float]) -> list[float]:
     low, high = min([0.0, *values]), max([0.0, *values])
     spread = high - low or 1.0
     scale = 10.0 ** math.floor(math.log10(spread / _MOST_TICKS))
-    step = next(scale * factor for factor in (1, 2, 5, 10) if spread / (scale * factor) <= _MOST_TICKS - 1)
+    step = next(scale * factor for factor in (1, 2, 5, 10, 20) if spread / (scale * factor) <= _MOST_TICKS - 1)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [round(step * number, 12) for number in range(first, max(last, first + 1) + 1)]
 

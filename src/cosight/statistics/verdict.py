@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from cosight.measures import measures
 from cosight.statistics.row_text import decimals, group_name, number_text, p_text, short_name
 from cosight.statistics.rows import GOLD, MODELS, PEOPLE, SIMULATED, SIMULATED_GOLD, GroupKey, Row, Scores
+from cosight.statistics.seeds import display_name
 from cosight.trials.table import PEOPLE as KINDS_OF_PEOPLE
 
 __all__ = ["Verdict", "closest_model", "ranked_measures", "ranked_models", "verdict_text"]
@@ -219,12 +220,12 @@ def _sentences(verdict: Verdict) -> list[str]:
     first, tied = verdict.ranked[0], verdict.tied
     value = f"{name} {number_text(first)}{_share_text(verdict, people)}"
     if len(verdict.ranked) == 1:
-        return [f"{first.observer} is the only model with a value: {value}.", *_remarks(verdict)]
+        return [f"{display_name(first.observer)} is the only model with a value: {value}.", *_remarks(verdict)]
     if len(tied) > 1:
         more = f" and {len(tied) - _NAMED} more" if len(tied) > _NAMED else ""
-        names = ", ".join(row.observer for row in tied[:_NAMED])
+        names = ", ".join(display_name(row.observer) for row in tied[:_NAMED])
         return [f"{len(tied)} models are equally close to {people} ({names}{more}): {value}.", *_remarks(verdict)]
-    return [f"{first.observer} is closest to {people}: {value}.", _lead_text(verdict), *_remarks(verdict)]
+    return [f"{display_name(first.observer)} is closest to {people}: {value}.", _lead_text(verdict), *_remarks(verdict)]
 
 
 def _upper(text: str) -> str:
@@ -243,7 +244,7 @@ def _share_text(verdict: Verdict, people: str) -> str:
 def _lead_text(verdict: Verdict) -> str:
     """Return by how much the closest model is ahead of the next one, and whether that may be chance."""
     second, difference = verdict.ranked[1], verdict.difference
-    text = f"The next, {second.observer} ({decimals(second.value or 0.0)}), is behind"
+    text = f"The next, {display_name(second.observer)} ({decimals(second.value or 0.0)}), is behind"
     if difference is not None and difference.value is not None:
         ends = (difference.value, difference.low, difference.high)
         if measures[verdict.measure].direction == "lower":  # how much closer, whatever the direction
@@ -251,6 +252,8 @@ def _lead_text(verdict: Verdict) -> str:
         text += f" by {number_text(replace(difference, value=ends[0], low=ends[1], high=ends[2]))}"
         text += " at equal numbers of errors" if "rarefied" in difference.flags else ""
         text += f" ({p_text(difference)})" if difference.p is not None else ""
+    elif second.value is not None and verdict.ranked[0].value is not None:
+        text += f" by {decimals(abs(second.value - verdict.ranked[0].value))}"
     if verdict.certain is None:
         return f"{text}; it is unknown whether that is chance."
     if verdict.certain:
@@ -258,8 +261,8 @@ def _lead_text(verdict: Verdict) -> str:
     rank = verdict.rank
     if rank is None or rank.high is None or rank.high < 2 or len(verdict.ranked) == 2:
         return f"{text}: that may be chance."
-    count = len(verdict.ranked) + len(verdict.undefined)
-    return f"{text}: that may be chance. Rank 1 to {rank.high:.0f} of {count} fits {verdict.ranked[0].observer}."
+    count, first = len(verdict.ranked) + len(verdict.undefined), display_name(verdict.ranked[0].observer)
+    return f"{text}: that may be chance. Rank 1 to {rank.high:.0f} of {count} fits {first}."
 
 
 def _remarks(verdict: Verdict) -> list[str]:
@@ -271,7 +274,7 @@ def _remarks(verdict: Verdict) -> list[str]:
             "so they are not compared on the same stimuli."
         )
     if verdict.undefined:
-        names = ", ".join(row.observer for row in verdict.undefined[:_NAMED])
+        names = ", ".join(display_name(row.observer) for row in verdict.undefined[:_NAMED])
         more = f" and {len(verdict.undefined) - _NAMED} more" if len(verdict.undefined) > _NAMED else ""
         remarks.append(f"{short_name(verdict.measure)} of {names}{more} is undefined.")
     return remarks
@@ -285,6 +288,7 @@ def _other_measures(verdict: Verdict, others: Iterable[Verdict]) -> list[str]:
     texts = []
     for other in others:
         closest, doubt = other.ranked[0].observer, "" if other.certain else ", which may be chance"
-        texts.append((short_name(other.measure), f"{'the same' if closest == first else closest}{doubt}"))
+        too = " too" if closest == first else ""
+        texts.append((short_name(other.measure), f"{display_name(closest)}{too}{doubt}"))
     grouped = {text: [name for name, same in texts if same == text] for _, text in texts}
     return [f"By {' and '.join(names)} the closest is {text}." for text, names in grouped.items()]
