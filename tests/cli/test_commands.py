@@ -34,6 +34,12 @@ def test_help_is_quick_and_names_every_command(cosight):
     assert cosight("--version").out.startswith("cosight 0.")
 
 
+def test_the_program_starts_without_the_libraries_that_compute():
+    code = "import sys, cosight.cli.app; print({'numpy', 'polars', 'scipy', 'rich'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
 def test_compare_prints_people_first_and_says_simulated(cosight, trials):
     done = cosight("compare", trials, "--resamples", 50, "--people")
     lines = done.out.splitlines()

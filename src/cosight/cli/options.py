@@ -11,8 +11,6 @@ from typing import Annotated
 
 import typer
 
-from cosight.cli.text import wrap_text
-
 __all__ = [
     "AsCsv",
     "AsJson",
@@ -57,6 +55,8 @@ def split_names(values: Sequence[str] | None) -> list[str] | None:
 
 def notify(notices: tuple[str, ...]) -> None:
     """Print notes for the reader on standard error; on a terminal they are wrapped at words."""
+    from cosight.cli.text import wrap_text
+
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
     for notice in notices:
         for line in wrap_text(f"note: {notice}", width, indent=6):

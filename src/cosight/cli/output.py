@@ -16,7 +16,7 @@ from cosight.errors import InvalidInput
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Force", "OutFile", "RowOutput", "row_output", "write_rows"]
+__all__ = ["Force", "OutFile", "RowOutput", "check_pipe", "row_output", "write_rows"]
 
 OutFile = Annotated[
     Path | None,
@@ -35,7 +35,9 @@ _SUFFIXES = {".json": "json", ".csv": "csv", ".parquet": "parquet"}
 class Rows(Protocol):
     """A result that is made of rows."""
 
-    notices: tuple[str, ...]
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Notes for the reader."""
 
     def to_json(self) -> str:
         """Return a JSON list of objects."""
@@ -55,6 +57,12 @@ class RowOutput:
     format: str | None  # json, csv or parquet; None for a table
 
 
+def check_pipe(option: str, *, advice: str = "use a pipe, or > FILE") -> None:
+    """Raise where an option would print long output on a terminal."""
+    if sys.stdout.isatty():
+        raise InvalidInput(f"{option} is too long for a terminal; {advice}")
+
+
 def row_output(*, as_json: bool, as_csv: bool, out: Path | None, force: bool) -> RowOutput:
     """Check --json, --csv, --out and --force before anything is computed.
 
@@ -66,8 +74,8 @@ def row_output(*, as_json: bool, as_csv: bool, out: Path | None, force: bool) ->
         raise InvalidInput("choose one of --json and --csv, got both")
     asked = "json" if as_json else "csv" if as_csv else None
     if out is None:
-        if asked is not None and sys.stdout.isatty():
-            raise InvalidInput(f"--{asked} is too long for a terminal; add --out FILE or use a pipe")
+        if asked is not None:
+            check_pipe(f"--{asked}", advice="add --out FILE or use a pipe")
         return RowOutput(None, asked)
     if asked is None and out.suffix.lower() not in _SUFFIXES:
         raise InvalidInput(f"--out takes a .json, .csv or .parquet file, got {out}; or add --json or --csv")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from cosight.cli.options import AsJson, Labels, Role, Sources, notify, split_names
+from cosight.cli.output import check_pipe
 
 __all__ = ["app"]
 
@@ -20,6 +21,9 @@ def show(sources: Sources, labels: Labels = None, role: Role = None, as_json: As
     """Summarise trials: observers, experiments and conditions with counts, accuracy, missing answers and warnings."""
     from cosight.trials.formats import read
     from cosight.trials.summary import summarise
+
+    if as_json:
+        check_pipe("--json")
 
     summary = summarise(read(*sources, labels=labels), roles=split_names(role) or ("test",))
     notify(summary.notices)

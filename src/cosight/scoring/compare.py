@@ -31,7 +31,7 @@ from cosight.statistics.pair_scores import (
     pairs_of,
 )
 from cosight.statistics.resampling import draw_resamples, random_stream
-from cosight.statistics.rows import Row, Scores, check_names, make_scores
+from cosight.statistics.rows import GroupKey, Row, Scores, check_names, make_scores
 from cosight.statistics.score_forms import solo_block
 from cosight.trials.clusters import with_clusters
 from cosight.trials.formats import read
@@ -104,7 +104,8 @@ def compare(
             intervals; two comma-separated columns are crossed; none draws each stimulus by itself (default: the source
             photo, `parent` in the manifest of a run or set; the shape and texture pictures of cue-conflict images).
         pairs: Which pairs of observers to compare.
-        all_pairs: Compare every two models with each other, and list their differences, even if there are more than 50.
+        all_pairs: Compare every two models with each other, and list their differences, even if there are more than 50
+            (default: of more than 50, only the difference of the two that are closest to people).
         preset: Published way of scoring: exclusions, grouping, measures, conventions (`cosight list presets`).
         missing: Missing answers: leave-out (wrong for error consistency), or random for randomly drawn classes
             (default: leave-out, or as the preset has it).
@@ -325,6 +326,13 @@ def _group_block(
     return join_blocks(blocks) if blocks else empty_block(group.group, options.resamples)
 
 
+def _two_closest(rows: Sequence[Row], measure: str, group: GroupKey) -> set[str]:
+    """Return the names of the two models that are closest to people."""
+    ranks = [row for row in rows if (row.measure, row.statistic, row.group) == (measure, "rank", group)]
+    ordered = sorted((row.value, row.observer) for row in ranks if row.value is not None)
+    return {name for _, name in ordered[:2]}
+
+
 def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: set[str], correlate: bool) -> list[Row]:
     """Return the rows of every group and of their means, then differences between models, then correlations."""
     confidence, seed = options.confidence, options.seed
@@ -338,8 +346,9 @@ def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: s
             index = models_against_people(block, name, models)
             rows += rank_rows(block, index, of="models", confidence=confidence, seed=seed)
     overall = means[-1] if means else blocks[0]
-    for name in options.pair_measures if options.of_models else ():
-        rows += difference_rows(overall, name, models, confidence=confidence, seed=seed)
+    for name in options.pair_measures:
+        compared = models if options.of_models else _two_closest(rows, name, overall.group)
+        rows += difference_rows(overall, name, compared, confidence=confidence, seed=seed)
     if correlate:
         domains = blocks  # or, with several keys, the means over all but the first key
         if len(by) > 1:

@@ -198,10 +198,13 @@ def _reference(scores: Scores, values: Iterable[Row]) -> str | None:
 
 def _first_less_second(difference: Row | None, reverse: Row | None) -> Row | None:
     """Return the difference of two models in this order; `reverse` is the row of the other order."""
-    if difference is not None or reverse is None:
-        return difference
-    value, low, high = (None if number is None else -number for number in (reverse.value, reverse.high, reverse.low))
-    return replace(reverse, observer=reverse.against or "", against=reverse.observer, value=value, low=low, high=high)
+    return difference if difference is not None or reverse is None else _reversed(reverse)
+
+
+def _reversed(row: Row) -> Row:
+    """Return the difference of two models in the other order."""
+    value, low, high = (None if number is None else -number for number in (row.value, row.high, row.low))
+    return replace(row, observer=row.against or "", against=row.observer, value=value, low=low, high=high)
 
 
 def _sentences(verdict: Verdict) -> list[str]:
@@ -246,10 +249,9 @@ def _lead_text(verdict: Verdict) -> str:
     second, difference = verdict.ranked[1], verdict.difference
     text = f"The next, {display_name(second.observer)} ({decimals(second.value or 0.0)}), is behind"
     if difference is not None and difference.value is not None:
-        ends = (difference.value, difference.low, difference.high)
         if measures[verdict.measure].direction == "lower":  # how much closer, whatever the direction
-            ends = (-difference.value, *(None if end is None else -end for end in (difference.high, difference.low)))
-        text += f" by {number_text(replace(difference, value=ends[0], low=ends[1], high=ends[2]))}"
+            difference = _reversed(difference)
+        text += f" by {number_text(difference)}"
         text += " at equal numbers of errors" if "rarefied" in difference.flags else ""
         text += f" ({p_text(difference)})" if difference.p is not None else ""
     elif second.value is not None and verdict.ranked[0].value is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cosight.cli.options import AsCsv, AsJson, notify
+from cosight.cli.output import check_pipe
 from cosight.cli.study.lifecycle import Database, StudyFolder, open_study
 from cosight.errors import InvalidInput
 
@@ -29,6 +30,8 @@ def quality(study: StudyFolder, db: Database = None, as_json: AsJson = False, as
 
     if as_json and as_csv:
         raise InvalidInput("choose one of --json and --csv, got both")
+    if as_json or as_csv:
+        check_pipe("--json" if as_json else "--csv")
     with open_study(study, db) as (design, pool, store):
         trials = study_trials(design, pool, store)
     assessment = assess(trials)
