@@ -12,6 +12,7 @@ import pytest
 from sklearn.datasets import load_sample_images
 
 from cosight.benchmarks import benchmarks
+from cosight.data import data_sets
 from cosight.humans.study.new import protocols
 from cosight.humans.study.trial_types import trial_types
 from cosight.measures import measures
@@ -27,7 +28,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 REGISTRIES = [
     *(measures, label_spaces, formats, samples, presets, attacks, benchmarks, model_lists, sources, abstentions),
-    *(protocols, trial_types),
+    *(protocols, trial_types, data_sets),
     *(family.kinds for family in FAMILIES.values()),
 ]
 MIRRORED = ("model-vs-human", "texture-vs-shape", "weights")  # folders of the mirror that the pages name
@@ -95,9 +96,9 @@ def write_photos(folder):
             (folder / name / f"{index}.png").write_bytes(encode(image, "png"))
 
 
-def tasks_in_the_docs():
-    """The CSV file that the page on studies shows and its commands read."""
-    return re.search(r"```csv\n(.*?)```", (DOCS / "studies.md").read_text(encoding="utf-8"), flags=re.DOTALL)[1]
+def csv_in_the_docs(page):
+    """The CSV file that a page shows and its commands read."""
+    return re.search(r"```csv\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL)[1]
 
 
 def reads_any(line, names):
@@ -107,10 +108,10 @@ def reads_any(line, names):
 
 
 def without_mirror(lines):
-    """Leave out lines that name a folder of the mirror, and those that read what such a line writes (`--out`)."""
+    """Leave out lines that read the mirror, and those that read what such a line writes (`--out`)."""
     missing, kept = {*MIRRORED}, []
     for line in lines:
-        if reads_any(line, missing):
+        if reads_any(line, missing) or line.startswith("cosight data get "):
             missing |= {*re.findall(r"--out (\S+)", line)}
         else:
             kept.append(line)
@@ -124,8 +125,11 @@ def test_without_the_mirror_only_what_reads_it_is_left_out():
         "cosight compare model-vs-human/edge",
         "cosight compare sample:edges --preset model-vs-human",
         "cosight stimuli verify photos",
+        "cosight data list",
+        "cosight data get error-consistency --out data",
+        "cosight compare data/error-consistency",
     ]
-    assert without_mirror(lines) == lines[3:]
+    assert without_mirror(lines) == lines[3:6]
 
 
 # Most of the time goes into resampling and into starting worker processes. An option given twice has its last value.
@@ -143,12 +147,15 @@ def test_commands_in_the_docs_run(lines, quick, tmp_path, monkeypatch, mirror_or
     monkeypatch.chdir(tmp_path)
     if mirror_or_none is None:
         lines = without_mirror(lines)
+    if mirror_or_none is not None:
+        monkeypatch.setenv("COSIGHT_MIRROR", os.path.realpath(mirror_or_none))
     for name in MIRRORED if mirror_or_none else ():
         (tmp_path / name).symlink_to(Path(os.path.realpath(mirror_or_none / name)))
     if not lines:
         pytest.skip("every command of this page reads the mirror; set COSIGHT_MIRROR")
     write_photos(tmp_path / "photos")
-    (tmp_path / "choices.csv").write_text(tasks_in_the_docs(), encoding="utf-8")
+    for name, page in (("choices.csv", "studies.md"), ("my.csv", "trials.md")):
+        (tmp_path / name).write_text(csv_in_the_docs(page), encoding="utf-8")
     write(simulated_observers(), tmp_path / "demo-run" / "trials.parquet")
     for line in lines:
         arguments = shlex.split(line, comments=True)[1:]

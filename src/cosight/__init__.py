@@ -4,7 +4,8 @@ One table of trials for people and models, every number with its interval. Every
 the same name: `cosight.build(...)`, `cosight.evaluate(...)`, `cosight.compare(...)`, `cosight.score(...)`,
 `cosight.disagree(...)`, `cosight.plan(...)`, `cosight.train(...)`, `cosight.demo(...)`. `cosight.trials.read(...)`
 reads any trial file, `cosight.measures` has the numbers as plain functions of arrays, `cosight.stimuli` turns images
-into stimuli, `cosight.models` has models by name. Packages are imported when first used.
+into stimuli, `cosight.models` has models by name, `cosight.data` public data sets. Packages are imported when first
+used.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cosight import measures, models, runs, scoring, stimuli, trials
+    from cosight import data, measures, models, runs, scoring, stimuli, trials
     from cosight.benchmarks import build
     from cosight.demo import demo
     from cosight.runs.evaluate import evaluate, resume
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "build",
     "compare",
+    "data",
     "demo",
     "disagree",
     "evaluate",

@@ -38,7 +38,7 @@ def test_rows_become_images_with_truth_and_counts(folder, tmp_path):
 @pytest.mark.parametrize(
     ("counts", "says"),
     [(np.ones((2, 10), int), "3 images, 3 labels and counts"), (np.ones((3, 10)), "whole numbers"),
-     (np.zeros((3, 10), int), "some for every image")],
+     (np.zeros((3, 10), int), "at least one per image")],
 )  # fmt: skip
 def test_answers_that_do_not_fit_are_refused(counts, says, folder, tmp_path):
     np.save(folder / "cifar10h-counts.npy", counts)
@@ -50,6 +50,23 @@ def test_what_is_missing_is_named(folder, tmp_path):
     (folder / "test_labels.json").unlink()
     with pytest.raises(InvalidInput, match=r"has no test_labels\.json"):
         generate_set(Cifar10HImages(folder), tmp_path / "set")
+
+
+def test_the_binary_version_gives_the_same_set(folder, tmp_path):
+    pixels = np.array(Pillow.open(folder / "test_images.png")).reshape(3, 32, 32, 3)
+    labels = np.array([[3], [8], [0]], dtype=np.uint8)
+    binary = tmp_path / "binary"
+    binary.mkdir()
+    (binary / "cifar10h-counts.npy").write_bytes((folder / "cifar10h-counts.npy").read_bytes())
+    with pytest.raises(InvalidInput, match=r"has no test_batch\.bin; `cosight data get cifar-10h` gets them"):
+        generate_set(Cifar10HImages(binary), tmp_path / "set")
+    planes = pixels.transpose(0, 3, 1, 2).reshape(3, -1)
+    (binary / "test_batch.bin").write_bytes(np.hstack([labels, planes]).tobytes())
+    made = [generate_set(Cifar10HImages(f), tmp_path / f"{f.name}-set").stimuli.frame for f in (folder, binary)]
+    assert made[0].drop("parameters").equals(made[1].drop("parameters"))
+    (binary / "test_batch.bin").write_bytes(b"0" * 100)
+    with pytest.raises(InvalidInput, match="3073 bytes per image, got 100 bytes"):
+        generate_set(Cifar10HImages(binary), tmp_path / "new")
 
 
 def test_the_real_ones(mirror):

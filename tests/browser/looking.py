@@ -6,6 +6,7 @@ import re
 
 SIZES = ((1280, 800), (640, 400))  # 1280 x 800 at 200 % is 640 x 400 to the page
 ZOOMED = {"width": 640, "height": 400}
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 TELLS_NOTHING = r"|Image|Image above|Left image|Right image|Column \d|Image \d: choose a column"
 
 # What is wrong with the page as it is: WCAG 2.2, 1.4.3 (contrast of text 4.5) and 1.4.10 (no scrolling in two ways).
@@ -90,3 +91,22 @@ def all_in_sight(person):
     assert all(box["y"] >= 0 and box["y"] + box["height"] <= SIZES[1][1] for box in boxes)
     icons = "(all) => all.every((one) => one.complete && one.naturalWidth > 0)"
     assert person.page.eval_on_selector_all(".grid img", icons)
+
+
+def fits_a_phone(person, answers):
+    """Images and answers are on the screen together, large enough, and nothing has to be scrolled."""
+    page, height = person.page, PHONE["viewport"]["height"]
+    images, buttons = (
+        [one.bounding_box() for one in page.query_selector_all(f".trial {selector}")]
+        for selector in (".figure img", "button[data-response]")
+    )
+    assert len(buttons) == answers
+    assert all(box["y"] >= 0 and box["y"] + box["height"] <= height for box in [*images, *buttons])
+    assert min(box["height"] for box in images) > 100
+    assert min(box["height"] for box in buttons) >= 44  # a fingertip
+    assert page.evaluate("document.documentElement.scrollHeight") <= height
+    scrolls = "[...document.querySelectorAll('.choices')].some((one) => one.scrollHeight > one.clientHeight)"
+    assert not page.evaluate(scrolls)
+    page.set_viewport_size({"width": 390, "height": 560})  # a short screen with the browser's bars
+    box = page.query_selector(".trial .figure img").bounding_box()
+    assert box["y"] + box["height"] <= 560

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from cosight.humans.web.sessions import _assign_keys
-from tests.browser.looking import ZOOMED, all_in_sight, looks_well
+from tests.browser.looking import PHONE, ZOOMED, all_in_sight, fits_a_phone, looks_well
 from tests.browser.visits import READY, kept, missing, responses, serving, stored
 from tests.humans.conftest import CLASSES, make_study, write_set
 
@@ -27,6 +27,11 @@ DESIGN = {
     "cluster": {"images": 1, "checks": 1, "answers": 3},
     "curate": {"images": 3},
 }
+# How each kind of button looks that stands for an answer; what tells the icons and the last answer apart is left out.
+LOOKS = """() => [...new Set([...document.querySelectorAll(".trial button:not(.primary)")].map((one) => {
+  const { boxShadow, outlineStyle, backgroundColor, borderColor, borderStyle, color } = getComputedStyle(one);
+  return [boxShadow, outlineStyle, backgroundColor, borderColor, borderStyle, color].join(" | ");
+}))]"""
 TRIALS = {"classify": 4, "timed": 4, "2afc": 3, "cluster": 2, "curate": 3}  # two of the timed ones are the warm-up
 
 
@@ -125,9 +130,56 @@ def test_from_the_link_to_the_code(people, served, kind, by):
 
 def test_who_declines_is_thanked_and_is_shown_nothing(people, served):
     person = people.come(served["curate"], by="key").open()
-    person.use("I do not take part")
+    with person.page.expect_response("**/api/session/decline"):
+        person.use("I do not take part")
     person.sees("text=no answers were stored")
     assert [row for row in served["curate"].rows() if not row["finished"]] == []
+    who = int(person.name()[1:])
+    [[left]] = served["curate"].database("SELECT released FROM cosight_participants WHERE number = ?", who)
+    assert left is not None  # no longer active
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[] if kind == "classify" else pytest.mark.slow) for kind in KINDS]
+)
+def test_no_button_looks_chosen_before_the_participant_does_anything(people, served, kind):
+    """Neither at the first trial nor at the next, whose button lies below the pointer that gave the last answer."""
+    person = people.come(served[kind]).open("?simulated=panel")
+    for words in ("I agree", "Next", *(["as wide as my card"] if kind == "timed" else []), "Begin"):
+        person.use(words)
+    if kind == "timed":
+        person.use("#jspsych-fullscreen-btn")
+    answers = responses(kind, ANSWERS.get(kind, ()), REASONS, rows=3)
+    for _ in range(2):
+        person.sees(READY)
+        person.page.wait_for_timeout(300)  # the browser looks again at what lies below the pointer
+        looks = person.page.evaluate(LOOKS)
+        assert len(looks) == 1, looks
+        assert person.page.evaluate("document.activeElement.closest('button')") is None
+        person.answer(next(answers))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "answers"), [("2afc", 2), ("curate", 3)])
+def test_images_and_answers_fit_a_phone(people, served, kind, answers):
+    person = people.come(served[kind], **PHONE).open("?simulated=panel")
+    for words in ("I agree", "Next", "Begin"):
+        person.use(words)
+    person.sees(READY)
+    fits_a_phone(person, answers)
+
+
+def test_leaving_the_full_screen_is_flagged(people, served):
+    person = people.come(served["timed"]).open("?simulated=panel")
+    for words in ("I agree", "Next", "as wide as my card", "Begin", "#jspsych-fullscreen-btn"):
+        person.use(words)
+    person.answer("cat")
+    person.sees(READY)
+    person.page.evaluate("document.exitFullscreen()")
+    person.page.wait_for_function("document.fullscreenElement === null")
+    person.answer("dog")
+    person.finish(responses("timed", ANSWERS["timed"], (), rows=0))
+    assert [row["windowed"] for row in person.rows()] == [False, True, True, True]
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ def observers(folder, *, other_image="cat1.png"):
 
 
 def missing_column(folder):
-    return csv_file(folder, ["subject-01,1,1,.5,cat,0,x.png"], header=HEADER.replace(",category", ""))
+    return csv_file(folder, ["subject-01,1,1,.5,cat,cat,0"], header=HEADER.replace(",imagename", ""))
 
 
 def unknown_class(folder):
@@ -65,7 +65,7 @@ def bad_number(folder):
 
 
 CASES = [
-    (missing_column, [], "a.csv: a model-vs-human file must have the column 'category'"),
+    (missing_column, [], "a.csv: no column for the image. Columns found: subj, session, trial, rt, object_response"),
     (unknown_class, [], "a.csv, row 1, column response: a response is a class of model-vs-human-16, got 'zebra'"),
     (class_never_seen, [], "a response must be a class that some trial shows, got 'dax'"),
     (probabilities, [], "bad.parquet, row 1, column probabilities: probabilities sum to one, got 1.4"),

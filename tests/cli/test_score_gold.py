@@ -105,10 +105,10 @@ def test_one_observer_goes_to_the_leaderboard_and_back(cosight, run, tmp_path):
     several = cosight("trials", "convert", run, tmp_path / "all.json")
     assert several.code == 2
     assert "holds one observer, got 4 (" in several.err
-    assert "choose with --observer" in several.err
-    unknown = cosight("trials", "convert", run, tmp_path / "b.json", "--observer", "model:b#ps")
+    assert "choose with --only" in several.err
+    unknown = cosight("trials", "convert", run, tmp_path / "b.json", "--only", "model:b#ps")
     assert "no observer is called 'model:b#ps'; did you mean model:b#sp" in unknown.err
-    done = cosight("trials", "convert", run, tmp_path / "b.json", "--observer", "model:b#sp")
+    done = cosight("trials", "convert", run, tmp_path / "b.json", "--only", "model:b#sp")
     assert done.code == 0, done.err
     assert len(json.loads((tmp_path / "b.json").read_text())) == 16
 

@@ -89,7 +89,8 @@ def test_a_person_is_told_who_is_near(played, folder):
     trials = read(result.trials)
     assert set(trials.frame["kind"]) == {"human"}
     assert trials.frame.height == 35
-    assert steps[0] == (0, 35, "digits named")
+    assert {step[1:] for step in steps} == {(35, "digits named")}
+    assert [step[0] for step in steps] == sorted(step[0] for step in steps)  # when it looks first is a matter of time
     by_category = read_set(folder / "me" / "digits").frame["category"].value_counts().sort("category")
     assert by_category["count"].to_list() == [2, 2, 2, 1, 1, 1, 1, 25]  # ten of seven in turn, as many as there are
     rows = {(row.observer, row.measure): row for row in result.scores.rows}

@@ -2,6 +2,7 @@
 
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 from cosight.cli.study.results import export, quality
 from cosight.errors import InvalidInput
-from cosight.humans.results.export import csv_text, export_results, path_beside
+from cosight.humans.results.export import export_results, path_beside
 from cosight.humans.results.quality import assess
 from cosight.stimuli.sets import read_set
 from cosight.trials import read
@@ -79,6 +80,29 @@ def test_an_unknown_format_is_refused(answers, tmp_path):
     assert "got 'leaderboard'" in refused(answers, tmp_path / "x", to="leaderboard")
 
 
+@pytest.mark.parametrize(
+    ("name", "to"), [("out.xls", None), ("out", None), ("out.xlsx", "csv"), ("out.csv", "parquet")]
+)
+def test_a_file_of_no_known_format_is_refused_in_a_line_that_names_them(answers, tmp_path, name, to):
+    message = refused(answers, tmp_path / name, to=to)
+    assert "\n" not in message
+    assert all(word in message for word in (".parquet", ".csv", "model-vs-human", "psych-ds", f"got {name}"))
+
+
+def test_csv_for_a_spreadsheet(answers, tmp_path):
+    """One row per trial, no formulas, and for the owner alone, as the other tables for people."""
+    rows = answers.frame.with_columns(image=pl.lit("=1+1"), extra=pl.lit('{"late": true}'))
+    odd = replace(answers, frame=rows)
+    done = export_results(odd, assess(odd, resamples=None), tmp_path / "a.csv", everyone=True)
+    table = pl.read_csv(tmp_path / "a.csv")
+    assert table.height == len(done.trials) == 11
+    assert table["response"].cast(pl.String).to_list() == answers.frame["response"].to_list()
+    assert set(table["image"]) == {"'=1+1"}
+    assert stat.S_IMODE((tmp_path / "a.csv").stat().st_mode) == 0o600
+    assert [path.name for path in done.paths] == ["a-excluded.json"]
+    assert "a.csv exists; choose another name" in refused(odd, tmp_path / "a.csv")
+
+
 def test_only_classes_are_written_as_model_vs_human(tmp_path):
     votes = trials_of([row("a", "i", "keep")], space=None)
     assert "model-vs-human files hold classes" in refused(votes, tmp_path / "x", to="model-vs-human")
@@ -87,7 +111,9 @@ def test_only_classes_are_written_as_model_vs_human(tmp_path):
 @pytest.mark.parametrize(("to", "out"), [("parquet", "."), ("psych-ds", "."), ("parquet", "..")])
 def test_what_is_there_already_is_no_place_to_write(answers, tmp_path, monkeypatch, to, out):
     monkeypatch.chdir(tmp_path)
-    assert "must be a new file or folder, got" in refused(answers, Path(out), to=to)
+    assert ("an export is a file" if to == "parquet" else "must be a new file or folder, got") in refused(
+        answers, Path(out), to=to
+    )
 
 
 def test_nobody_left_is_told(tmp_path):
@@ -130,26 +156,6 @@ def test_a_curated_list_is_what_build_takes(tmp_path):
     path = done.paths[-1]
     assert path.name == "votes-curated.csv"
     assert read_curated_lists([path]) == {"i1": "cat/1.png"}
-
-
-def test_what_people_write_is_no_formula_in_a_spreadsheet():
-    texts = [
-        "=1+1",
-        "+cmd|' /C calc'!A0",
-        "-2+3",
-        "@SUM(A1)",
-        "\t=1",
-        "\r=1",
-        "\n=1",
-        "fine",
-        "-5",
-        "+41",
-        "-1,5",
-        None,
-    ]
-    table = pl.read_csv(csv_text(pl.DataFrame({"about": texts, "bonus": [-0.5] * 12})).encode(), infer_schema=False)
-    assert table["about"].to_list() == [*(f"'{text}" for text in texts[:7]), *texts[7:]]
-    assert set(table["bonus"]) == {"-0.5"}
 
 
 def test_files_with_personal_data_are_for_their_owner_only(serve_study, tmp_path):

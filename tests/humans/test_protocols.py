@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections import Counter
 
 import pytest
 
 from cosight.errors import InvalidInput
 from cosight.humans.study.assignment import assign
+from cosight.humans.study.design import read_study
 from cosight.humans.study.new import new_study, protocols
 from cosight.humans.study.pool import load_pool
 from cosight.humans.study.trial_types import trial_types
 from cosight.stimuli.tasks import clustering_tasks, read_set, two_alternative_tasks, write_tasks
 from cosight.trials.manifest import manifest_frame, write_manifest
-from tests.humans.conftest import LABELS, make_stimuli
+from tests.humans.conftest import CLASSES, LABELS, make_stimuli
 
 
 @pytest.fixture(scope="module")
@@ -129,10 +132,113 @@ def test_labels_are_told_by_the_set_where_it_can(tmp_path, stimuli):
     for name in ("knife", "oven"):
         (folders / name).mkdir(parents=True)
         shutil.copy(next((stimuli / "images").iterdir()), folders / name / f"{name}.png")
-    assert new_study(tmp_path / "two", type="classify", stimuli=folders).space.name == "model-vs-human-16"
+    lines = []
+    two = new_study(tmp_path / "two", type="classify", stimuli=folders, announce=lines.append)
+    assert two.space.answers == ("knife", "oven")
+    assert lines[0] == (
+        "buttons: knife oven (the set's classes, 2 of model-vs-human-16; --labels model-vs-human-16 shows all. "
+        "Evaluate models with --labels knife,oven to compare them)"
+    )
     (folders / "oven").rename(folders / "thing")
-    with pytest.raises(InvalidInput, match="name them with --labels"):
-        new_study(tmp_path / "three", type="classify", stimuli=folders)
+    new_study(tmp_path / "three", type="classify", stimuli=folders, announce=lines.append)
+    assert lines[2] == "buttons: knife thing (the set's classes)"
+    shutil.rmtree(folders / "thing")
+    with pytest.raises(InvalidInput, match=r"needs two classes or more.* has 'knife'; name them with --labels"):
+        new_study(tmp_path / "four", type="classify", stimuli=folders)
+
+
+def class_folders(home, classes, file):
+    for name in classes:
+        (home / name).mkdir(parents=True)
+        shutil.copy(file, home / name / f"{name}.png")
+    return home
+
+
+def test_a_space_is_guessed_where_the_set_has_all_its_classes(tmp_path, stimuli):
+    from cosight.trials.spaces import label_space
+
+    file, lines = next((stimuli / "images").iterdir()), []
+    space = label_space("model-vs-human-16")
+    everything = class_folders(tmp_path / "all", space.classes, file)
+    assert new_study(tmp_path / "a", type="timed", stimuli=everything, announce=lines.append).space == space
+    assert lines[0].endswith("(model-vs-human-16, guessed from the set's classes)")
+    assert (
+        lines[1]
+        == "design: 16 of 16 images per participant, 5 answers per image; complete after 5 participants or more"
+    )
+
+
+def test_buttons_of_classes_whose_names_say_little_have_titles(tmp_path, stimuli):
+    """Sixty of ImageNet's WordNet ids: the buttons are these sixty, in words."""
+    from cosight.humans.study.texts import label_titles
+    from cosight.trials.spaces import label_space
+
+    space = label_space("imagenet-1k")
+    file = next((stimuli / "images").iterdir())
+    study = new_study(
+        tmp_path / "a", type="classify", stimuli=class_folders(tmp_path / "set", space.classes[:60], file)
+    )
+    assert study.space.answers == space.classes[:60]
+    assert label_titles(study)["n01440764"] == "tench"
+
+
+def test_numbers_named_at_the_start(tmp_path, stimuli):
+    lines = []
+    study = new_study(
+        tmp_path / "a", type="classify", stimuli=stimuli, labels=LABELS, images=5, answers=3, announce=lines.append
+    )
+    assert (study.design.images, study.answers, study.design.idle) == (5, 3, 5)
+    assert lines == [
+        "design: 5 of 12 images per participant, 3 answers per image; complete after 8 participants or more; "
+        "--pool 5 shows everybody the same images"
+    ]
+    one = new_study(tmp_path / "b", type="classify", stimuli=stimuli, labels=LABELS, images=1)
+    assert (one.design.repeats, one.answers) == (1, 20)
+    for wrong, message in (
+        ({"images": 13}, r"images must be at most 12, the number that .* has to show, got 13"),
+        ({"images": 0}, "images must be 1 or more, got 0"),
+        ({"answers": -1}, "answers must be 1 or more, got -1"),
+        ({"pool": -1}, "pool must be 0 or more, got -1"),
+        ({"pool": 13}, r"pool must be at most 12, the number that .* has, got 13"),
+        ({"pool": 4, "images": 5}, r"images must be at most 4, the number that .* has to show, got 5"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            new_study(tmp_path / "c", type="classify", stimuli=stimuli, labels=LABELS, **wrong)
+        assert not (tmp_path / "c").exists()
+
+
+def test_a_few_images_of_a_large_set(tmp_path, stimuli):
+    """Everybody answers the same ones, as many of each class, whatever else the set has."""
+    lines = []
+    options = {"type": "classify", "stimuli": stimuli, "labels": LABELS, "answers": 3, "pool": 8}
+    study = new_study(tmp_path / "a", announce=lines.append, **options)
+    assert lines == [
+        "design: 8 of 8 images per participant, 3 answers per image; complete after 3 participants or more"
+    ]
+    tests = load_pool(study).by_role("test")
+    assert Counter(item.facts["truth"] for item in tests) == dict.fromkeys(CLASSES, 2)
+    showings = [assign(study, load_pool(study), number=number, loads={}) for number in (1, 2)]
+    seen = [{one.item for one in all_of_them if one.role == "test"} for all_of_them in showings]
+    assert seen[0] == seen[1] == {item.item for item in tests}
+    pairs = new_study(tmp_path / "b", type="2afc", stimuli=stimuli, pool=2)
+    assert (len(load_pool(pairs).by_role("test")), pairs.design.images) == (2, 2)
+
+
+def test_the_seed_draws_the_pool(tmp_path, stimuli):
+    study = new_study(tmp_path / "a", type="classify", stimuli=stimuli, labels=LABELS, pool=4)
+    file = study.root / "study.toml"
+    drawn = {tuple(load_pool(study).items)}
+    for seed in range(1, 6):
+        file.write_text(re.sub("seed = .*", f"seed = {seed}", file.read_text()))
+        drawn.add(tuple(load_pool(read_study(study.root)).items))
+    assert len(drawn) > 3
+
+
+def test_numbers_named_at_the_start_replace_those_of_a_protocol(tmp_path):
+    visalign_set(tmp_path / "set")
+    options = {"type": "classify", "stimuli": tmp_path / "set", "protocol": "visalign"}
+    study = new_study(tmp_path / "mine", images=4, answers=2, **options)
+    assert (study.design.images, study.answers, study.design.distractors) == (4, 2, 10)
 
 
 def test_what_does_not_hold_leaves_nothing_behind(tmp_path, stimuli):

@@ -255,6 +255,56 @@ def test_curators_are_told_what_an_image_is_meant_to_show(serve_study):
     assert {trial["title"] for trial in trials} <= {item.facts["truth"] for item in here.pool.items.values()}
 
 
+def test_who_finds_all_images_reserved_is_told_to_wait_and_then_admitted(serve_study):
+    here = serve_study(images=4, answers=1, distractors=0, repeats=0)
+    early = here.begin()  # before the images are reserved
+    everybody = [here.begin() for _ in range(3)]
+    for headers in everybody:
+        assert len(here.trials(headers)) == 4
+    body = {"platform": {}, "simulated": None}
+    for refused in (
+        here.client.post("/api/sessions", json=body),
+        here.client.get("/api/trials", headers=early),
+    ):
+        assert (refused.status_code, refused.headers["Retry-After"]) == (423, "3")
+        assert refused.json() == {"error": "all images are reserved for other participants"}
+    for trial in here.trials(everybody[0]):
+        here.answer(everybody[0], trial)
+    here.clock.now += 6 * 60  # the others have left, and `idle` is five minutes
+    assert here.client.post("/api/sessions", json=body).status_code == 201
+    assert len(here.trials(early)) == 4
+
+
+def test_a_place_that_may_become_free_is_worth_waiting_for(serve_study):
+    here = serve_study(images=4, answers=1, people="participants = 1")
+    body = {"platform": {}, "simulated": None}
+    headers = here.begin()
+    refused = here.client.post("/api/sessions", json=body)
+    assert (refused.status_code, refused.headers["Retry-After"]) == (423, "3")
+    for trial in here.trials(headers):
+        here.answer(headers, trial)
+    here.client.post("/api/finish", headers=headers)
+    full = here.client.post("/api/sessions", json=body)
+    assert (full.status_code, full.json()["error"]) == (423, "the study has all the participants it needs")
+    assert "Retry-After" not in full.headers
+
+
+def test_who_declines_is_not_active(serve_study):
+    here = serve_study(people="participants = 3")
+    headers = here.begin(consent=False)
+
+    def counts():
+        return here.client.get("/api/admin/state", headers=EXPERIMENTER).json()["participants"]
+
+    assert counts() == {"started": 1, "active": 1, "finished": 0, "released": 0}
+    assert here.client.post("/api/session/decline", headers=headers).json() == {}
+    assert counts() == {"started": 1, "active": 0, "finished": 0, "released": 1}
+    for _ in range(3):  # they take no place of the three
+        here.begin()
+    here.client.post("/api/session/consent", json={"agreed": True}, headers=headers)  # thought better of it
+    assert counts() == {"started": 4, "active": 4, "finished": 0, "released": 0}
+
+
 def test_full_is_told_politely(serve_study):
     here = serve_study(images=4, answers=1, distractors=0, repeats=0)
     late = here.begin()  # comes before it is full, asks for trials after
@@ -263,6 +313,7 @@ def test_full_is_told_politely(serve_study):
     refused = here.client.post("/api/sessions", json={"platform": {}, "simulated": None})
     assert (refused.status_code, refused.json()) == (423, {"error": "the study has all the answers it needs"})
     assert here.client.get("/api/trials", headers=late).status_code == 423
+    assert "Retry-After" not in refused.headers  # it is not worth waiting
 
 
 @pytest.mark.parametrize(("platform", "key"), [("prolific", "PROLIFIC_PID"), ("mturk", "workerId")])

@@ -87,6 +87,33 @@ def test_addresses_say_where(tmp_path):
         assert server._make_addresses(listening, "::1", "abc").participants == f"http://[::1]:{port}/"
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_every_address_is_told_as_one_that_others_can_open(host):
+    """The address is this machine's, so that whoever opens it reaches the listener."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, 0), family=family)
+    except OSError:
+        pytest.skip(f"this machine has no {host}")
+    with listening:
+        found = server._make_addresses(listening, host, "abc").participants
+        name, port = found.removeprefix("http://").rstrip("/").rsplit(":", 1)
+        assert name.strip("[]") not in ("0.0.0.0", "::", "")
+        with socket.create_connection((name.strip("[]"), int(port)), timeout=10):
+            listening.accept()[0].close()
+
+
+def test_reading_a_study_does_not_replace_the_design_that_is_served(tmp_path):
+    folder = make_study(tmp_path, "classify")
+    with open_study(folder) as here:
+        headers = here.begin()
+        trials = here.trials(headers)
+        make_study(tmp_path, "classify", distractors=1)  # edited while it is served
+        assert run("status", folder).exit_code == 0
+        assert here.trials(headers) == trials
+        assert here.answer(headers, trials[0]).json()["stored"]
+
+
 def test_status_counts(tmp_path):
     folder = make_study(tmp_path, "classify")
     empty = run("status", folder)
@@ -118,6 +145,14 @@ def test_new_writes_a_study_that_can_be_served(tmp_path):
     assert done.exit_code == 0, done.output
     assert "next: cosight study serve" in done.output
     assert read_study(tmp_path / "mine").type == "classify"
+    numbers = ("--images", 6, "--answers", 3)
+    done = run("new", tmp_path / "two", "--type", "classify", "--set", tmp_path / "set", *numbers)
+    assert done.output.splitlines()[:2] == [
+        "buttons: tiger zebra camel bear (the set's classes, 4 of visalign-11; --labels visalign-11 shows all. "
+        "Evaluate models with --labels tiger,zebra,camel,bear to compare them)",
+        "design: 6 of 12 images per participant, 3 answers per image; complete after 6 participants or more; "
+        "--pool 6 shows everybody the same images",
+    ]
 
 
 def test_ctrl_c_is_the_end_without_a_trace(tmp_path):

@@ -248,6 +248,23 @@ def test_answering_is_being_here(open_store):
         assert here.answer(slow, one.trial).stored
 
 
+def test_who_comes_back_gets_what_they_left_open_only_if_it_is_free(open_store):
+    here = open_store(images=12, answers=1, distractors=0, repeats=0)
+    away = here.begin()
+    left = [one.item for one in here.draw(away)]
+    here.answer(away, here.draw(away)[0].trial)
+    here.clock.now += 3600
+    taken = [one.item for one in here.draw(here.begin())]
+    assert set(taken) == set(left[1:])
+    assert [one.item for one in here.draw(away)] == left[:1]  # nothing is free: they may finish
+    assert here.change(complete_participant, number=away).finished
+    here.clock.now += 3600
+    third = here.begin()
+    assert {one.item for one in here.draw(third)} == set(taken)  # the second one left, too
+    here.clock.now += 3600
+    assert {one.item for one in here.draw(third)} == set(taken)  # nobody else came: the same images
+
+
 def test_who_comes_back_gets_other_images_while_some_are_needed(open_store):
     here = open_store(images=4, answers=4, distractors=0, repeats=0)
     away = here.begin()
@@ -283,7 +300,7 @@ def test_simulated_people_use_up_nobodys_images(open_store):
     here = open_store(images=4, answers=1, distractors=0, repeats=0)
     for _ in range(3):
         here.draw(here.begin(simulated="panel"))
-    with pytest.raises(RequestError, match="all the answers"):
+    with pytest.raises(RequestError, match="all images are reserved"):
         here.begin(simulated="panel")
     assert here.loads() == {}
     person = here.begin()
@@ -309,7 +326,7 @@ def test_no_more_participants_than_wanted(open_store):
     here = open_store(images=4, answers=3, distractors=0, repeats=0, people="participants = 3")
     for _ in range(3):
         here.draw(here.begin())
-    with pytest.raises(RequestError, match="all the participants"):
+    with pytest.raises(RequestError, match="as many participants as it needs"):
         here.begin()
 
 
@@ -360,6 +377,22 @@ def test_a_design_that_shows_something_else_is_refused_once_there_are_answers(tm
         Store.open(other)
     assert "\n" not in str(refused.value)
     Store.open(read_study(make_study(tmp_path, "classify", answers=5, idle=5))).close()  # the stop rule may change
+
+
+def test_only_a_server_replaces_a_design_that_nobody_has_answered(tmp_path):
+    """A study is served while its study.toml is edited: whoever reads it leaves the open trials alone."""
+    here = StudyStore(tmp_path)
+    number = here.begin()
+    shown = here.draw(number)
+    edited = read_study(make_study(tmp_path, "classify", distractors=1))
+    reader = Store.open(edited, register=False)
+    assert reader.study_id == here.store.study_id
+    reader.close()
+    assert here.draw(number) == shown
+    assert here.answer(number, shown[0].trial).stored
+    with pytest.raises(InvalidInput, match="has changed since people answered"):
+        Store.open(edited, register=False)
+    here.store.close()
 
 
 @pytest.mark.parametrize(
@@ -477,6 +510,7 @@ NAME = "A" * 22  # of a trial
         {"trial": NAME, "response": "tiger", "shown": {"onset": "now"}},
         {"trial": NAME, "response": "tiger", "shown": {"truth": 1}},
         {"trial": NAME, "response": "tiger", "shown": {"late": 1}},
+        {"trial": NAME, "response": "tiger", "shown": {"windowed": "yes"}},
         {"trial": NAME, "response": "tiger", "shown": [1]},
     ],
 )
@@ -492,6 +526,7 @@ def test_times_are_kept_as_sent(open_store):
     number = here.begin()
     first = here.draw(number)[0]
     shown = {"asked": 2.5, "onset": 10.1, "offset": 12.6, "exposure": 2.5, "frame": 1 / 60, "late": False}
+    shown["windowed"] = True
     entry = parse_answer(number, {"trial": first.trial, "response": None, "rt": None, "shown": shown, "input": None})
     here.store.write_batched(entry, partial(save_answers, study=here.study, pool=here.pool, now=here.clock())).result(
         10

@@ -124,7 +124,7 @@ def test_a_negative_part_is_not_passed_over():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: variance_parts([[1, 2]]), "two people and two items or more, got 1 and 2"),
+        (lambda: variance_parts([[1, 2]]), "at least two people and two items, got 1 and 2"),
         (lambda: variance_parts([[1, nan], [2, 3]]), "finite"),
         (lambda: people_and_images_for_width(VarianceParts(0, 0, 0, 0), width=0.1), "no variance"),
         (lambda: people_and_images_for_width(VarianceParts(0, nan, 0, 1), width=0.1), "finite"),

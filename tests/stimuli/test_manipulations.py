@@ -341,7 +341,7 @@ def test_files_that_are_no_spectrum(tmp_path):
         with pytest.raises(InvalidInput, match=r"a spectrum is a .npy file of numbers, .*mean\.npy is not"):
             read_spectrum(path)
     np.save(path, np.array([[{}]], dtype=object))
-    with pytest.raises(InvalidInput, match="is not; make it again"):
+    with pytest.raises(InvalidInput, match="is not; compute it again"):
         read_spectrum(path)
     np.save(path, np.ones((32, 32), int))
     with pytest.raises(InvalidInput, match="has int64"):

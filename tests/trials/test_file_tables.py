@@ -11,7 +11,7 @@ import pytest
 
 from cosight.errors import InvalidInput
 from cosight.trials import file_tables, make_trials, read, write
-from cosight.trials.file_tables import available_memory, check_memory
+from cosight.trials.file_tables import available_memory, check_memory, csv_text
 
 TABLE = {"observer": ["human:a", "human:b"], "kind": "human", "image": "1.png", "truth": "cat", "response": "cat"}
 
@@ -129,3 +129,23 @@ def test_an_empty_path_is_not_the_current_folder(trials, tmp_path, cosight, monk
     assert "an argument is empty" in done.err
     with pytest.raises(InvalidInput, match="got an empty path"):
         read("")
+
+
+def test_what_people_write_is_no_formula_in_a_spreadsheet():
+    texts = [
+        "=1+1",
+        "+cmd|' /C calc'!A0",
+        "-2+3",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        "fine",
+        "-5",
+        "+41",
+        "-1,5",
+        None,
+    ]
+    table = pl.read_csv(csv_text(pl.DataFrame({"about": texts, "bonus": [-0.5] * 12})).encode(), infer_schema=False)
+    assert table["about"].to_list() == [*(f"'{text}" for text in texts[:7]), *texts[7:]]
+    assert set(table["bonus"]) == {"-0.5"}

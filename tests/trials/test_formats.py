@@ -125,10 +125,11 @@ def test_no_path_at_all():
     [
         (b"", "not a trial file"),
         (b"\x00\x01\x02\xff" * 100, "not a trial file"),
-        (b"a,b\n1,2\n", "not a trial file"),
+        (b"hello\nworld\n", "not a trial file"),
+        (b"a,b\n1,2\n", "no column for the observer, image, response. Columns found: a, b. Needed: observer, image"),
         (HEADER.encode() + b"\n", "must hold at least one trial, got none"),
         (b"PAR1", "not a readable Parquet file"),
-        (b"subj,session\n", "must have the column 'trial'"),
+        (b"subj,session\n", "no column for the image, response. Columns found: subj, session"),
         (HEADER.encode() + b"\n\xff\xfe\n", "is CSV text, this is not"),
     ],
 )

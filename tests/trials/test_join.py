@@ -16,6 +16,8 @@ from cosight.trials.join import (
     CUE_CONFLICT,
     canonical_condition,
     canonical_experiment,
+    manifest_rows,
+    match_manifest,
     natural_key,
     people_first_key,
     texture_codes,
@@ -500,6 +502,16 @@ def test_a_manifest_adds_what_trials_lack(given, rows, found):
     trials = make_trials(pl.DataFrame([row], schema={name: SCHEMA[name] for name in row}), space=PETS)
     filled = with_manifest(trials, manifest_frame(rows)).frame
     assert filled.select("stimulus", "truth", "condition", "level").row(0) == found
+
+
+def test_copies_of_a_picture_are_paired_by_name_and_not_with_each_other():
+    copies = manifest_frame([known(image=f"{number}.png") for number in range(30)])
+    pairs = match_manifest(copies, copies)
+    assert pairs.select("row", "trial_row").rows() == [(number, number) for number in range(30)]
+    assert manifest_rows(copies, copies).to_list() == list(range(30))
+    renamed = copies.with_columns(image=pl.lit("another.png"))
+    assert match_manifest(copies, renamed).height == 30 * 30  # the digest alone cannot tell them apart
+    assert manifest_rows(copies, renamed).null_count() == 30
 
 
 # ---------------------------------------------------------------------------------------------- cues of an image

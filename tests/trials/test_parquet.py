@@ -145,11 +145,11 @@ def test_an_existing_file_is_overwritten_only_with_force(tmp_path, cosight):
     path = tmp_path / "t.parquet"
     write(trials(ROW, BARE), path)
     before = path.read_bytes()
-    done = cosight("trials", "convert", path, path, "--observer", "human:1")
+    done = cosight("trials", "convert", path, path, "--only", "human:1")
     assert done.code == 2
     assert "t.parquet exists; choose another name, or overwrite it with --force" in done.err
     assert path.read_bytes() == before
-    assert cosight("trials", "convert", path, path, "--observer", "human:1", "--force").code == 0
+    assert cosight("trials", "convert", path, path, "--only", "human:1", "--force").code == 0
     assert len(read(path)) == 1
 
 

@@ -95,6 +95,7 @@ export class Refused extends Error {
   constructor(
     readonly status: number,
     message: string,
+    readonly retryAfter: number | null = null, // seconds until the same request may be granted
   ) {
     super(message);
   }
@@ -124,7 +125,12 @@ export async function request<T>(
   // a success without JSON was broken off on its way, or is the log-in page of a network
   const later = response.ok || response.status >= 500 || response.status === 429;
   if (later) throw new Unreachable(`status ${response.status}`);
-  throw new Refused(response.status, (content as { error?: string } | null)?.error ?? `status ${response.status}`);
+  const seconds = Number(response.headers.get("Retry-After"));
+  throw new Refused(
+    response.status,
+    (content as { error?: string } | null)?.error ?? `status ${response.status}`,
+    seconds > 0 ? seconds : null,
+  );
 }
 
 function options(method: string, token: string | null, body: unknown): RequestInit {

@@ -8,6 +8,7 @@ export interface Shown {
   readonly exposure: number;
   readonly frame: number;
   readonly late: boolean;
+  readonly windowed: boolean;
 }
 
 const USUAL_FRAME = 1000 / 60; // until two frames have been seen
@@ -29,8 +30,13 @@ export function missedAround(stamps: readonly number[], stamp: number): boolean 
   return before > longest || after > longest;
 }
 
-/** The record of one exposure, from the frames before, during and one after it. */
-export function exposureOf(asked: number, stamps: readonly number[], onset: number, offset: number): Shown {
+/** The times of one exposure, from the frames before, during and one after it. */
+export function exposureOf(
+  asked: number,
+  stamps: readonly number[],
+  onset: number,
+  offset: number,
+): Omit<Shown, "windowed"> {
   const frame = frameDuration(stamps);
   const wrong = Math.abs(offset - onset - asked * 1000) > TOLERATED * frame;
   const late = wrong || missedAround(stamps, onset) || missedAround(stamps, offset);
@@ -40,16 +46,25 @@ export function exposureOf(asked: number, stamps: readonly number[], onset: numb
   return { asked, onset: onsetS!, offset: offsetS!, exposure: exposureS!, frame: frameS!, late };
 }
 
-/** Watches from now on; what it gives ends the watch, and says whether the page was out of sight at any time. No frame is
- * painted then, so that nobody knows what was seen. */
-export function watchSight(): () => boolean {
-  let hidden = document.hidden;
-  const look = (): void => void (hidden ||= document.hidden);
-  document.addEventListener("visibilitychange", look);
+/** Watches from now on; what it gives ends the watch, and says whether `test` held at any time, as told by `event`. */
+function watch(event: string, test: () => boolean): () => boolean {
+  let held = test();
+  const look = (): void => void (held ||= test());
+  document.addEventListener(event, look);
   return () => {
-    document.removeEventListener("visibilitychange", look);
-    return hidden;
+    document.removeEventListener(event, look);
+    return held;
   };
+}
+
+/** Whether the page was out of sight at any time: no frame is painted then, so that nobody knows what was seen. */
+export function watchSight(): () => boolean {
+  return watch("visibilitychange", () => document.hidden);
+}
+
+/** Whether the page left the full screen at any time, or never was on it. */
+export function watchWindow(): () => boolean {
+  return watch("fullscreenchange", () => document.fullscreenElement === null);
 }
 
 /** The width in pixels of something that fills `degrees` of the visual field at `distance` cm. */

@@ -8,7 +8,7 @@ import { button, el, page, type Child } from "./dom";
 import { ImageFailed, ImageStore } from "./images";
 import { NOMINAL_PIXELS_PER_CM, opening, type Node } from "./opening";
 import { AnswerQueue } from "./queue";
-import { persist } from "./retry";
+import { pause, persist } from "./retry";
 import { dropTicket, keepTicket, newTicket, platformOf, tickets, type Ticket } from "./storage";
 import { claim } from "./tabs";
 import { BEFORE, directionOf, say, type Texts } from "./texts";
@@ -87,7 +87,7 @@ export class Visit {
     const simulated = new URLSearchParams(location.search).get("simulated");
     keepTicket(study, ticket);
     try {
-      await this.#call("POST", "/api/sessions", { platform, simulated, token: ticket.token });
+      await this.#admitted("POST", "/api/sessions", { platform, simulated, token: ticket.token });
     } catch (error) {
       if (error instanceof Refused) dropTicket(study, ticket);
       throw error instanceof Refused && error.status === 409 ? new Over("already") : error;
@@ -112,7 +112,7 @@ export class Visit {
     document.documentElement.classList.toggle("grey", opened.study.timing !== null);
     colour(opened.study.timing?.background ?? 1);
     for (;;) {
-      const given = await this.#call<Trials>("GET", "/api/trials");
+      const given = await this.#admitted<Trials>("GET", "/api/trials");
       if (given.total === 0) throw new Over("unavailable");
       if (given.trials.length === 0) return;
       if (this.#inVain++ > IN_VAIN) throw new Error("trials came again and again without an answer stored");
@@ -148,7 +148,11 @@ export class Visit {
   #opening(opened: Opened): Node[] {
     return opening(opened, {
       consented: () => this.#call("POST", "/api/session/consent", { agreed: true }),
-      declined: () => this.#stop(new Over("declined")),
+      declined: () => {
+        // told once, without insisting: nothing of this participant is stored anyway
+        void request("POST", "/api/session/decline", this.#ticket!.token, {}).catch(() => undefined);
+        this.#stop(new Over("declined"));
+      },
       demographics: (values) => this.#call("POST", "/api/session/demographics", values),
       calibrated: async (pixelsPerCm) => {
         await this.#call("POST", "/api/session/calibration", { pixels_per_cm: pixelsPerCm });
@@ -210,6 +214,20 @@ export class Visit {
     document.documentElement.classList.remove("grey");
     if (error instanceof Refused && error.status === 401) return location.reload(); // the session is gone: start anew
     this.#show(ended(this.#texts, error));
+  }
+
+  /** A call that waits, with a page that says so, while the server has no image for this participant. */
+  async #admitted<T>(method: "GET" | "POST", path: string, body?: object): Promise<T> {
+    for (let waits = false; ; waits = true) {
+      try {
+        return await this.#call<T>(method, path, body);
+      } catch (error) {
+        if (this.#over !== null) throw this.#over;
+        if (!(error instanceof Refused && error.retryAfter !== null)) throw error;
+        if (!waits) this.#show(page(null, el("p", { role: "status" }, say(this.#texts, "waiting"))));
+        await pause(error.retryAfter * 1000);
+      }
+    }
   }
 
   #call<T>(method: "GET" | "POST", path: string, body?: object): Promise<T> {

@@ -68,8 +68,8 @@ def build(
         The set, and its distractors and closed test set if it has them.
 
     Raises:
-        UnknownName: There is no such benchmark.
-        InvalidInput: The benchmark cannot be built, or the builder refuses its sources.
+        UnknownName: If there is no such benchmark.
+        InvalidInput: If the benchmark cannot be built, or the builder refuses its sources.
 
     >>> build("laion-c", "out")
     Traceback (most recent call last):
@@ -124,7 +124,10 @@ def get_builder(entry: Benchmark) -> Callable[..., BuildResult]:
         Its `build` function.
 
     Raises:
-        InvalidInput: The benchmark has none: its images are made while models are evaluated.
+        InvalidInput: If the benchmark has none, because its images are made while models are evaluated.
+
+    >>> get_builder(benchmarks["digits"]).__module__
+    'cosight.benchmarks.digits'
     """
     if entry.build is None:
         raise InvalidInput(

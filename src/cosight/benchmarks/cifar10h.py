@@ -1,8 +1,9 @@
 """CIFAR-10H: CIFAR-10's test images with the answers of about 51 people each.
 
-The source folder has `test_images.png` (row i is image i, its 32 x 32 RGB pixels one after the other),
-`test_labels.json` (the class number of each image) and `cifar10h-counts.npy` (10,000 x 10, how many people chose each
-class; Peterson et al. 2019). Other numbers of images in the same form work as well.
+The source folder (`cosight data get cifar-10h`) has CIFAR-10's `test_batch.bin` (per image a class number, then its
+red, green and blue pixels, 32 x 32 each) and `cifar10h-counts.npy` (10,000 x 10, how many people chose each class;
+Peterson et al. 2019). Instead of the former it may have `test_images.png` (row i is image i, its RGB pixels one after
+the other) and `test_labels.json` (the class number of each image). Other numbers of images in the same form work too.
 """
 
 from __future__ import annotations
@@ -26,19 +27,41 @@ if TYPE_CHECKING:
 
 __all__ = ["CIFAR_10H", "Cifar10HImages", "build"]
 
-_IMAGES, _LABELS, _COUNTS = "test_images.png", "test_labels.json", "cifar10h-counts.npy"
+_BATCH, _IMAGES, _LABELS, _COUNTS = "test_batch.bin", "test_images.png", "test_labels.json", "cifar10h-counts.npy"
 _SIDE = 32
+_RECORD = 1 + 3 * _SIDE * _SIDE  # bytes per image in the binary version
 _UNIT = 100  # images per unit of work
 
 
 def build(
-    source: Annotated[Path, "Folder with test_images.png, test_labels.json and cifar10h-counts.npy."],
+    source: Annotated[
+        Path, "Folder with CIFAR-10's test images and CIFAR-10H's counts (`cosight data get cifar-10h`)."
+    ],
     out: Annotated[Path, "Output folder. An unfinished set there is resumed."],
     *,
     workers: Annotated[int, "Number of worker processes. Does not change the output."] = 1,
     progress: Progress | None = None,
 ) -> BuildResult:
-    """Build CIFAR-10's test images with the answers of about 51 people each as gold labels (CIFAR-10H)."""
+    """Build CIFAR-10's test images with the answers of about 51 people each as gold labels (CIFAR-10H).
+
+    Args:
+        progress: Called with the number of finished images, the number of all images and a label.
+
+    Returns:
+        The set.
+
+    Raises:
+        InvalidInput: If a source file is missing or has another form, or `out` belongs to another set.
+
+    >>> from cosight.stimuli import encode
+    >>> Path("cifar").mkdir()
+    >>> _ = Path("cifar/test_images.png").write_bytes(encode(np.zeros((2, 1024, 3), np.uint8), "png"))
+    >>> _ = Path("cifar/test_labels.json").write_text("[3, 5]")
+    >>> np.save("cifar/cifar10h-counts.npy", np.eye(10, dtype=int)[[3, 3]] * 51)
+    >>> built = build(Path("cifar"), Path("cifar-10h")).generated
+    >>> built.stimuli.frame["truth"].to_list(), built.stimuli.frame["gold_counts"][1][3]
+    (['cat', 'dog'], 51)
+    """
     from cosight.stimuli.generate import generate_set
 
     return BuildResult(generate_set(Cifar10HImages(Path(source)), Path(out), workers=workers, progress=progress))
@@ -75,15 +98,19 @@ class Cifar10HImages:
         """Return units of a hundred images each."""
         from cosight.stimuli.generate import StimulusJob, Unit
 
-        for name in (_IMAGES, _LABELS, _COUNTS):
+        files = (*self._image_files, _COUNTS)
+        for name in files:
             if not (self.folder / name).is_file():
-                raise InvalidInput(f"CIFAR-10H needs {_IMAGES}, {_LABELS} and {_COUNTS}, {self.folder} has no {name}")
+                raise InvalidInput(
+                    f"CIFAR-10H needs {' and '.join(files)}, {self.folder} has no {name}; `cosight data get cifar-10h` "
+                    "gets them"
+                )
         classes = label_spaces["cifar-10"].classes
-        labels = read_json(self.folder / _LABELS)
+        labels = self._records()[:, 0].tolist() if _BATCH in files else read_json(self.folder / _LABELS)
         if not isinstance(labels, list) or not all(
             type(label) is int and 0 <= label < len(classes) for label in labels
         ):
-            raise InvalidInput(f"{_LABELS} must be a list of numbers from 0 to {len(classes) - 1}; download it again")
+            raise InvalidInput(f"labels in {files[-2]} must be numbers from 0 to {len(classes) - 1}; download it again")
         counts = np.load(self.folder / _COUNTS, allow_pickle=False)
         rows = len(self._pixels())
         if counts.shape != (rows, len(classes)) or len(labels) != rows:
@@ -93,9 +120,9 @@ class Cifar10HImages:
             )
         if not np.issubdtype(counts.dtype, np.integer) or counts.min() < 0 or not counts.sum(axis=1).all():
             raise InvalidInput(
-                f"people's answers must be whole numbers, some for every image, got {counts.dtype} counts"
+                f"people's answers must be whole numbers, at least one per image, got {counts.dtype} counts"
             )
-        stamp = " ".join(file_stamp(self.folder / name) for name in (_IMAGES, _LABELS, _COUNTS))
+        stamp = " ".join(file_stamp(self.folder / name) for name in files)
         jobs = []
         for index, (label, image_counts) in enumerate(zip(labels, counts, strict=True)):
             facts = {
@@ -121,7 +148,23 @@ class Cifar10HImages:
         for job in jobs:
             yield Outcome(job, np.ascontiguousarray(pixels[int(job.file)]), {"seed": None, "parent": None})
 
+    @property
+    def _image_files(self) -> tuple[str, ...]:
+        """The files with images and labels: a picture and a list where there are such, else the binary version."""
+        return (_IMAGES, _LABELS) if (self.folder / _IMAGES).is_file() else (_BATCH,)
+
+    def _records(self) -> Bytes:
+        """Read the binary version: one row per image, its label and its pixels plane by plane."""
+        data = np.fromfile(self.folder / _BATCH, dtype=np.uint8)
+        if not data.size or data.size % _RECORD:
+            raise InvalidInput(
+                f"{self.folder / _BATCH} must be {_RECORD} bytes per image, got {data.size:,} bytes; download it again"
+            )
+        return data.reshape(-1, _RECORD)
+
     def _pixels(self) -> Bytes:
+        if _BATCH in self._image_files:
+            return self._records()[:, 1:].reshape(-1, 3, _SIDE, _SIDE).transpose(0, 2, 3, 1)
         path = self.folder / _IMAGES
         return _read_pixels(path, path.stat().st_mtime_ns)
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 import typer
 from typer.exceptions import Abort, TyperException
 
-from cosight.cli import build, run, stimuli, study, trials
+from cosight.cli import build, data, run, stimuli, study, trials
 from cosight.cli.compare import compare
 from cosight.cli.demo import demo
 from cosight.cli.disagree import disagree
@@ -64,6 +64,7 @@ app.command("list")(list_names)
 app.add_typer(build.app, name="build")
 app.add_typer(run.app, name="run")
 app.add_typer(trials.app, name="trials")
+app.add_typer(data.app, name="data")
 app.add_typer(stimuli.app, name="stimuli")
 app.add_typer(study.app, name="study")
 

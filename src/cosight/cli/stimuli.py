@@ -149,7 +149,10 @@ def corrupt(
     variant: Annotated[
         str, typer.Option(help="visalign (severity 1-10) or imagenet-c (1-5, its brightness).")
     ] = "visalign",
-    textures: Annotated[Path | None, typer.Option(help="Frost photos (default: frost drawn by cosight).")] = None,
+    textures: Annotated[
+        Path | None,
+        typer.Option(help="Frost photos, as `cosight data get imagenet-c-frost` gets (default: drawn by cosight)."),
+    ] = None,
     region: Annotated[str, typer.Option(help="Where cropping cuts: centre or random.")] = "centre",
 ) -> None:
     """Corrupt images as VisAlign and ImageNet-C do; `cosight list corruptions` has the kinds."""

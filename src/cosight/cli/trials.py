@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from cosight.cli.options import AsJson, Labels, Role, Sources, notify, split_names
 from cosight.cli.output import check_pipe
+from cosight.cli.signatures import Call, add_command
 
 __all__ = ["app"]
 
@@ -37,26 +36,19 @@ def show(sources: Sources, labels: Labels = None, role: Role = None, as_json: As
     print_table(summary.conditions.to_dicts(), title="experiments and conditions", keys=2)
 
 
-@app.command("convert")
-def convert(
-    source: Annotated[Path, typer.Argument(help="Trials in any format, or sample:NAME.", show_default=False)],
-    target: Annotated[Path, typer.Argument(help="File or folder to write.", show_default=False)],
-    to: Annotated[
-        str | None,
-        typer.Option(help="Format (`cosight list formats`); default: by the file name, model-vs-human for a folder."),
-    ] = None,
-    observer: Annotated[str | None, typer.Option(help="Only this observer's trials.")] = None,
-    labels: Labels = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-) -> None:
-    """Convert trials to another format. The output is written completely or not at all."""
-    from cosight.trials.formats import output_format, read, write
-    from cosight.trials.table import dropped_columns
+def convert(call: Call) -> None:
+    """Convert trials to another format; any CSV file with observers, images and answers can be read.
 
-    trials = read(source, labels=labels)
-    trials = trials if observer is None else trials.only(observer)
-    format_ = output_format(target, to)
-    written = write(trials, target, to=to, force=force)
-    dropped = dropped_columns(written, format_.keeps)
-    notify((*written.notices, *([f"{format_.name} does not keep {', '.join(dropped)}"] if dropped else [])))
+    Columns of a CSV file are guessed from their names, and the guesses are printed; --columns names them. The output is
+    written completely or not at all.
+    """
+    from cosight.trials.formats import output_format
+
+    written = call()
+    notify(written.notices)
+    target = call.arguments[1]
+    format_ = output_format(target, call.options.get("to"))
     typer.echo(f"{len(written)} trials of {written.observers.height} observers written to {target} ({format_.name})")
+
+
+add_command(app, "convert", convert, function="cosight.trials.formats:convert")

@@ -3,14 +3,14 @@
 * errors of two observers    consistency (when: EC), misclassification (how: MA), confusion (of which classes: CLES)
 * one observer               responses (accuracy, shape bias, entropy), abstention (reliability, risk), choice (2AFC)
 * distributions, features    distance (Hellinger, SOC ...), representation (CKA, Frechet)
-* people among themselves    gold_distributions, agreement (Fleiss, Krippendorff, Cronbach)
+* agreement between people   gold_distributions, agreement (Fleiss, Krippendorff, Cronbach)
 * uncertainty and planning   uncertainty (bootstrap, differences, ranks), power (trials), study_size (people, images)
-* measures among themselves  correlation
+* between measures           correlation
 * shared by all              declarations (registries), answers (coded answers of many observers), arithmetic
 
 Every measure returns a small frozen result with `.value` and is declared in the registry `measures`, with its range,
 direction, needs and citation; `pair_forms` and `solo_forms` hold its forms for tables of `Answers` and for resamples
-of them. A measure of another package joins by the entry point group `cosight.measures`.
+of them. Other packages add measures through the entry point group `cosight.measures`.
 
 >>> error_consistency([1, 1, 0, 0], [1, 1, 0, 1]).value
 0.5

@@ -1,8 +1,9 @@
 """Abstention: does an observer answer when it should, and abstain when it should?
 
-`abstention` lies in [0, 1], where 1 refuses. An observer abstains on a stimulus where `abstention > gamma` (strictly)
-and otherwise answers its most probable class, of equals the first. A row of nan in `probabilities` is a hard refusal:
-allowed only where abstention is 1, it abstains at every gamma, gamma = 1 included.
+`abstention` lies in [0, 1]; 1 means refusing to answer. An observer abstains on a stimulus where `abstention > gamma`
+(strictly) and otherwise answers its most probable class (the first, if several are equally probable). A row of nan in
+`probabilities` is a hard refusal: it is allowed only where abstention is 1, and abstains at every gamma, gamma = 1
+included.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ def mean_abstention(abstention: ArrayLike) -> MeanAbstention:
 
 @declare(
     "risk_coverage",
-    summary="Area under the risk-coverage curve (AURC): errors among the accepted, as the strangest are refused.",
+    summary="Area under the risk-coverage curve (AURC): error rate of accepted images, as the strangest are refused.",
     low=0,
     high=1,
     direction="lower",
@@ -408,13 +409,13 @@ def reliability_sweep(
     """Compute `reliability_score` for many gammas at the cost of one sort.
 
     Args:
-        probabilities: As for `reliability_score`, like the next four.
+        probabilities: Class probabilities, (n, classes); a row of nan is a hard refusal.
         abstention: Numbers in [0, 1], one per stimulus.
-        original: Code of the class that each picture was made from.
+        original: Code of the class that each picture was made from, -1 for none.
         group: "must-act", "must-abstain" or "uncertain", one per stimulus.
-        gold: People's distributions, abstain last.
-        gammas: The gammas, in any order (default: 0, 1 and every abstention that occurs, which covers every outcome
-            that a gamma in [0, 1] can have).
+        gold: People's distributions, abstain last, read for Uncertain stimuli.
+        gammas: The gammas, in any order (default: 0, 1 and every abstention that occurs, which covers every possible
+            outcome).
         lam: The fraction of people above which an Uncertain stimulus counts as Must-Act.
         cost: What a wrong prediction costs.
 

@@ -38,7 +38,7 @@ __all__ = [
 
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 
-_ROUNDING = 1e-12  # relative; sums of some thousand float64 scores are off by less
+_ROUNDING = 1e-12  # relative; sums of several thousand float64 scores are off by less
 _FLEISS = "Fleiss 1971, Psychological Bulletin 76; unequal numbers: Fleiss & Cuzick 1979, Applied Psych. Measurement 3"
 
 
@@ -110,8 +110,8 @@ def fleiss_kappa(counts: ArrayLike) -> FleissKappa:
     expected = sum_c p_c^2 with p_c the fraction of class c among all answers to these items.
 
     The weights n_i - 1 are those of Fleiss & Cuzick (1979) for two classes, and of Fleiss, Levin & Paik (2003, ch. 18)
-    for more; with as many people for every item they vanish and this is Fleiss (1971). (Gwet's variant, which weighs
-    all items alike in both terms, gives other numbers when n_i varies.) Items with fewer than two answers are left out.
+    for more. With equally many people per item they cancel, and this is Fleiss (1971). (Gwet's variant, which gives all
+    items the same weight in both terms, differs when n_i varies.) Items with fewer than two answers are left out.
 
     Args:
         counts: The number of people who chose each class, (items, classes).
@@ -134,7 +134,17 @@ def fleiss_kappa(counts: ArrayLike) -> FleissKappa:
 
 
 def fleiss_kappa_resampled(counts: ArrayLike, weights: ArrayLike) -> FloatArray:
-    """Compute Fleiss' kappa for each row of `weights` (resamples, items); (resamples,), nan as in `fleiss_kappa`.
+    """Compute Fleiss' kappa for each resample of the items.
+
+    Args:
+        counts: The number of people who chose each class, (items, classes).
+        weights: How often each item was drawn, (resamples, items).
+
+    Returns:
+        The values, (resamples,), nan as in `fleiss_kappa`.
+
+    Raises:
+        InvalidInput: If a count is negative or not a whole number, or the weights do not fit the items.
 
     >>> fleiss_kappa_resampled([[2, 0], [0, 2], [1, 1]], [[1, 1, 1], [1, 1, 0], [2, 0, 0]]).round(3)
     array([0.333, 1.   , nan])
@@ -243,7 +253,20 @@ def krippendorff_alpha(ratings: ArrayLike, *, level: Level = "nominal") -> Kripp
 
 
 def krippendorff_alpha_resampled(ratings: ArrayLike, weights: ArrayLike, *, level: Level = "nominal") -> FloatArray:
-    """Compute Krippendorff's alpha for each row of `weights` (resamples, items), ranks per resample; (resamples,).
+    """Compute Krippendorff's alpha for each resample of the items.
+
+    The ranks of ordinal values are computed for each resample.
+
+    Args:
+        ratings: Numbers or codes, (raters, items), nan where a rater gave none.
+        weights: How often each item was drawn, (resamples, items).
+        level: The level of measurement, which decides how values differ.
+
+    Returns:
+        The values, (resamples,), nan as in `krippendorff_alpha`.
+
+    Raises:
+        InvalidInput: As `krippendorff_alpha`, and if the weights do not fit the items.
 
     >>> krippendorff_alpha_resampled([[0, 1, 1, 0], [0, 1, 0, 0]], [[1, 1, 1, 1], [1, 1, 0, 2]]).round(3)
     array([0.533, 1.   ])
@@ -291,7 +314,17 @@ def cronbach_alpha(scores: ArrayLike) -> CronbachAlpha:
 
 
 def cronbach_alpha_resampled(scores: ArrayLike, weights: ArrayLike) -> FloatArray:
-    """Compute Cronbach's alpha for each row of `weights` (resamples, people); (resamples,), nan as `cronbach_alpha`.
+    """Compute Cronbach's alpha for each resample of the people.
+
+    Args:
+        scores: Everybody's score for every item, (people, items).
+        weights: How often each person was drawn, (resamples, people).
+
+    Returns:
+        The values, (resamples,), nan as in `cronbach_alpha`.
+
+    Raises:
+        InvalidInput: If a score is missing or infinite, or the weights do not fit the people.
 
     >>> cronbach_alpha_resampled([[1, 1], [0, 0], [1, 0]], [[1, 1, 1], [2, 1, 0], [3, 0, 0]]).round(3)
     array([0.667, 1.   , nan])
@@ -301,7 +334,7 @@ def cronbach_alpha_resampled(scores: ArrayLike, weights: ArrayLike) -> FloatArra
 
 
 def cronbach_alpha_from_variances(items: int, item_variance_sum: float, total_variance: float) -> CronbachAlpha:
-    """Compute Cronbach's alpha from published variances, as those of Lee et al. (2023, D.1) in the example.
+    """Compute Cronbach's alpha from published variances; the example has those of Lee et al. (2023, D.1).
 
     Args:
         items: The number of items.
@@ -365,7 +398,7 @@ def _krippendorff_from(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return alpha, observed and expected disagreement for every weight vector, and each item's disagreement."""
     people = counts.sum(axis=1)
-    paired = np.where(people >= 2, people, 0)  # an answer without a second says nothing about agreement
+    paired = np.where(people >= 2, people, 0)  # a single answer says nothing about agreement
     totals = (weights * (paired > 0)) @ counts  # (resamples, values)
     if level in ("nominal", "ratio"):
         if level == "nominal":

@@ -30,9 +30,9 @@ __all__ = [
     "split_half_crowds",
 ]
 
-ALL_SPLITS_UP_TO = 10  # people; of more, splits into halves are drawn at random
+ALL_SPLITS_UP_TO = 10  # people; with more people, random splits into halves are drawn
 TIE_ROUNDS = 8  # for each split into halves: two random orders, four combinations of each
-NO_ANSWER = -1  # shown, but nothing was answered in time
+NO_ANSWER = -1  # shown, but not answered in time
 NOT_SHOWN = -2  # this observer never saw the stimulus
 
 CodeArray = NDArray[np.int16]
@@ -112,7 +112,7 @@ def encode(
         answers: One array per observer. None, nan, "" and "na" mean no answer.
         truth: The true class of every stimulus, or None for a measure that does not read it.
         classes: The classes in the order of their codes (default: every value that occurs, sorted).
-        names: What messages call the answers, one name per array.
+        names: Names of the arrays in error messages, one per array.
 
     Returns:
         The answers as codes.
@@ -148,24 +148,67 @@ def encode(
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a value stands for no answer: None, nan, "" or "na"."""
+    """Return whether a value stands for no answer: None, nan, "" or "na".
+
+    Args:
+        value: An answer as it was recorded.
+
+    Returns:
+        True for no answer.
+
+    >>> is_missing("na"), is_missing(float("nan")), is_missing("cat"), is_missing(0)
+    (True, True, False, False)
+    """
     return value is None or value != value or value in ("", "na")
 
 
 def common_trials(answers: Answers, pairs: NDArray[np.int64]) -> FloatArray:
-    """Count the stimuli that both observers of each pair saw; (pairs,)."""
+    """Count the stimuli that both observers of each pair saw.
+
+    Args:
+        answers: The answers of all observers.
+        pairs: Indices of the observers of each pair, (pairs, 2).
+
+    Returns:
+        The number of stimuli with a known truth that both saw, (pairs,).
+
+    >>> answers = encode(["a", "b", None], ["b", "b", "a"], truth=["a", "a", "b"])
+    >>> common_trials(answers, np.array([[0, 1]]))
+    array([3.])
+    """
     seen = answers.shown.astype(np.float32)
     return (seen @ seen.T)[pairs[:, 0], pairs[:, 1]].astype(np.float64)
 
 
 def joint_errors(answers: Answers, pairs: NDArray[np.int64]) -> FloatArray:
-    """Count the stimuli that both observers of each pair got wrong, a missing answer included; (pairs,)."""
+    """Count the stimuli that both observers of each pair got wrong; a missing answer is wrong.
+
+    Args:
+        answers: The answers of all observers.
+        pairs: Indices of the observers of each pair, (pairs, 2).
+
+    Returns:
+        The number of joint errors, (pairs,).
+
+    >>> answers = encode(["a", "b", None], ["b", "b", "a"], truth=["a", "a", "b"])
+    >>> joint_errors(answers, np.array([[0, 1]]))
+    array([2.])
+    """
     failed = (answers.shown & ~answers.correct).astype(np.float32)
     return (failed @ failed.T)[pairs[:, 0], pairs[:, 1]].astype(np.float64)
 
 
 def check_classes(count: int) -> None:
-    """Raise if there are more classes than a code can hold."""
+    """Check that the number of classes fits the 16-bit codes of `Answers`.
+
+    Args:
+        count: The number of classes.
+
+    Raises:
+        InvalidInput: If there are more than 32,767 classes.
+
+    >>> check_classes(1000)
+    """
     most = np.iinfo(np.int16).max
     if count > most:
         raise InvalidInput(f"answers are coded for {most} classes at most, got {count}; merge some first")
@@ -220,6 +263,12 @@ def split_half_crowds(answers: Answers, halves: NDArray[np.int64], *, rng: np.ra
     Returns:
         Answers of 2 * splits * `TIE_ROUNDS` crowds. Rows 2i and 2i + 1 are the halves of one split (`half_pairs`), and
         the rounds of a split follow each other.
+
+    >>> rng, truth = np.random.default_rng(0), ["cat", "dog"]
+    >>> people = encode(*[["cat", "dog"]] * 3, ["dog", "dog"], truth=truth)
+    >>> crowds = split_half_crowds(people, half_splits(4, splits=1, rng=rng), rng=rng)
+    >>> crowds.observers, crowds.correct[:, 1].all()  # 2 halves x 3 splits x 8 rounds; all said dog
+    (48, np.True_)
     """
     people, stimuli = answers.response.shape
     is_member = np.zeros((2 * len(halves), people), dtype=np.float32)
@@ -232,12 +281,12 @@ def split_half_crowds(answers: Answers, halves: NDArray[np.int64], *, rng: np.ra
     for code in range(answers.classes):
         counts[code] = is_member @ (given & (answers.response == code)).astype(np.float32)
         np.maximum(most, counts[code], out=most)
-    tied = (counts == most).sum(axis=0)  # number of commonest answers
+    tied = (counts == most).sum(axis=0)  # number of most frequent answers
     none = np.where(seen, NO_ANSWER, NOT_SHOWN)
     for order, shift in product(range(TIE_ROUNDS // 4), range(2)):
         if shift == 0:
             start = (rng.random(tied.shape) * tied).astype(np.int64)
-        wanted = (start + shift) % tied  # the commonest answers are numbered in the order of their codes
+        wanted = (start + shift) % tied  # the most frequent answers are numbered in the order of their codes
         winner = np.full(tied.shape, NO_ANSWER, dtype=np.int16)
         number = np.zeros(tied.shape, dtype=np.int64)
         for code in range(answers.classes):
@@ -252,7 +301,18 @@ def split_half_crowds(answers: Answers, halves: NDArray[np.int64], *, rng: np.ra
 
 
 def half_pairs(splits: int) -> Pairs:
-    """Return the pairs of rows that `split_half_crowds` makes, for so many splits and rounds."""
+    """Return the pairs of rows of `split_half_crowds`, the two halves of each split and round.
+
+    Args:
+        splits: The number of pairs: splits times rounds.
+
+    Returns:
+        Indices of rows, (splits, 2).
+
+    >>> half_pairs(2)
+    array([[0, 1],
+           [2, 3]])
+    """
     return np.arange(2 * splits).reshape(splits, 2)
 
 

@@ -109,9 +109,9 @@ def share_interval(successes: FloatArray, n: FloatArray, confidence: float) -> t
     """Compute the mid-P interval of each share x / n (Lancaster 1961; Berry & Armitage 1995).
 
     The low end p solves (I_p(x, n - x + 1) + I_p(x + 1, n - x)) / 2 = (1 - confidence) / 2, I being the regularised
-    incomplete beta function: P(X > x) + P(X = x) / 2 of a binomial X with probability p. The high end mirrors it. It
-    holds p in about `confidence` of samples where Wilson's and Jeffreys' intervals fall to .87 near 0 and 1, and is
-    shorter than Clopper and Pearson's. Effective numbers, which are not whole, are allowed.
+    incomplete beta function: P(X > x) + P(X = x) / 2 of a binomial X with probability p. The high end mirrors it. Its
+    coverage is about `confidence` also near 0 and 1, where that of Wilson's and Jeffreys' intervals falls to .87, and
+    it is shorter than Clopper and Pearson's. Effective numbers, which are not whole, are allowed.
 
     Args:
         successes: x, 0 to n.

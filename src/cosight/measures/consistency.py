@@ -225,19 +225,62 @@ def error_consistency_matrix(correct: ArrayLike, shown: ArrayLike | None = None)
 
 
 def observed_consistency_matrix(correct: ArrayLike, shown: ArrayLike | None = None) -> FloatArray:
-    """Compute the observed consistency of all pairs; arguments as `error_consistency_matrix`."""
+    """Compute the observed consistency of all pairs of observers.
+
+    Args:
+        correct: Whether each observer was right, (observers, trials).
+        shown: Whether each observer saw the stimulus (default: everyone saw all); pairs use their common trials.
+
+    Returns:
+        A matrix (observers, observers), nan without common trials.
+
+    Raises:
+        InvalidInput: If a value is not true/false or 0/1, or the shapes differ.
+
+    >>> observed_consistency_matrix([[1, 1, 0, 0], [1, 1, 0, 1]])
+    array([[1.  , 0.75],
+           [0.75, 1.  ]])
+    """
     table = _count_pairs(correct, shown)
     return _observed(table, table.agree)
 
 
 def error_consistency_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
-    """Compute the error consistency for each pair and resample; (pairs, resamples)."""
+    """Compute the error consistency for each pair and resample.
+
+    Args:
+        answers: The answers of all observers.
+        weights: How often each stimulus was drawn, (resamples, stimuli).
+        pairs: Indices of the observers of each pair, (pairs, 2).
+
+    Returns:
+        The values, (pairs, resamples), nan as in `error_consistency`.
+
+    >>> answers = Answers.of_correctness([1, 1, 0, 0], [1, 1, 0, 1])
+    >>> weights = np.array([[1, 1, 1, 1], [2, 0, 2, 0]], dtype=np.float32)
+    >>> error_consistency_resampled(answers, weights, np.array([[0, 1]]))
+    array([[0.5, 1. ]])
+    """
     table = _count_resampled(answers, weights, pairs)
     return table.kappa(table.agree)
 
 
 def observed_consistency_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
-    """Compute the observed consistency for each pair and resample; (pairs, resamples)."""
+    """Compute the observed consistency for each pair and resample.
+
+    Args:
+        answers: The answers of all observers.
+        weights: How often each stimulus was drawn, (resamples, stimuli).
+        pairs: Indices of the observers of each pair, (pairs, 2).
+
+    Returns:
+        The values, (pairs, resamples), nan for a pair without common trials.
+
+    >>> answers = Answers.of_correctness([1, 1, 0, 0], [1, 1, 0, 1])
+    >>> weights = np.array([[1, 1, 1, 1], [2, 0, 2, 0]], dtype=np.float32)
+    >>> observed_consistency_resampled(answers, weights, np.array([[0, 1]]))
+    array([[0.75, 1.  ]])
+    """
     table = _count_resampled(answers, weights, pairs)
     return _observed(table, table.agree)
 
@@ -263,7 +306,7 @@ class _CorrectCounts(NamedTuple):
     def most_alike(self, confidence: float) -> FloatArray:
         """Return how many trials would be alike if the rarer joint outcome was as frequent as its count allows.
 
-        With the accuracies as they are, one more joint error is one more joint success: two more trials are alike.
+        At fixed accuracies, one more joint error is one more joint success: two more trials are alike.
         """
         wrong = self.n - self.right_a - self.right_b + self.both  # joint errors
         rare = np.minimum(wrong, self.both)

@@ -24,12 +24,12 @@ __all__ = [
     "z_scores",
 ]
 
-_FEWEST = 3  # through two points every correlation is +1 or -1
+_FEWEST = 3  # with two points every correlation is +1 or -1
 
 
 @dataclass(frozen=True, slots=True)
 class RankCorrelation:
-    """Spearman's r and how many pairs it rests on."""
+    """Spearman's r and the number of pairs it is computed from."""
 
     value: float
     n: int
@@ -93,9 +93,17 @@ def rank_correlation(x: ArrayLike, y: ArrayLike) -> RankCorrelation:
 
 
 def rank_correlation_resampled(x: ArrayLike, y: ArrayLike) -> FloatArray:
-    """Compute Spearman's r of each row of x with the same row of y: shapes (resamples, n) to (resamples,).
+    """Compute Spearman's r of each row of x with the same row of y.
 
-    A pair with a nan is left out of its row. nan for a row with fewer than 3 pairs or a constant side.
+    Args:
+        x: Values of the first measure, (resamples, n).
+        y: Values of the second, same shape. A pair with a nan is left out of its row.
+
+    Returns:
+        The correlations, (resamples,); nan for a row with fewer than 3 pairs or a constant side.
+
+    Raises:
+        InvalidInput: If a value is infinite, or the shapes differ.
 
     >>> rank_correlation_resampled([[1, 2, 3], [1, 2, 2]], [[3, 2, 1], [0, 5, 5]]).tolist()
     [-1.0, 1.0]

@@ -103,8 +103,19 @@ def declare(
         aliases: Other names.
         share: Whether the value is a fraction of trials; its interval is then that of a share.
 
+    Returns:
+        The decorator.
+
     Raises:
         InvalidInput: If a name or alias exists already.
+
+    The name in this example is taken:
+
+    >>> @declare("accuracy", summary="Share of right answers.", low=0, high=1, direction="higher", symmetric=None,
+    ...          needs=("correctness",), citation="Author Year", share=True)
+    ... def accuracy(correct): ...
+    Traceback (most recent call last):
+    cosight.errors.InvalidInput: measure names are unique, got 'accuracy' twice; choose another
     """
 
     def register(function: Function) -> Function:
@@ -116,18 +127,18 @@ def declare(
 
 
 class EqualErrors(Protocol):
-    """Compute how alike each observer of a pair is to others, after drawing both down to equal numbers of errors."""
+    """Compute how alike each observer of a pair is to others, after subsampling both to equal numbers of errors."""
 
     def __call__(
         self, answers: Answers, pairs: Pairs, others: BoolArray, *, draws: int, rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the mean values (pairs, 2), and how many errors were left to each of the two (pairs,).
+        """Return the mean values (pairs, 2), and the number of errors that each of the two kept (pairs,).
 
         Args:
             answers: Everyone's answers.
             pairs: The two observers to compare.
-            others: Whom both are compared with, (pairs, observers).
-            draws: How many times errors are drawn; the value is the mean.
+            others: The observers that both are compared with, (pairs, observers).
+            draws: Number of random subsamples; the value is their mean.
             rng: The source of randomness.
         """
         ...
@@ -139,11 +150,11 @@ class PairForm:
 
     matrix: Callable[[Answers], FloatArray]  # (observers, observers)
     resampled: Callable[[Answers, Weights, Pairs], FloatArray]  # (pairs, resamples)
-    count: Callable[[Answers, Pairs], FloatArray]  # (pairs,): how many trials the value rests on
+    count: Callable[[Answers, Pairs], FloatArray]  # (pairs,): number of trials behind the value
     undefined: str  # when the value is undefined, in words
     shared: bool = True  # whether the two must have seen the same stimuli
-    min_high: Callable[[Answers, Pairs, float], FloatArray] | None = None  # (pairs,): the least high end of an interval
-    errors: Callable[[Answers, Pairs], FloatArray] | None = None  # (pairs,): the errors in common behind the value
+    min_high: Callable[[Answers, Pairs, float], FloatArray] | None = None  # (pairs,): least high end of the interval
+    errors: Callable[[Answers, Pairs], FloatArray] | None = None  # (pairs,): number of common errors behind the value
     remarks: Callable[[Answers, Pairs], list[str]] | None = None  # a note for readers per pair
     at_equal_errors: EqualErrors | None = None  # for a measure whose value depends on the number of errors
 
@@ -154,7 +165,7 @@ class SoloForm:
 
     totals: Callable[[Answers, Weights], FloatArray]  # (observers, resamples, sums)
     finish: Callable[[FloatArray], FloatArray]  # (..., sums) -> (...)
-    count: Callable[[Answers], FloatArray]  # (observers,): how many trials the value rests on
+    count: Callable[[Answers], FloatArray]  # (observers,): number of trials behind the value
     # for cue-conflict images: the answers as choices of shape or texture, given the code of each stimulus' texture
     choices: Callable[[Answers, CodeArray], Answers] | None = None
 

@@ -282,6 +282,12 @@ def label_entropy(p: ArrayLike) -> LabelEntropy:
 def entropy(p: FloatArray) -> FloatArray:
     """Compute the Shannon entropy in nats over the last axis, 0 log 0 = 0, without checks of the input.
 
+    Args:
+        p: Distributions, (..., classes).
+
+    Returns:
+        The entropies, (...).
+
     >>> entropy(np.array([0.5, 0.5, 0.0])).round(6)
     np.float64(0.693147)
     """
@@ -291,6 +297,13 @@ def entropy(p: FloatArray) -> FloatArray:
 
 def jensen_shannon_divergence(p: FloatArray, q: FloatArray) -> FloatArray:
     """Compute the Jensen-Shannon divergence in nats over the last axis (Lin 1991), without checks of the input.
+
+    Args:
+        p: Distributions, (..., classes).
+        q: Distributions of a shape that broadcasts with that of p.
+
+    Returns:
+        The divergences, (...).
 
     >>> jensen_shannon_divergence(np.array([1.0, 0.0]), np.array([[1.0, 0.0], [0.0, 1.0]])).round(6)
     array([0.      , 0.693147])

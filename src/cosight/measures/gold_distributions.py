@@ -97,13 +97,13 @@ def label_counts(item: ArrayLike, response: ArrayLike, classes: int, *, items: i
 def gold_distribution(counts: ArrayLike, *, confidence: float = 0.95, method: IntervalMethod = "mid-p") -> GoldLabels:
     """Compute the fraction of people who chose each class, with an interval per class.
 
-    `mid-p`: `share_interval`, each class on its own; it holds the share of the population in about `confidence` of
-    samples, also near 0 and 1.
+    `mid-p`: `share_interval` for each class separately; its coverage of the population's share is about `confidence`,
+    also near 0 and 1.
     `wilson`, z the normal quantile of (1 + confidence) / 2, x of n people: (x + z^2/2 -+ z sqrt(x (n - x) / n +
-    z^2/4)) / (n + z^2), each class on its own (Wilson 1927). `goodman`: the same with z for 1 - (1 - confidence) /
-    classes, so that the intervals of all classes of an item hold together with at least `confidence` (Goodman 1965).
-    `jeffreys`: equal tails of Beta(x + 1/2, n - x + 1/2) (Brown, Cai & DasGupta 2001, without their change of the
-    ends at x = 0 and x = n).
+    z^2/4)) / (n + z^2), for each class separately (Wilson 1927). `goodman`: the same with z for 1 - (1 - confidence) /
+    classes, so that the intervals of all classes of an item have a joint coverage of at least `confidence`
+    (Goodman 1965). `jeffreys`: equal tails of Beta(x + 1/2, n - x + 1/2) (Brown, Cai & DasGupta 2001, without their
+    change of the ends at x = 0 and x = n).
 
     Args:
         counts: The number of people who chose each class, (items, classes).
@@ -127,7 +127,7 @@ def gold_distribution(counts: ArrayLike, *, confidence: float = 0.95, method: In
     if method not in get_args(IntervalMethod):
         raise InvalidInput(f"method must be one of {', '.join(get_args(IntervalMethod))}, got {method!r}")
     n = table.sum(axis=1)
-    people = np.where(n > 0, n, np.nan)[:, None]  # (items, 1); nan spreads to all that is undefined
+    people = np.where(n > 0, n, np.nan)[:, None]  # (items, 1); nan propagates to everything undefined
     x, probabilities, tail = table.astype(np.float64), table / people, (1 - confidence) / 2
     if method == "mid-p":
         low, high = share_interval(x, np.broadcast_to(people, x.shape), confidence)
@@ -151,7 +151,10 @@ def majority(counts: ArrayLike) -> Majority:
         counts: The number of people who chose each class, (items, classes).
 
     Returns:
-        Of tied classes the lowest code, with `tied` true. The code is -1 for an item without answers, not a tie.
+        The lowest code of tied classes, with `tied` true. An item without answers has code -1 and is no tie.
+
+    Raises:
+        InvalidInput: If a count is negative or not a whole number.
 
     >>> majority([[1, 3], [2, 2], [0, 0]])
     Majority(codes=array([ 1,  0, -1]), tied=array([False,  True, False]))

@@ -67,7 +67,7 @@ def misclassification_agreement(
         classes: The classes (default: every value that occurs).
 
     Returns:
-        The agreement and its parts. `value` is nan without joint errors, or when both give one and the same class on
+        The agreement and its parts. `value` is nan without joint errors, or when both answer the same single class on
         all of them (p_e = 1).
 
     Raises:
@@ -134,7 +134,19 @@ def response_agreement(a: ArrayLike, b: ArrayLike) -> ResponseAgreement:
 
 
 def misclassification_agreement_matrix(answers: Answers) -> FloatArray:
-    """Compute the misclassification agreement of all pairs, where both answered; (observers, observers)."""
+    """Compute the misclassification agreement of all pairs of observers.
+
+    Args:
+        answers: The answers of all observers; a pair uses the trials that both answered wrongly.
+
+    Returns:
+        A matrix (observers, observers), nan as in `misclassification_agreement`.
+
+    >>> answers = encode([1, 2, 0, 1], [1, 2, 1, 0], truth=[0, 0, 2, 2])
+    >>> misclassification_agreement_matrix(answers)
+    array([[1. , 0.2],
+           [0.2, 1. ]])
+    """
     counts = _count_joint_errors(answers)
     chance = np.einsum("ikj,jki->ij", counts, counts)  # sum over classes of (A answers k) x (B answers k)
     return kappa_of_counts(counts.sum(axis=1), _count_equal_errors(answers), chance)
@@ -195,7 +207,21 @@ def _pack_bits(values: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def misclassification_agreement_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
-    """Compute the misclassification agreement for each pair and resample; (pairs, resamples)."""
+    """Compute the misclassification agreement for each pair and resample.
+
+    Args:
+        answers: The answers of all observers.
+        weights: How often each stimulus was drawn, (resamples, stimuli).
+        pairs: Indices of the observers of each pair, (pairs, 2).
+
+    Returns:
+        The values, (pairs, resamples), nan as in `misclassification_agreement`.
+
+    >>> answers = encode([1, 2, 0, 1], [1, 2, 1, 0], truth=[0, 0, 2, 2])
+    >>> weights = np.array([[1, 1, 1, 1], [2, 2, 0, 0]], dtype=np.float32)
+    >>> misclassification_agreement_resampled(answers, weights, np.array([[0, 1]]))
+    array([[0.2, 1. ]])
+    """
     classes, wrong, columns = answers.classes, answers.wrong, np.ascontiguousarray(weights.T)
     out = np.empty((len(pairs), len(weights)))
     for part in blocks(len(pairs), classes * len(weights), most=BLOCK):

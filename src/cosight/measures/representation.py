@@ -18,7 +18,7 @@ __all__ = ["CKA", "FrechetDistance", "frechet_distance", "linear_cka", "linear_c
 
 _BLOCK = 1 << 20  # numbers in one intermediate array: 8 MB
 _FEWEST = {True: 4, False: 2}  # stimuli below which HSIC is undefined, by `unbiased`
-_ROUNDING = 1e-12  # an HSIC this small beside the terms it is the difference of is zero
+_ROUNDING = 1e-12  # an HSIC this small relative to the terms that it is the difference of is zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,17 @@ def linear_cka(x: ArrayLike, y: ArrayLike, *, unbiased: bool = True) -> CKA:
 
 
 def linear_cka_matrix(features: Sequence[ArrayLike], *, unbiased: bool = True) -> FloatArray:
-    """Compute `linear_cka` of every two of m feature sets, shape (m, m); nan in the same cases.
+    """Compute `linear_cka` of every two of m feature sets.
+
+    Args:
+        features: The features of each model, (n, d); row i is the same stimulus in all of them.
+        unbiased: Whether to use the unbiased HSIC.
+
+    Returns:
+        A matrix (m, m), nan as in `linear_cka`.
+
+    Raises:
+        InvalidInput: If there is no feature set, a feature is not finite, or the numbers of rows differ.
 
     >>> linear_cka_matrix([[[0], [1], [2], [4]], [[0], [1], [2], [4]], [[1], [1], [1], [1]]]).round(6).tolist()
     [[1.0, 1.0, nan], [1.0, 1.0, nan], [nan, nan, nan]]

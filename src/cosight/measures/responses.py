@@ -77,7 +77,7 @@ class AccuracyDifference:
 
 @declare(
     "accuracy_difference",
-    summary="Accuracy of the first observer less that of the second, on common trials.",
+    summary="Accuracy of the first observer minus that of the second, on common trials.",
     low=-1,
     high=1,
     direction="neither",
@@ -162,6 +162,13 @@ def shape_choices(answers: Answers, texture: CodeArray) -> Answers:
     Args:
         answers: Answers whose truth is the class of the shape.
         texture: Code of the texture's class, one per stimulus.
+
+    Returns:
+        Answers of two classes, of which 1 is right. A stimulus with any other answer counts as not shown.
+
+    >>> answers = encode(["cat", "car", "dog"], truth=["cat", "cat", "cat"])  # codes: car 0, cat 1, dog 2
+    >>> shape_choices(answers, np.array([0, 0, 0], dtype=np.int16)).response  # the texture is that of a car
+    array([[ 1,  0, -2]], dtype=int16)
     """
     conflict = (answers.truth != texture) & (answers.truth >= 0) & (texture >= 0)
     choice = np.where(answers.response == texture, 0, NOT_SHOWN)

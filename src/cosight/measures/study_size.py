@@ -89,7 +89,7 @@ def variance_parts(table: ArrayLike) -> VarianceParts:
     values = finite(table, name="table", ndim=2)
     p, i = values.shape
     if p < 2 or i < 2:
-        raise InvalidInput(f"parts of variance need two people and two items or more, got {p} and {i}")
+        raise InvalidInput(f"variance components need at least two people and two items, got {p} and {i}")
     mean, rows, columns = values.mean(), values.mean(axis=1), values.mean(axis=0)
     residual = values - rows[:, None] - columns + mean
     rest = float((residual**2).sum() / ((p - 1) * (i - 1)))
@@ -109,7 +109,7 @@ def people_and_images_for_width(
     """Compute, for each number of people, the fewest images that give the mean an interval no wider than `width`.
 
     Everybody answers every image: Var = v_people / P + v_stimuli / I + v_rest / (P I), width = 2 z sqrt(Var); with
-    fewer than some ten people a real interval is wider. Source: Searle, Casella & McCulloch 1992, ch. 4.
+    fewer than about ten people a real interval is wider. Source: Searle, Casella & McCulloch 1992, ch. 4.
 
     Args:
         parts: Variance components, from a pilot.
@@ -155,8 +155,9 @@ def people_and_images_for_width(
 def minimum_raters(error_bound: float, *, p: float, z: float = 2.0, plus_one: bool = False) -> RaterPlan:
     """Compute how many people an image needs for a proportion near `p` to be known within `error_bound`.
 
-    n >= z^2 p (1 - p) / error_bound^2, and one more with `plus_one`. Lee et al. (2023, F.4) derive the one more,
-    drop it for simplicity, and round z = 1.96 to 2; `error_bound` is the inverse of the form with `plus_one`.
+    n >= z^2 p (1 - p) / error_bound^2, plus 1 with `plus_one`. Lee et al. (2023, F.4) derive the form with the
+    additional 1, drop it for simplicity, and round z = 1.96 to 2. The function `error_bound` is the inverse of the
+    form with `plus_one`.
 
     Args:
         error_bound: Half the width of the interval, between 0 and 1.
@@ -192,6 +193,9 @@ def error_bound(n: float, *, p: float, z: float = 2.0) -> float:
         p: The expected proportion.
         z: How many standard errors the interval extends to either side.
 
+    Returns:
+        Half the width of the interval.
+
     Raises:
         InvalidInput: If an argument is out of range.
 
@@ -212,13 +216,13 @@ def _check_parts(parts: VarianceParts, negative: Literal["raise", "zero"]) -> tu
     if negative == "raise" and parts.negative:
         name = parts.negative[0]
         raise InvalidInput(
-            f"parts of variance must not be negative, got {getattr(parts, name):.4g} for {name}; take a larger pilot, "
-            "or count it as none with negative='zero'"
+            f"variance components must not be negative, got {getattr(parts, name):.4g} for {name}; use a larger pilot, "
+            "or treat it as zero with negative='zero'"
         )
     if not np.isfinite(values).all():
-        raise InvalidInput(f"parts of variance must be finite, got {values}")
+        raise InvalidInput(f"variance components must be finite, got {values}")
     if max(values) <= 0:
-        raise InvalidInput("parts of variance must not all be 0, got no variance; take a larger pilot")
+        raise InvalidInput("variance components must not all be 0, got no variance; use a larger pilot")
     return max(values[0], 0.0), max(values[1], 0.0), max(values[2], 0.0)
 
 

@@ -28,7 +28,7 @@ __all__ = ["Probe", "ProbeModel", "attach_probe", "fit_probe", "read_probe", "wr
 
 _Flat = np.ndarray[tuple[int], np.dtype[np.float64]]
 _ARRAYS = ("mean", "scale", "weights", "bias")
-_STEPS = 10_000  # of L-BFGS; features of real networks need some hundreds
+_STEPS = 10_000  # of L-BFGS; features of real networks need several hundred
 # The final gradient, divided by the least possible curvature, bounds how far a weight is from the minimum. With very
 # many images or hardly any penalty, rounding ends the search before it reaches _TARGET_ERROR.
 _TARGET_ERROR = 1e-5
@@ -104,7 +104,7 @@ class Probe:
 def fit_probe(features: ArrayLike, labels: ArrayLike, *, classes: tuple[str, ...], penalty: float = 1.0) -> Probe:
     """Fit a probe; the same input gives the same probe.
 
-    A dimension without variance gets weight 0. Two classes are told apart by one vector, w for one and -w for the
+    A dimension without variance gets weight 0. Two classes are separated by one vector, w for one and -w for the
     other, whose doubled length is penalised, as in scikit-learn.
 
     Args:
@@ -173,7 +173,7 @@ def _minimise(standardised: FloatArray, truth: IntArray, classes: int, penalty: 
         log_probabilities = standardised @ weights.T + bias
         log_probabilities -= logsumexp(log_probabilities, axis=1, keepdims=True)
         value = -log_probabilities[rows, truth].mean() + strength / 2 * np.vdot(weights, weights)
-        errors = np.exp(log_probabilities)  # (N, classes): probability less truth
+        errors = np.exp(log_probabilities)  # (N, classes): probability minus truth
         errors[rows, truth] -= 1
         errors /= count
         gradient = errors.T @ standardised + strength * weights
@@ -203,6 +203,8 @@ def write_probe(probe: Probe, path: Path) -> None:
     Args:
         probe: The probe.
         path: File to write, atomically.
+
+    >>> write_probe(Probe(("low", "high"), [2.0], [1.0], [[-1.0], [1.0]], [0.0, 0.0]), Path("probe.safetensors"))
     """
     from safetensors.numpy import save
 
@@ -222,6 +224,10 @@ def read_probe(path: Path) -> Probe:
 
     Raises:
         InvalidInput: The file does not exist or is not a probe.
+
+    >>> write_probe(Probe(("low", "high"), [2.0], [1.0], [[-1.0], [1.0]], [0.0, 0.0]), Path("brightness.safetensors"))
+    >>> read_probe(Path("brightness.safetensors")).classes
+    ('low', 'high')
     """
     from safetensors import SafetensorError, safe_open
 
@@ -290,6 +296,15 @@ def attach_probe(model: Model, probe: Probe, *, name: str) -> ProbeModel:
 
     Raises:
         InvalidInput: The model has no features, or they have another number of dimensions.
+
+    >>> from cosight.models import Preprocessing, as_model
+    >>> def colours_and_brightness(images):  # logits and features
+    ...     return images.mean(axis=(2, 3)), images.mean(axis=(1, 2, 3))[:, None]
+    >>> pixels = Preprocessing((8, 8), mean=(0, 0, 0), std=(1, 1, 1))
+    >>> model = as_model(colours_and_brightness, name="mine:colours", preprocessing=pixels, features=True)
+    >>> probe = fit_probe([[0.1], [0.2], [0.8], [0.9]], [0, 0, 1, 1], classes=("dark", "light"))
+    >>> attach_probe(model, probe, name="mine:brightness").class_names
+    ('dark', 'light')
     """
     probe.logits(_features(model, probe_images(model.preprocessing.size)))  # raises if the dimensions differ
     digest = hashlib.sha256(f"{model.weights_digest}\n{probe.digest}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Attacked images that still look right to people and no longer to the model (Lee et al. 2023, section 3.2).
+"""Attacked images: people still see the right class, the model does not (Lee et al. 2023, section 3.2).
 
 `attack_images` tries the gradients of several models and several eps on each image; `AttackRecipe` makes a stimulus
 set of the attempts that fool. An attacked image is judged as it will be stored, in 8 bits. With ImageNet's std,
@@ -114,8 +114,8 @@ def attack_images(
         eps: Sizes to try.
         attack: Name of the attack.
         space: Unit of `eps`: the channels' std (normalised) or pixels.
-        judges: Who must be right on the clean and wrong on the attacked image: the model itself ("own"), any of the
-            models, or all of them.
+        judges: The models that must be right on the clean and wrong on the attacked image: the attacked model itself
+            ("own"), any of the models, or all of them.
         choose: "smallest" stops at the first eps that fools; "all" keeps every eps that fools.
         seed: Seed of random starts.
         batch: Batch size. Above 1, convolutions may round differently, and a gradient near zero may change its sign.
@@ -318,7 +318,7 @@ class _ModelIdentity:
 
     @property
     def folder(self) -> str:
-        """The name of its folder in a set; the weights tell two trainings apart."""
+        """The name of its folder in a set; the digest of the weights distinguishes two trainings."""
         plain = "".join(letter if letter.isalnum() or letter in ".-_" else "_" for letter in self.name)
         return f"{plain}-{self.weights[:8]}" if self.weights else plain
 

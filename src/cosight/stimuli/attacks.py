@@ -395,13 +395,17 @@ for _entry in (
         citation=_GOODFELLOW,
     ),
     Attack(
-        "pgd-linf", partial(_prepare_pgd, norm="linf"), "linf", summary="Many steps, every pixel within eps.", **_PGD
+        "pgd-linf",
+        partial(_prepare_pgd, norm="linf"),
+        "linf",
+        summary="Many steps, the change of every pixel within eps.",
+        **_PGD,
     ),
     Attack(
         "pgd-l2",
         partial(_prepare_pgd, norm="l2"),
         "l2",
-        summary="Many steps, the image's length of change within eps.",
+        summary="Many steps, the L2 norm of the image's change within eps.",
         **_PGD,
     ),
 ):

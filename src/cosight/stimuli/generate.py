@@ -7,7 +7,7 @@ A recipe (`SetRecipe`) lists units of work; each unit has the jobs that share a 
 * `jobs.parquet`       the result of each job, the stamp of its source, the versions it was made with
 * `journal.jsonl`      only in an unfinished set: the jobs done since the manifest was written
 
-To resume is to run again: jobs in `jobs.parquet` or in the journal are not repeated.
+To resume a set, generate it again: jobs in `jobs.parquet` or in the journal are not repeated.
 """
 
 from __future__ import annotations
@@ -161,8 +161,8 @@ def generate_set(
         images: Folder for the image files, if not `out`: the images can then be published without their labels.
         format: File format of the images.
         workers: Number of processes. With more than one, a script needs its `if __name__ == "__main__":`.
-        on_error: What a source that cannot be used does: "stop" raises its error, "skip" leaves it out and names it in
-            the result. Stimuli made before an error are kept.
+        on_error: What happens when a source cannot be used: "stop" raises the error, "skip" leaves the source out and
+            names it in the result. Stimuli made before an error are kept.
         progress: Called with the number of finished jobs, the number of all jobs and a label.
 
     Returns:
@@ -171,6 +171,14 @@ def generate_set(
     Raises:
         InvalidInput: If `out` belongs to something else, the set in it has other settings, a source has changed since
             it was used, or (with "stop") a source cannot be used.
+
+    >>> import numpy as np
+    >>> from cosight.stimuli import Alterations, alteration
+    >>> Path("photos").mkdir()
+    >>> _ = Path("photos/grey.png").write_bytes(encode(np.full((32, 32), 90, np.uint8), "png"))
+    >>> recipe = Alterations(read_set("photos"), (alteration("contrast", severity=3),))
+    >>> generate_set(recipe, Path("low-contrast")).new
+    1
     """
     image_root = out if images is None else images
     settings = {**recipe.settings, "format": format}

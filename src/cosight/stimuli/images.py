@@ -57,11 +57,11 @@ FileFormat = Literal["png", "jpeg"]
 MIN_SIDE = 32  # pixels; smaller images are too small for blurs and textures
 JPEG_QUALITY = 100
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
-_DECODERS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")  # no others: EPS, for one, would run a program
+_DECODERS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")  # no others: EPS, for example, would run a program
 _GREY_MODES = ("1", "L", "LA", "La")
 _COLOUR_MODES = ("RGB", "P", "RGBA", "RGBa", "PA")
 _NOT_RGB = ("CMYK", "YCbCr", "LAB", "HSV")
-_MAX_SIDE = 8192  # pixels of a prepared image; more is a typing error
+_MAX_SIDE = 8192  # pixels of a prepared image; more is probably a typo
 _MAX_ASPECT = 64  # long side over short side of an image that is scaled by its short side; memory is the limit
 _PREPARATION = re.compile(r"(?P<first>[0-9]{1,9})(?P<sign>[x/])(?P<second>[0-9]{1,9})", re.ASCII)
 
@@ -178,6 +178,10 @@ def read_image(path: Path) -> Bytes:
     Raises:
         InvalidInput: As `decode`.
         FileNotFoundError: If there is no such file.
+
+    >>> _ = Path("grey.png").write_bytes(encode(np.full((32, 40), 90, np.uint8), "png"))
+    >>> read_image(Path("grey.png")).shape
+    (32, 40)
     """
     return decode(path.read_bytes(), name=str(path))
 
@@ -187,7 +191,7 @@ def decode(data: bytes, *, name: str = "image") -> Bytes:
 
     Args:
         data: The bytes of the file.
-        name: What error messages call the image.
+        name: Name of the image in error messages.
 
     Returns:
         8-bit RGB or grey pixels, rotated according to the EXIF orientation. An opaque alpha channel is dropped.

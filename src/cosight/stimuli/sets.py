@@ -30,6 +30,7 @@ from cosight.errors import InvalidInput
 from cosight.measures.gold_distributions import label_counts
 from cosight.processes import core_count
 from cosight.stimuli.images import IMAGE_SUFFIXES, Bytes, Preparation, check_image, digest, read_image
+from cosight.trials.columns import image_name
 from cosight.trials.manifest import (
     MANIFEST,
     MANIFEST_SCHEMA,
@@ -40,7 +41,6 @@ from cosight.trials.manifest import (
     with_manifest_space,
     write_manifest,
 )
-from cosight.trials.model_vs_human import image_name
 from cosight.trials.table import Trials, first_showings, has_role
 
 __all__ = [
@@ -161,6 +161,13 @@ def read_set(path: str | Path) -> StimulusSet:
 
     Raises:
         InvalidInput: If there is no such folder, it has no images, or its manifest is not valid.
+
+    >>> from cosight.stimuli import encode
+    >>> for name in ("cat", "dog"):
+    ...     Path("photos", name).mkdir(parents=True)
+    ...     _ = Path("photos", name, "1.png").write_bytes(encode(np.zeros((32, 32), np.uint8), "png"))
+    >>> read_set("photos").frame["truth"].to_list()
+    ['cat', 'dog']
     """
     root = Path(path)
     if not root.is_dir():
@@ -240,6 +247,17 @@ def verify(stimuli: StimulusSet, *, progress: Callable[[int, int, str], None] | 
 
     Raises:
         InvalidInput: If the set has no manifest.
+
+    >>> from cosight.stimuli import Alterations, alteration, encode, generate_set
+    >>> Path("source").mkdir()
+    >>> _ = Path("source/grey.png").write_bytes(encode(np.full((32, 32), 90, np.uint8), "png"))
+    >>> recipe = Alterations(read_set("source"), (alteration("contrast", severity=3),))
+    >>> made = generate_set(recipe, Path("low-contrast")).stimuli
+    >>> verify(made).intact
+    True
+    >>> made.path(made.frame["file"][0]).unlink()
+    >>> verify(made).missing
+    ('images/contrast/3/grey.png',)
     """
     if not stimuli.facts and stimuli.frame["stimulus"].null_count():
         raise InvalidInput(f"{stimuli.root} has no {MANIFEST} to verify against")
@@ -317,7 +335,7 @@ def gold_labels(
     """Add the answers of one kind of participants to a set, as gold labels. No file is written.
 
     Images are matched by their digest. First showings of test stimuli count. In a set with groups, only Uncertain
-    images get labels; those of the others hold by construction. Images without answers keep their labels.
+    images get labels; the others have theirs by construction. Images without answers keep their labels.
 
     Args:
         root: A stimulus set with a manifest.

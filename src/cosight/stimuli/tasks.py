@@ -100,6 +100,16 @@ def read_tasks(root: Path) -> tuple[Task, ...]:
 
     Raises:
         InvalidInput: If the set has no tasks, they cannot be read, or one names a stimulus that is not in the set.
+
+    >>> from cosight.stimuli import encode
+    >>> Path("faces").mkdir()
+    >>> for grey, name in enumerate(("query", "target", "seed")):
+    ...     _ = Path("faces", f"{name}.png").write_bytes(encode(np.full((32, 32), grey, np.uint8), "png"))
+    >>> _ = Path("tasks.csv").write_text("query,target,seed\\nquery.png,target.png,seed.png\\n")
+    >>> _ = make_tasks(Path("faces"), "2afc", table=Path("tasks.csv"))
+    >>> task = read_tasks(Path("faces"))[0]
+    >>> task.kind, task.targets == task.options[:1]
+    ('2afc', True)
     """
     path = root / TASKS
     if not path.is_file():
@@ -174,7 +184,7 @@ def two_alternative_tasks(stimuli: StimulusSet) -> tuple[Task, ...]:
 def clustering_tasks(stimuli: StimulusSet, *, panels_of: int = PANELS_OF, seed: int = 0) -> tuple[Task, ...]:
     """Return panels of `panels_of` targets drawn by `seed`, each with every stimulus made to resemble one of them.
 
-    Targets that fill no panel are left over: 100 targets make 33 panels of three (Nanda et al. 2021).
+    Targets that do not fill a panel are not used: 100 targets make 33 panels of three (Nanda et al. 2021).
     """
     known = set(stimuli.frame["stimulus"].drop_nulls())
     queries: dict[str, list[str]] = {}
@@ -202,8 +212,8 @@ def tasks_from_csv(
         The tasks, in the order of the file (2afc) or of the draw (cluster).
 
     Raises:
-        InvalidInput: The file breaks a rule; the message names the row.
-        UnknownName: A cell names no image of the set.
+        InvalidInput: If the file breaks a rule; the message names the row.
+        UnknownName: If a cell names no image of the set.
     """
     rows = _read_csv(stimuli, file, kind)
     if kind == "2afc":
@@ -271,6 +281,15 @@ def make_tasks(
 
     Raises:
         InvalidInput: If the set has tasks of this type, or lacks what they need. Nothing is written then.
+
+    >>> from cosight.stimuli import encode
+    >>> Path("pictures").mkdir()
+    >>> for grey, name in enumerate(("like-a", "like-b", "a", "b")):
+    ...     _ = Path("pictures", f"{name}.png").write_bytes(encode(np.full((32, 32), grey, np.uint8), "png"))
+    >>> _ = Path("matches.csv").write_text("query,target\\nlike-a.png,a.png\\nlike-b.png,b.png\\n")
+    >>> made = make_tasks(Path("pictures"), "cluster", panels_of=2, table=Path("matches.csv"))
+    >>> len(made.tasks), len(made.tasks[0].queries), made.indexed
+    (1, 2, 4)
     """
     if kind not in _CSV_COLUMNS:
         raise InvalidInput(f"the type of a task is {' or '.join(_CSV_COLUMNS)}, got {kind!r}")

@@ -76,7 +76,7 @@ class TileIndex:
 
 
 def make_tile(image: Bytes) -> Tile:
-    """Shrink one image to a tile. It is squashed to a square, whatever its aspect ratio."""
+    """Shrink one image to a tile, a square. The aspect ratio is not kept."""
     pixels = as_bytes(check_image(image))
     colour = pixels if pixels.ndim == 3 else cv2.cvtColor(pixels, cv2.COLOR_GRAY2RGB)
     thumbnails = tuple(cv2.resize(colour, (side, side), interpolation=cv2.INTER_AREA) for side in TILE_SIDES)
@@ -104,6 +104,11 @@ def build_tiles(
 
     Raises:
         InvalidInput: If there are no images, or if one cannot be read and `on_skip` is None.
+
+    >>> images = [np.full((32, 32, 3), grey, np.uint8) for grey in (0, 100, 200)]
+    >>> index = build_tiles(images, Path("tiles"))
+    >>> len(index), index.thumbnails[16].shape
+    (3, (3, 16, 16, 3))
     """
     if isinstance(images, Path):
         if not images.is_dir():
@@ -151,7 +156,7 @@ def _write(tiles: Iterable[Tile], folder: Path) -> None:
     records: Bytes = np.memmap(unsorted, np.uint8, "r").reshape(-1, starts[-1])
     for side, start, end in zip(TILE_SIDES, starts, starts[1:], strict=False):
         header = {"descr": "|u1", "fortran_order": False, "shape": (len(order), side, side, 3)}
-        with (folder / f"thumbnails_{side}.npy").open("wb") as file:  # not a memory map: on a full disk it kills
+        with (folder / f"thumbnails_{side}.npy").open("wb") as file:  # not a memory map: on a full disk it gets SIGBUS
             np.lib.format.write_array_header_1_0(file, header)
             for row in range(0, len(order), _BLOCK):
                 block = records[order[row : row + _BLOCK], start:end].tobytes()
@@ -170,7 +175,19 @@ def _write(tiles: Iterable[Tile], folder: Path) -> None:
 def open_tiles(folder: Path) -> TileIndex:
     """Open a tile index. Its arrays stay on disk until they are used; the search tree is built.
 
-    Files of the wrong type or shape are refused; `verify_tiles` also compares the content with the digest.
+    Args:
+        folder: The folder of the index.
+
+    Returns:
+        The index.
+
+    Raises:
+        InvalidInput: If there is no index, or a file has the wrong type or shape. (`verify_tiles` also compares the
+            content with the digest.)
+
+    >>> _ = build_tiles([np.zeros((32, 32, 3), np.uint8)], Path("black"))
+    >>> open_tiles(Path("black")).means
+    array([[0., 0., 0.]], dtype=float32)
     """
     if not (folder / "tiles.json").is_file():
         raise InvalidInput(f"a tile index is a folder with tiles.json, got {folder}; build one with build_tiles")
@@ -208,7 +225,7 @@ def verify_tiles(index: TileIndex) -> None:
 
 
 def nearest_tiles(index: TileIndex, colours: NDArray[np.float64], *, without: int | None = None) -> NDArray[np.int64]:
-    """Return for each colour the tile nearest in mean RGB (Euclidean); of equally near tiles the first.
+    """Return for each colour the tile nearest in mean RGB (Euclidean); the first of equally near tiles.
 
     Args:
         index: Where to search.

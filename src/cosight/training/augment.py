@@ -26,7 +26,7 @@ _JITTER, _HUE = 0.8, 0.2
 _P_JITTER, _P_GREY, _P_BLUR, _P_FLIP = 0.8, 0.2, 0.5, 0.5
 _SIGMA = (0.1, 2.0)
 _LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601
-_ORDER, _CROPS, _VIEWS = 1, 2, 3  # names of random streams; not 0, which a seed sequence cannot tell from none
+_ORDER, _CROPS, _VIEWS = 1, 2, 3  # names of random streams; not 0, because trailing zeros do not change a seed sequence
 _TRIES = 10  # crops drawn before the centre is used, as in torchvision
 
 
@@ -54,7 +54,7 @@ def crop_and_flip(
 ) -> Bytes:
     """Crop `size` from a random position of the image with black padding; with `flip`, mirror it half of the time."""
     padded: Any = image
-    if padding:  # np.pad takes 17 times as long for 32 pixels a side, 4 times for 256
+    if padding:  # np.pad takes 17 times as long for images of 32 x 32 pixels, 4 times for 256 x 256
         padded = np.asarray(cv2.copyMakeBorder(image, *(padding,) * 4, cv2.BORDER_CONSTANT), dtype=np.uint8)
     top = int(draws[0] * (padded.shape[0] - size[0] + 1))
     left = int(draws[1] * (padded.shape[1] - size[1] + 1))

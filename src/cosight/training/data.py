@@ -24,7 +24,7 @@ from cosight.trials.spaces import ABSTAIN, LabelSpace, guess_label_space, label_
 __all__ = ["Examples", "TrainingData", "TrainingImages", "load_training_data"]
 
 TRAIN, VALIDATION = "train", "validation"
-_SUM_TOLERANCE = 1e-6  # float64 fractions of some hundred people
+_SUM_TOLERANCE = 1e-6  # float64 fractions of several hundred people
 _MEMORY = 1 << 30  # bytes of images that are kept after they were read once
 
 

@@ -55,7 +55,7 @@ class Recipe:
         ssl_epochs: Epochs of pretraining.
 
     Raises:
-        InvalidInput: A setting is out of range, or two settings contradict each other.
+        InvalidInput: If a setting is out of range, or two settings contradict each other.
 
     >>> Recipe(data="photos", architecture="vit-small").seeds
     (45, 46, 47, 48, 49)
@@ -109,8 +109,13 @@ def read_recipe(path: str | Path, *, seeds: tuple[int, ...] | None = None) -> Re
         The recipe.
 
     Raises:
-        InvalidInput: The file cannot be read, or a setting is wrong.
-        UnknownName: A setting does not exist; the message suggests the nearest one.
+        InvalidInput: If the file cannot be read, or a setting is wrong.
+        UnknownName: If a setting does not exist; the message suggests the nearest one.
+
+    >>> _ = Path("recipe.toml").write_text('architecture = "vit-small"\\ndata = "digits"\\nrate = 2e-3\\n')
+    >>> recipe = read_recipe("recipe.toml", seeds=(1, 2))
+    >>> recipe.rate, recipe.seeds
+    (0.002, (1, 2))
     """
     file = Path(path)
     recipe = parse_table(Recipe, read_toml(file), context=str(file))

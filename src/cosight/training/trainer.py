@@ -92,7 +92,17 @@ def train(
         The trained networks, in the order of their seeds.
 
     Raises:
-        InvalidInput: The recipe or its data cannot be used.
+        InvalidInput: If the recipe or its data cannot be used.
+
+    >>> from cosight.stimuli import encode
+    >>> for grey, name in enumerate(("dark", "light")):
+    ...     Path("photos", name).mkdir(parents=True)
+    ...     for number in range(4):
+    ...         image = np.full((32, 32), 200 * grey + number, np.uint8)
+    ...         _ = Path("photos", name, f"{number}.png").write_bytes(encode(image, "png"))
+    >>> recipe = Recipe(data="photos", architecture="mixer-small", validation=0.25, epochs=1, seeds=(1,))
+    >>> train(recipe, out="networks")[0].name
+    'mixer-small@1'
     """
     settings = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     if seed:
@@ -239,7 +249,7 @@ def _validate(context: TrainingContext, module: nn.Module) -> tuple[float, float
 
 @contextmanager
 def _deterministic_algorithms() -> Iterator[None]:
-    """Let torch add in a fixed order, so that an epoch gives the same weights with several threads too."""
+    """Make torch sum in a fixed order, so that an epoch gives the same weights with several threads too."""
     import torch
 
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()

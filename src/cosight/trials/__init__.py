@@ -1,12 +1,13 @@
 """The trial table: one row per trial, for people and models alike, read from and written to several formats.
 
-`read` and `write` (`formats`) convert files to `Trials` (`table`); `align` (`join`) brings everyone's answers into one
+`read` and `write` (`formats`) convert files to `Trials` (`table`), CSV files and data frames of any program too
+(`columns`, `csv_tables`); `align` (`join`) brings everyone's answers into one
 matrix, `AlignedTrials`, which all scoring starts from. `LabelSpace` (`spaces`) names the classes, `LabelMap`
 (`mapping`) turns a model's own outputs into answers, and `summarise` (`summary`) counts.
 """
 
 from cosight.trials import leaderboard, model_vs_human, parquet, psych_ds  # noqa: F401  they register their formats
-from cosight.trials.formats import Format, formats, read, write
+from cosight.trials.formats import Format, convert, formats, read, write
 from cosight.trials.join import AlignedTrials, StimulusGroup, align, stimulus_groups
 from cosight.trials.mapping import LabelMap, MappedAnswers, answers_from, label_map
 from cosight.trials.samples import Sample, sample_counts, samples
@@ -30,6 +31,7 @@ __all__ = [
     "align",
     "answers_from",
     "concat",
+    "convert",
     "formats",
     "label_map",
     "label_space",

@@ -1,4 +1,8 @@
-"""Read Parquet and CSV files as tables; damaged, ambiguous and too large files are refused in one line."""
+"""Read Parquet and CSV files as tables, and write CSV; damaged, ambiguous and too large files are refused in one line.
+
+Written CSV files hold no formula of a spreadsheet: `csv_text` puts an apostrophe before such texts, `without_guard`
+removes it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import csv
 import io
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,11 +18,31 @@ import polars as pl
 
 from cosight.errors import InvalidInput, first_line
 
-__all__ = ["available_memory", "check_memory", "read_metadata", "read_parquet", "read_text_table", "text_size"]
+__all__ = [
+    "available_memory",
+    "check_memory",
+    "csv_text",
+    "decode_text",
+    "parse_cells",
+    "probabilities_text",
+    "read_metadata",
+    "read_parquet",
+    "read_text_table",
+    "row_locator",
+    "separator_of",
+    "text_size",
+    "with_decimal_points",
+    "without_guard",
+]
 
 _MARGIN = 0.8  # of the available memory that trials may fill
 _TEXT_FACTOR = 4  # bytes in memory per byte of text
 _SAMPLE = 1_000  # rows from which the size of a Parquet file in memory is estimated
+_SEPARATORS = (",", ";", "\t", "|")
+_FORMULA = r"^'*[=+\-@\t\r\n]"  # what a spreadsheet takes for the beginning of a formula, or skips before one
+_NUMBER = r"^[+-]?[0-9]+([.,][0-9]+)?$"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")  # byte order marks
+_RULES = {"Int64": "a cell is a whole number", "Float64": "a cell is a number"}
 _SMALL = 10_000  # rows of a Parquet file that are read without an estimate
 
 
@@ -97,29 +121,121 @@ def _damaged(path: Path) -> Iterator[None]:
 
 
 def read_text_table(path: Path, *, separator: str = ",", empty_is_null: bool = True) -> tuple[pl.DataFrame, str]:
-    """Read a CSV file as columns of text; a byte order mark is ignored.
+    """Read a CSV file as columns of text.
 
     Args:
-        path: The file.
+        path: The file: UTF-8, with or without a byte order mark, or UTF-16 with one.
         separator: What separates cells.
         empty_is_null: Whether an empty cell is null; else it is an empty text.
 
     Returns:
-        The columns, and the whole text.
+        The columns, and the whole text. Blanks around the names of columns are left out, and columns without a name
+        are called "Unnamed: 0" (by their position), as pandas does.
 
     Raises:
         InvalidInput: The file is not text or not a table, or two columns have the same name.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        data = path.read_bytes()
+        text = data.decode("utf-16" if data[:2] in _UTF16 else "utf-8-sig")
         header = next(csv.reader(io.StringIO(text, newline=""), delimiter=separator), [])
         repeated = [name for name, count in Counter(name.strip().lower() for name in header).items() if count > 1]
-        if repeated:
+        if repeated and repeated[0]:
             raise InvalidInput(f"{path}: two columns are called {repeated[0]!r}; rename or remove one")
+        names = [name.strip() or f"Unnamed: {index}" for index, name in enumerate(header)]
         body = text.rstrip("\r\n").encode()
-        raw = pl.read_csv(body, infer_schema=False, separator=separator, empty_string_is_null=empty_is_null)
+        raw = pl.read_csv(
+            body,
+            infer_schema=False,
+            separator=separator,
+            empty_string_is_null=empty_is_null,
+            new_columns=names if names != header else None,
+        )
     except InvalidInput:
         raise
     except (ValueError, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise InvalidInput(f"{path}: a trial file is CSV text, this is not: {first_line(error)}") from error
+        hint = "; save it as CSV in UTF-8" if isinstance(error, UnicodeError) else ""
+        raise InvalidInput(f"{path}: a trial file is CSV text, this is not: {first_line(error)}{hint}") from error
     return raw, text
+
+
+def decode_text(data: bytes) -> str:
+    """Return text in UTF-8, or in UTF-16 with a byte order mark; a mark is left out, and broken bytes too."""
+    return data.decode("utf-16" if data[:2] in _UTF16 else "utf-8-sig", errors="ignore")
+
+
+def separator_of(head: bytes) -> str | None:
+    """Return what separates the cells of a CSV file with this beginning; None where it is no table of text.
+
+    >>> separator_of(b"subject;image;response")
+    ';'
+    """
+    header = (decode_text(head).lstrip("\r\n").splitlines() or [""])[0]
+    if "\0" in header or not header:
+        return None
+    counts = {separator: len(next(csv.reader([header], delimiter=separator))) for separator in _SEPARATORS}
+    best = max(_SEPARATORS, key=lambda separator: counts[separator])
+    return best if counts[best] > 1 else None
+
+
+def row_locator(tables: Mapping[Path, pl.DataFrame]) -> Callable[[int], str]:
+    """Return a function that names the file and row of a row number (from 0) of all tables together."""
+
+    def locate(row: int) -> str:
+        for file, table in tables.items():
+            if row < table.height:
+                return f"{file}, row {row + 1}"
+            row -= table.height
+        raise IndexError(row)
+
+    return locate
+
+
+def parse_cells(column: pl.Series, kind: pl.DataType, locate: Callable[[int], str]) -> pl.Series:
+    """Return cells of text as values of a trial; raise InvalidInput at the first cell that is none.
+
+    Args:
+        column: Text, null where there is no value.
+        kind: Type of the values; probabilities are JSON lists of numbers.
+        locate: Name of a row (from 0) in the message.
+    """
+    if kind == pl.List(pl.Float32()):
+        numbers = column.str.extract(r"^\[(.*)\]$").str.replace_all(" ", "").str.split(",")
+        values = numbers.cast(kind, strict=False)
+        bad = column.is_not_null() & values.list.eval(pl.element().is_null()).list.any().fill_null(True)
+    else:
+        values = column.cast(kind, strict=False)
+        bad = column.is_not_null() & values.is_null()
+    if bad.any():
+        row = int(bad.arg_max() or 0)
+        rule = _RULES.get(str(kind), f"a cell holds {kind}")
+        raise InvalidInput(f"{locate(row)}, column {column.name}: {rule} or nothing, got {column[row]!r}")
+    return values
+
+
+def with_decimal_points(column: pl.Series) -> pl.Series:
+    """Return cells of text with numbers such as 0,5 written as 0.5."""
+    return column.str.replace(r"^\s*([+-]?\d+),(\d+)\s*$", "$1.$2")
+
+
+def probabilities_text(column: str = "probabilities") -> pl.Expr:
+    """Return an expression for probabilities as JSON lists, which `parse_cells` reads."""
+    return pl.format("[{}]", pl.col(column).cast(pl.List(pl.String)).list.join(", ")).alias(column)
+
+
+def csv_text(frame: pl.DataFrame) -> str:
+    """Return a table as CSV in which no text is a formula of a spreadsheet: those begin with an apostrophe.
+
+    >>> csv_text(pl.DataFrame({"about": ["=1+1", "-5", "41"], "low": [-0.5, 0.0, 1.0]}))
+    "about,low\\n'=1+1,-0.5\\n-5,0.0\\n41,1.0\\n"
+    """
+    formula = pl.col(pl.String).str.contains(_FORMULA) & ~pl.col(pl.String).str.contains(_NUMBER)
+    guarded = pl.when(formula).then(pl.lit("'") + pl.col(pl.String)).otherwise(pl.col(pl.String))
+    return frame.with_columns(guarded.name.keep()).write_csv()
+
+
+def without_guard(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a table of text, read from `csv_text`, without the apostrophes before formulas."""
+    guarded = pl.col(pl.String).str.contains(rf"^'{_FORMULA[1:]}")
+    text = pl.when(guarded).then(pl.col(pl.String).str.slice(1)).otherwise(pl.col(pl.String))
+    return frame.with_columns(text.name.keep())

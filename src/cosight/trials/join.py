@@ -53,7 +53,14 @@ ABOUT = ("stimulus", "image", "experiment", "condition", "truth")  # columns tha
 _SEPARATOR = "\x1f"  # between the parts of a key; it occurs in no name
 _CONTEXT = ("experiment", "canonical")  # canonical experiment and condition
 _EXACT_DIGITS = 15  # of a decimal number that float64 tells from every other
-_ALIASES = {"edges": "edge", "silhouettes": "silhouette", "filled-silhouettes": "silhouette"}
+_ALIASES = {  # names of the same experiment, as folders of the published repositories are called
+    "edges": "edge",
+    "silhouettes": "silhouette",
+    "filled-silhouettes": "silhouette",
+    "texture-shape_cue-conflict": "cue-conflict",
+    "texture-shape_edges": "edge",
+    "texture-shape_silhouettes": "silhouette",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -443,6 +450,9 @@ def _fill_matrix(
 def match_manifest(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame:
     """Pair the rows of a manifest with the trials about them.
 
+    A row and a trial that both have a pair with the same digest, context and image name are paired with such partners
+    only: a picture that a set has many times would otherwise be paired with each of its copies.
+
     Args:
         manifest: A whole stimulus set: its conditions decide what a missing condition stands for.
         trials: Trials, or anything with the columns stimulus, image, experiment, condition and truth.
@@ -466,9 +476,13 @@ def match_manifest(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame
     )
     no_digest = pl.col("stimulus").is_null()
     by_name = [*_CONTEXT, "name"]
+    exact = stimuli.join(shown, on=["stimulus", *by_name], coalesce=False)  # nulls are never equal
+    rest = shown.join(exact, on="trial_row", how="anti")
     pairs = pl.concat(
         [
-            stimuli.join(shown, on="stimulus", coalesce=False),  # nulls are never equal
+            exact,
+            stimuli.join(exact, on="row", how="anti").join(shown, on="stimulus", coalesce=False),
+            stimuli.join(exact, on="row", how="semi").join(rest, on="stimulus", coalesce=False),
             stimuli.filter(no_digest).join(shown, on=by_name, coalesce=False),
             stimuli.filter(~no_digest).join(shown.filter(no_digest), on=by_name, coalesce=False),
         ]

@@ -140,7 +140,7 @@ def _write(trials: Trials, path: Path) -> None:
     names = frame["observer"].unique(maintain_order=True).to_list()
     if len(names) != 1:
         some = ", ".join([*names[:3], *(["..."] if len(names) > 3 else [])]) or "none"
-        raise InvalidInput(f"a leaderboard file holds one observer, got {len(names)} ({some}); choose with --observer")
+        raise InvalidInput(f"a leaderboard file holds one observer, got {len(names)} ({some}); choose with --only")
     if trials.space is None or trials.space.answers != _SPACE.answers:
         got = "none" if trials.space is None else trials.space.name
         raise InvalidInput(

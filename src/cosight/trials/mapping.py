@@ -1,8 +1,9 @@
 """Mapping a model's own classes to those that people were asked about, such as ImageNet's 1,000 outputs to 16.
 
-A class takes the mean of its members' probabilities (Geirhos et al. 2018; Li et al. 2025), or their sum or maximum. By
-the mean, the 109 dogs do not win by their number. The answer is the class with the greatest of these raw values, which
-do not sum to one; divided by their sum they are the distribution that trials store.
+The value of a class is the mean of its members' probabilities (Geirhos et al. 2018; Li et al. 2025), or their sum or
+maximum. With the mean, a class of 109 members (dog) has no advantage over a class of few. The answer is the class with
+the greatest of these raw values, which do not sum to one; divided by their sum they are the distribution that trials
+store.
 """
 
 from __future__ import annotations
@@ -60,8 +61,7 @@ class LabelMap:
     def apply(self, probabilities: ArrayLike) -> FloatArray:
         """Return raw values of the classes, shape (n, classes), from a model's probabilities, shape (n, outputs).
 
-        They are not renormalised: `answers_from` does that. A row's values do not depend on the other rows, to the last
-        bit.
+        They are not renormalised: `answers_from` does that. No bit of a row depends on the other rows.
         """
         p = np.asarray(probabilities)
         if p.ndim != 2 or p.shape[1] != self.outputs:
@@ -93,6 +93,9 @@ def label_map(source: str | LabelSpace, target: str | LabelSpace, *, how: How = 
         source: The model's own label space, or its name.
         target: The label space of the answers, or its name.
         how: How the probabilities of several members are combined.
+
+    Returns:
+        The mapping.
 
     Raises:
         InvalidInput: A class of the target cannot be made of classes of the source.
@@ -142,11 +145,14 @@ def answers_from(raw: ArrayLike) -> MappedAnswers:
     """Return the class with the greatest raw value (the first of equals), and the values divided by their sum.
 
     The greatest probability is always the response's: where rounding to float32 makes another class equal to it, the
-    response's is raised by the least step. A row of zeros has no answer: all of the model's belief lies outside the
-    classes, to the last bit.
+    response's is raised by the smallest float32 step. A row of zeros has no answer: the model gives these classes no
+    probability at all.
 
     Args:
         raw: Values of the classes, shape (n, classes), finite and not negative.
+
+    Returns:
+        Responses and probabilities.
 
     Raises:
         InvalidInput: The shape is wrong, or a value is negative or not finite.

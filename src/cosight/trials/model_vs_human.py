@@ -16,34 +16,21 @@ import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.files import atomic_folder
+from cosight.trials.columns import image_name
 from cosight.trials.file_tables import check_memory, read_text_table, text_size
 from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import LabelSpace, guess_label_space
 from cosight.trials.table import KINDS, SCHEMA, Trials, make_trials
 
-__all__ = ["image_name"]
+__all__: list[str] = []
 
 _COLUMNS = ("subj", "session", "trial", "rt", "object_response", "category", "condition", "imagename")
 _MISSING = "na"
-_PRESENTATION = r"(?s)^\d{4,}_[^_]+_(?:s\d+|dnn)_[^_]+_[^_]+_\d+_(.+)$"  # in all published files
-
-
-def image_name(column: pl.Expr) -> pl.Expr:
-    """Return an expression for the image in a presentation's name, NUMBER_CODE_OBSERVER_CONDITION_CLASS_NUMBER_IMAGE.
-
-    Any other name is that of the image itself.
-
-    >>> names = ["0001_cl_s01_cr_oven_40_n04111531_14126.png", "0001_edg_s01_0_oven_00_oven10.png", "day_7.png"]
-    >>> pl.select(image_name(pl.Series(names))).to_series().to_list()
-    ['n04111531_14126.png', 'oven10.png', 'day_7.png']
-    """
-    as_expr = pl.lit(column) if isinstance(column, pl.Series) else column
-    return pl.coalesce(as_expr.str.extract(_PRESENTATION), as_expr)
 
 
 def _recognises(path: Path, head: bytes) -> bool:
-    first = head.split(b"\n", 1)[0].decode("utf-8", errors="replace").lower()
-    return "imagename" in first or "object_response" in first or first.startswith("subj,")
+    first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode("utf-8", errors="replace").lower()
+    return set(_COLUMNS) <= {name.strip('" \r') for name in first.split(",")}
 
 
 def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:

@@ -2,92 +2,64 @@
 
 Folders that cosight wrote hold every column of a trial and its row number in the table (`row`); label space, sources
 and observers are in the description under `cosight:` keys, so that reading gives the same table back. In other folders
-columns are recognised by their names (`_NAMES`), or by the keywords of the file name where there is no such column; rt
-is read only where the description says `"unitText": "seconds"`, `level`, `block` and `trial` only where all cells are
-whole numbers. Observers without a kind in their name ("model:...") are people. Everything else is kept in `extra`, as
-it was written.
+columns are recognised by their names (`columns.COLUMN_NAMES`), or by the keywords of the file name where there is no
+such column; rt is read only where the description says `"unitText": "seconds"`, `level`, `block` and `trial` only where
+all cells are whole numbers. Observers without a kind in their name ("model:...") are people. Everything else is kept in
+`extra`, as it was written.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from cosight.errors import InvalidInput, first_line
+from cosight.errors import InvalidInput
 from cosight.files import atomic_folder
-from cosight.trials.file_tables import check_memory, read_text_table, text_size
-from cosight.trials.formats import Format, formats
-from cosight.trials.spaces import ABSTAIN, LabelSpace, guess_label_space, space_from
-from cosight.trials.table import (
-    KINDS,
-    OBSERVERS,
-    ROLES,
-    SCHEMA,
-    Trials,
-    check_sources,
-    concat,
-    make_trials,
-    merge_observers,
+from cosight.trials.columns import COLUMN_NAMES, ESSENTIAL, recognise_columns, without_missing
+from cosight.trials.description import COLUMN_MEANINGS, describe, is_description, read_description
+from cosight.trials.file_tables import (
+    check_memory,
+    parse_cells,
+    probabilities_text,
+    read_text_table,
+    row_locator,
+    text_size,
 )
+from cosight.trials.formats import Format, formats
+from cosight.trials.spaces import ABSTAIN, LabelSpace, guess_label_space
+from cosight.trials.table import KINDS, SCHEMA, Trials, concat, make_trials
 
 __all__: list[str] = []
 
 _DESCRIPTION = "dataset_description.json"
-_SPACE_KEY, _SOURCES_KEY, _OBSERVERS_KEY = "cosight:labelSpace", "cosight:sources", "cosight:observers"
 _DATASET = re.compile(rb'"@?type"\s*:\s*"(https?://schema\.org/)?Dataset"|"(https?://schema\.org/)?variableMeasured"')
 _MEANING = {
-    "observer": "name of the person, model or simulated person",
-    "kind": f"kind of observer: {', '.join(KINDS)}",
-    "experiment": "experiment the trial belongs to",
-    "stimulus": "identity of what was shown: digest of the decoded pixels, or a task's id",
-    "image": "name of the image shown",
-    "condition": "condition of the experiment",
-    "level": "level of the manipulation",
-    "truth": "true class",
-    "response": "class answered, or abstain; empty for no answer",
-    "probabilities": "JSON list of probabilities over the classes, in the order of cosight:labelSpace",
-    "abstention": "readiness to refuse an answer, from 0 to 1 (refuses)",
-    "rt": "response time",
-    "role": f"what the trial is for: {', '.join(ROLES)}",
-    "repetition": "how often the observer had been shown the stimulus before",
-    "session": "session of the observer",
-    "block": "block of the session",
-    "trial": "number of the trial within the session",
-    "extra": "JSON object: further columns of the source",
+    **COLUMN_MEANINGS,
     "row": "number of the trial in the whole table, from 1",  # last and never empty, so that a cut line is noticed
 }
 _ADDED = ("role", "repetition", "block")  # folders written before these columns existed lack them
-_NAMES = {  # other people's names of our columns, the likelier first; compared in lower case, "-", "." and " " as "_"
-    "observer": ("observer", "subject", "subject_id", "subj", "participant", "participant_id"),
-    "image": ("image", "image_name", "imagename", "stimulus", "stimulus_name", "stimulus_id"),
-    "response": ("response", "object_response", "answer"),
-    "truth": ("truth", "correct_response", "correct_answer", "category"),
-    "experiment": ("experiment", "task", "study"),
-    "condition": ("condition",),
-    "level": ("level",),
-    "rt": ("rt", "response_time", "reaction_time"),
-    "session": ("session", "session_id"),
-    "block": ("block", "block_number", "block_index"),
-    "trial": ("trial", "trial_number", "trial_index"),
-}
-_ESSENTIAL = ("observer", "image", "response")
-_FROM_FILE_NAME = (
+# columns of a trial that other programs' folders may have
+_FIELDS = (
     "observer",
     "image",
+    "response",
+    "truth",
     "experiment",
     "condition",
+    "level",
+    "rt",
     "session",
-)  # columns that keywords of a file name may stand for
+    "block",
+    "trial",
+)
+# columns that keywords of a file name may stand for
+_FROM_FILE_NAME = ("observer", "image", "experiment", "condition", "session")
 _SECONDS = ("s", "sec", "second", "seconds")
-_MISSING = ("", "na", "n/a", "nan")
-
-Locate = Callable[[int], str]
 
 
 def _recognises(path: Path, head: bytes) -> bool:
@@ -115,8 +87,7 @@ def _read_folder(path: Path) -> Trials:
     tables = {file: read_text_table(file, separator="\t" if file.suffix == ".tsv" else ",")[0] for file in files}
     if not tables:
         raise InvalidInput(f"{path}: a Psych-DS folder has data/*_data.csv beside its description, got no such file")
-    written_by_cosight = _OBSERVERS_KEY in description
-    return (_read_own if written_by_cosight else _read_foreign)(path, description, tables)
+    return (_read_own if is_description(description) else _read_foreign)(path, description, tables)
 
 
 # ---- folders that cosight wrote
@@ -131,56 +102,15 @@ def _read_own(path: Path, description: dict[str, Any], tables: dict[Path, pl.Dat
     raw = pl.concat(
         [empty, *(table.select(set(_MEANING) & set(table.columns)) for table in tables.values())], how="diagonal"
     )
-    locate = _locator(tables)
+    locate = row_locator(tables)
     if raw["row"].has_nulls():
         row = locate(int(raw["row"].is_null().arg_max() or 0))
         raise InvalidInput(f"{row}, column row: every trial has its number in the table, got half a line")
     kinds = {**SCHEMA, "row": pl.Int64()}
-    typed = raw.select(_cast(raw[name], kind, locate) for name, kind in kinds.items())
+    typed = raw.select(parse_cells(raw[name], kind, locate) for name, kind in kinds.items())
     order = typed["row"].arg_sort()
-    try:
-        listed = pl.DataFrame(description[_OBSERVERS_KEY], schema_overrides=OBSERVERS, infer_schema_length=None)
-        observers = merge_observers([listed])
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise InvalidInput(
-            f"{path}: {_OBSERVERS_KEY} lists objects with {', '.join(OBSERVERS)}: {first_line(error)}"
-        ) from error
-    space = space_from(description.get(_SPACE_KEY), f"{path}, {_SPACE_KEY}")
-    return make_trials(
-        typed[order],
-        locate=lambda i: locate(order[i]),
-        space=space,
-        observers=observers,
-        sources=check_sources(description.get(_SOURCES_KEY, []), f"{path}, {_SOURCES_KEY}"),
-    )
-
-
-def _locator(tables: dict[Path, pl.DataFrame]) -> Locate:
-    """Return a function that names the file and row of a row number (from 0) of all tables together."""
-
-    def locate(row: int) -> str:
-        for file, table in tables.items():
-            if row < table.height:
-                return f"{file}, row {row + 1}"
-            row -= table.height
-        raise IndexError(row)
-
-    return locate
-
-
-def _cast(column: pl.Series, kind: pl.DataType, locate: Locate) -> pl.Series:
-    """Return cells of text as values of a trial; raise at the first cell that is none."""
-    if kind == pl.List(pl.Float32()):
-        numbers = column.str.extract(r"^\[(.*)\]$").str.replace_all(" ", "").str.split(",")
-        values = numbers.cast(kind, strict=False)
-        bad = column.is_not_null() & values.list.eval(pl.element().is_null()).list.any().fill_null(True)
-    else:
-        values = column.cast(kind, strict=False)
-        bad = column.is_not_null() & values.is_null()
-    if bad.any():
-        row = int(bad.arg_max() or 0)
-        raise InvalidInput(f"{locate(row)}, column {column.name}: a cell holds {kind} or nothing, got {column[row]!r}")
-    return values
+    about = read_description(description, str(path))
+    return make_trials(typed[order], locate=lambda i: locate(order[i]), **about)
 
 
 # ---- other folders
@@ -197,21 +127,21 @@ def _read_foreign(path: Path, description: dict[str, Any], tables: dict[Path, pl
     named = frozenset([*frame["truth"].drop_nulls(), *frame["response"].drop_nulls()]) - {ABSTAIN}
     space = guess_label_space(named) if named else None
     sources = [{"file": file.relative_to(path.parent).as_posix()} for file in tables]
-    return make_trials(frame, locate=_locator(tables), space=space, sources=sources)
+    return make_trials(frame, locate=row_locator(tables), space=space, sources=sources)
 
 
 def _as_trials(file: Path, table: pl.DataFrame, in_seconds: frozenset[str]) -> pl.DataFrame:
     """Return one table as trials, with every column that is not recognised in `extra`."""
     keywords = dict(re.findall(r"([a-z]+)-([A-Za-z0-9]+)_", file.name))
-    in_table = _recognised_columns(table.columns)
+    in_table = {field: name for field, name in recognise_columns(table.columns).items() if field in _FIELDS}
     in_name = {
         field: key
-        for field, key in _recognised_columns(keywords).items()
+        for field, key in recognise_columns(keywords).items()
         if field in _FROM_FILE_NAME and field not in in_table
     }
-    for field in _ESSENTIAL:
+    for field in ESSENTIAL:
         if field not in in_table and field not in in_name:
-            known = ", ".join(_NAMES[field])
+            known = ", ".join(COLUMN_NAMES[field])
             raise InvalidInput(
                 f"{file}: trials need a column for the {field} ({known}), got {', '.join(table.columns)}"
             )
@@ -220,34 +150,24 @@ def _as_trials(file: Path, table: pl.DataFrame, in_seconds: frozenset[str]) -> p
     used = {**usable, **in_name}
     rest = [name for name in full.columns if name not in used.values()]
     extra = full.select(pl.struct(rest).struct.json_encode()).to_series() if rest else [None] * full.height
-    columns = [_without_missing(full[name]).alias(field) for field, name in used.items()]
+    columns = [without_missing(full[name]).alias(field) for field, name in used.items()]
     text = pl.DataFrame([*columns, pl.Series("extra", extra, pl.String)])
     prefix = pl.col("observer").str.extract(rf"^({'|'.join(KINDS)}):")
     observer = pl.when(prefix.is_null()).then("human:" + pl.col("observer")).otherwise("observer")
     text = text.with_columns(observer=observer, kind=prefix.fill_null("human"))
     text = text.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in SCHEMA if name not in text.columns)
-    return text.select(_cast(text[name], kind, lambda row: f"{file}, row {row + 1}") for name, kind in SCHEMA.items())
+    return text.select(
+        parse_cells(text[name], kind, lambda row: f"{file}, row {row + 1}") for name, kind in SCHEMA.items()
+    )
 
 
 def _is_usable(field: str, column: pl.Series, in_seconds: frozenset[str]) -> bool:
     """Return whether the unit and the cells of a column are those of the trial's column `field`."""
     if field == "rt":
         return column.name in in_seconds
-    cells = _without_missing(column)
+    cells = without_missing(column)
     is_whole = cells.cast(pl.Int64, strict=False).null_count() == cells.null_count()
     return is_whole or field not in ("level", "block", "trial")
-
-
-def _recognised_columns(names: Iterable[str]) -> dict[str, str]:
-    """Return which of these names stands for which column of a trial."""
-    plain = {re.sub(r"[-. ]", "_", name.strip().lower()): name for name in names}
-    first = {field: next((plain[name] for name in known if name in plain), None) for field, known in _NAMES.items()}
-    return {field: name for field, name in first.items() if name is not None}
-
-
-def _without_missing(column: pl.Series) -> pl.Series:
-    """Return the column with null for words that stand for a missing value."""
-    return column.set(column.str.to_lowercase().is_in(_MISSING).fill_null(False), None)
 
 
 # ---- writing
@@ -257,8 +177,7 @@ def _write(trials: Trials, folder: Path) -> None:
     """Write a folder with the description and one table per observer."""
     if not len(trials):
         raise InvalidInput("a Psych-DS folder has at least one data file, got no trials to write")
-    listed = pl.format("[{}]", pl.col("probabilities").cast(pl.List(pl.String)).list.join(", "))
-    table = trials.frame.with_columns(probabilities=listed).with_columns(row=pl.int_range(1, pl.len() + 1))
+    table = trials.frame.with_columns(probabilities_text(), row=pl.int_range(1, pl.len() + 1))
     ids = _file_ids(table["observer"].unique(maintain_order=True))
     with atomic_folder(folder) as draft:
         about = json.dumps(_description(trials), indent=1, ensure_ascii=False, allow_nan=False, default=str)
@@ -300,9 +219,7 @@ def _description(trials: Trials) -> dict[str, Any]:
         "description": f"{len(trials)} trials of {trials.observers.height} observers, one file each",
         "schemaVersion": "Psych-DS 1.0.0",
         "variableMeasured": variables,
-        _SPACE_KEY: None if trials.space is None else asdict(trials.space),
-        _OBSERVERS_KEY: trials.observers.to_dicts(),
-        _SOURCES_KEY: list(trials.sources),
+        **describe(trials),
     }
 
 

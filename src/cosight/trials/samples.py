@@ -85,6 +85,15 @@ def trial_path(source: str | Path) -> Path:
 def sample_counts(sample: Sample) -> dict[str, int]:
     """Count the people, networks, images and trials of a sample.
 
+    Args:
+        sample: The sample.
+
+    Returns:
+        The four numbers by name.
+
+    Raises:
+        InvalidInput: The packaged file is missing.
+
     >>> sample_counts(samples["edges"])
     {'people': 10, 'networks': 25, 'images': 160, 'trials': 5600}
     """

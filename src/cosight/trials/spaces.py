@@ -238,6 +238,9 @@ def label_space(text: str) -> LabelSpace:
     Args:
         text: The name of a registered space, or class names; `abstain` among them makes refusing an answer.
 
+    Returns:
+        The label space.
+
     Raises:
         UnknownName: No space has this name.
 

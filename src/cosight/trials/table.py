@@ -92,17 +92,18 @@ class Trials:
     def __len__(self) -> int:
         return self.frame.height
 
-    def only(self, observer: str) -> Trials:
-        """Return the trials of one observer.
+    def only(self, *observers: str) -> Trials:
+        """Return the trials of some observers.
 
         Raises:
             UnknownName: No observer has this name.
         """
         names = self.observers["observer"].to_list()
-        if observer not in names:
-            guess = did_you_mean(observer, names, otherwise=f"there are {', '.join(names[:3])}")
-            raise UnknownName(f"no observer is called {observer!r}; {guess}")
-        return self.keep(pl.col("observer") == observer)
+        for observer in observers:
+            if observer not in names:
+                guess = did_you_mean(observer, names, otherwise=f"there are {', '.join(names[:3])}")
+                raise UnknownName(f"no observer is called {observer!r}; {guess}")
+        return self.keep(pl.col("observer").is_in(observers))
 
     def keep(self, rows: pl.Expr | pl.Series, *notices: str) -> Trials:
         """Return the trials of these rows and the observers who have some; `notices` are added."""
@@ -364,7 +365,7 @@ def doubtful_values(trials: Trials, space: LabelSpace | None, name: str) -> list
         observer, median = medians.sort("observer").row(0)
         notices.append(
             f"{name}: observers with a median rt above {_SLOWEST} seconds: {medians.height} ({observer}: {median:g}); "
-            "if the file has milliseconds, divide the column by 1000"
+            "if the file has milliseconds, convert it with --rt-unit ms"
         )
     return notices
 

@@ -42,10 +42,20 @@ export interface Given {
   readonly input: string | null;
 }
 
+/** Mark `root` once the pointer has moved in it. Only then is the button below the pointer marked: at the start of a trial
+ * it is where the last answer was given, and its button would look chosen. */
+export function notePointer(root: HTMLElement): void {
+  root.addEventListener("mousemove", ({ movementX, movementY }) => {
+    // a browser also reports a move when the page changes below a resting pointer
+    if (movementX !== 0 || movementY !== 0) root.classList.add("pointed");
+  });
+}
+
 /** Show `root`; the trial is painted, and takes answers, once its `data-state` is "ready". Resolves with the onset. */
 export async function present(display: HTMLElement, root: HTMLElement, onLoad?: () => void): Promise<number> {
   const buttons = root.querySelectorAll("button");
   for (const one of buttons) one.disabled = true;
+  notePointer(root);
   display.replaceChildren(root);
   const onset = await new Promise<number>((resolve) => requestAnimationFrame(resolve));
   onLoad?.();

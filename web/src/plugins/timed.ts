@@ -4,13 +4,14 @@ import { ParameterType, type JsPsych, type JsPsychPlugin, type TrialType } from 
 
 import type { Label, Timing } from "../api";
 import { el } from "../dom";
-import { exposureOf, FrameClock, pixelsOf, watchSight, type Shown } from "../frames";
+import { exposureOf, FrameClock, pixelsOf, watchSight, watchWindow, type Shown } from "../frames";
 import { firstOf, type Choice, type Chosen } from "../keys";
 import { say, type Texts } from "../texts";
 import { labelChoices, press } from "./labels";
 import {
   COMMON,
   figure,
+  notePointer,
   RECORDED,
   seconds,
   simulatedAnswer,
@@ -36,7 +37,7 @@ const info = {
     ...RECORDED,
     /** a label's name, or null when no answer came in time */
     response: { type: ParameterType.STRING },
-    /** the measured exposure: asked, onset, offset, exposure, frame (s), late */
+    /** the measured exposure: asked, onset, offset, exposure, frame (s), late, windowed */
     shown: { type: ParameterType.OBJECT },
   },
 } as const;
@@ -53,6 +54,7 @@ export class TimedPlugin implements JsPsychPlugin<Info> {
     const image = await (trial.load as Loader)(trial.image);
     const stage = new Stage(trial.texts as Texts, image, trial.labels as Label[]);
     stage.size(pixelsOf(timing.degrees, timing.distance, trial.pixelsPerCm));
+    notePointer(stage.root);
     display.replaceChildren(stage.root);
     await image.decode(); // again: a decoded image may have been let go while it was not in the page
     onLoad?.();
@@ -74,6 +76,7 @@ export class TimedPlugin implements JsPsychPlugin<Info> {
       exposure,
       frame: seconds(1000 / 60),
       late: false,
+      windowed: false,
     };
     const act = (given: Given): void => press(display, given.response);
     return simulateTrial(
@@ -119,7 +122,7 @@ class Stage {
 
   async run(timing: Timing): Promise<Given & { shown: Shown }> {
     const start = await this.#clock.next();
-    const wasHidden = watchSight();
+    const [wasHidden, wasWindowed] = [watchSight(), watchWindow()];
     const onset = await this.#clock.until(start, timing.fixation);
     this.root.dataset["state"] = "exposure";
     const offset = await this.#clock.until(onset, timing.exposure);
@@ -128,7 +131,7 @@ class Stage {
     await this.#clock.next();
     const shown = exposureOf(timing.exposure, [...this.#clock.stamps], onset, offset);
     const given = await answer;
-    return { ...given, shown: { ...shown, late: wasHidden() || shown.late } };
+    return { ...given, shown: { ...shown, late: wasHidden() || shown.late, windowed: wasWindowed() } };
   }
 
   async #answer(offset: number, timing: Timing): Promise<Given> {

@@ -20,7 +20,22 @@ def build(
     workers: Annotated[int, "Number of worker processes. Does not change the output."] = 1,
     progress: Progress | None = None,
 ) -> BuildResult:
-    """Build the embedded benchmark on handwritten digits. Gold labels of its Uncertain images are simulated."""
+    """Build the embedded benchmark on handwritten digits. Gold labels of its Uncertain images are simulated.
+
+    Args:
+        progress: Called with the number of finished images, the number of all images and a label.
+
+    Returns:
+        The set, its distractors and its closed test set, if they are requested.
+
+    Raises:
+        InvalidInput: If the counts cannot be met, or `out` belongs to another set.
+
+    >>> counts = "1=2,2=0,3=0,4=0,5=0,6=0,7=0,8=0,train=0,distractors=0"
+    >>> built = build(Path("digits"), counts=counts).generated
+    >>> built.new, sorted(set(built.stimuli.frame["split"]))
+    (4, ['calibration', 'test'])
+    """
     from cosight.benchmarks.digits.digits_builder import build_digits
     from cosight.benchmarks.visalign.categories import parse_counts
 

@@ -162,8 +162,8 @@ SHAPES = "★♥▲✚♣♠➔✈☂☎♫✂☀☾♞⚑"  # all in DejaVu San
 _SANS, _SERIF, _MONO = "DejaVuSans", "DejaVuSerif", "DejaVuSansMono"
 _FACES = (_SANS, "DejaVuSans-Bold", "DejaVuSans-Oblique", _SERIF, "DejaVuSerif-Bold", "DejaVuSerif-Italic", _MONO)
 
-# Letter -> (the digit it resembles, the faces in which it keeps what tells it from that digit: the slabs of I, the foot
-# of l, the flat back of B, the tail of Q).
+# Letter -> (the digit it resembles, the faces in which it has what distinguishes it from that digit: the slabs of I,
+# the foot of l, the flat back of B, the tail of Q).
 NEAR_MISSES: dict[str, tuple[str, tuple[str, ...]]] = {
     "Q": ("0", (_SANS, _SERIF)),
     "D": ("0", (_SANS, _SERIF)),
@@ -202,7 +202,7 @@ def draw_glyph(text: str, rng: np.random.Generator, *, faces: tuple[str, ...] = 
 
 
 def draw_near_miss(letter: str, rng: np.random.Generator) -> Floats:
-    """Return the ink of a letter of `NEAR_MISSES`, in a face that tells it from the digit it resembles."""
+    """Return the ink of a letter of `NEAR_MISSES`, in a face that distinguishes it from the digit it resembles."""
     ink = draw_glyph(letter, rng, faces=NEAR_MISSES[letter][1])
     if letter != "O":
         return ink

@@ -94,7 +94,9 @@ class PublicSet:
             InvalidInput: The folder has no published set, or the calibration split cannot be drawn from it.
         """
         if not self.source.is_dir():
-            raise InvalidInput(f"the published set is a folder, got {self.source}")
+            raise InvalidInput(
+                f"the published set is a folder, got {self.source}; `cosight data get visalign` tells how to get it"
+            )
         own_labels = next(
             (path for path in (self.source / "label", self.source / "open_test_set" / "label") if path.is_dir()), None
         )
@@ -179,7 +181,7 @@ def _find_images(source: Path, labels: Path | None) -> list[_PublicImage]:
     if not images:
         raise InvalidInput(
             f"the published set has label/category1.txt ..., Parquet files with image and file_name, or "
-            f"{_METADATA[0]}; found none in {source}"
+            f"{_METADATA[0]}; found none in {source} (`cosight data get visalign` tells how to get it)"
         )
     if len({image.name for image in images}) < len(images):
         raise InvalidInput(f"names of the published set must be unique, {source} has some twice; remove one")

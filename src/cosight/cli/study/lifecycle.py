@@ -39,11 +39,32 @@ def new(
     protocol: Annotated[
         str | None, typer.Option(help="Use the numbers of a published study: visalign, laion-c, 2afc, clustering.")
     ] = None,
+    images: Annotated[
+        int | None, typer.Option(help="Different images per participant (default: fits the set and the type).")
+    ] = None,
+    answers: Annotated[
+        int | None,
+        typer.Option(help="Answers per image, by different people (default: 20 for classify, 5 for timed, else 3)."),
+    ] = None,
+    pool: Annotated[
+        int,
+        typer.Option(help="Number of images of the set that the study uses, evenly over the classes. 0: all."),
+    ] = 0,
 ) -> None:
     """Write a study's design (study.toml) and its sentences (texts.toml), which you can then edit."""
     from cosight.humans.study.new import new_study
 
-    root = new_study(study, type=type, stimuli=stimuli, labels=labels, protocol=protocol).root
+    root = new_study(
+        study,
+        type=type,
+        stimuli=stimuli,
+        labels=labels,
+        protocol=protocol,
+        images=images,
+        answers=answers,
+        pool=pool,
+        announce=typer.echo,
+    ).root
     typer.echo(f"wrote {root / 'study.toml'} and {root / 'texts.toml'}; next: cosight study serve {study}")
 
 
@@ -51,7 +72,7 @@ def serve(
     study: StudyFolder,
     db: Database = None,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; 0.0.0.0 is every address of this machine.")
+        str, typer.Option(help="The address to listen on. 0.0.0.0 lets other computers of the network take part.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
     processes: Annotated[int, typer.Option(min=1, help="Number of server processes; several need PostgreSQL.")] = 1,
@@ -99,5 +120,5 @@ def open_study(folder: Path, db: str | None) -> Iterator[tuple[Study, Pool, Stor
 
     study = read_study(folder)
     pool = load_pool(study)
-    with report_database_errors(study.root), closing(Store.open(study, db)) as store:
+    with report_database_errors(study.root), closing(Store.open(study, db, register=False)) as store:
         yield study, pool, store

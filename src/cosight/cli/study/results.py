@@ -47,7 +47,13 @@ def quality(study: StudyFolder, db: Database = None, as_json: AsJson = False, as
 def export(
     study: StudyFolder,
     out: Annotated[Path, typer.Argument(help="The file or folder to write.", show_default=False)],
-    to: Annotated[str, typer.Option("--format", help="parquet, model-vs-human or psych-ds.")] = "parquet",
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="parquet, csv, model-vs-human or psych-ds (default: by the file's suffix, .parquet or .csv).",
+        ),
+    ] = None,
     everyone: Annotated[bool, typer.Option("--all", help="Include excluded participants.")] = False,
     gold: Annotated[
         bool, typer.Option("--gold", help="Also write gold labels, and add them to the stimulus set.")
@@ -65,9 +71,10 @@ def export(
     """Write the answers of a study without excluded participants, and a file that lists those with the reasons."""
     from cosight.humans.database.progress import read_roster
     from cosight.humans.database.study_trials import study_trials
-    from cosight.humans.results.export import export_results
+    from cosight.humans.results.export import export_format, export_results
     from cosight.humans.results.quality import assess
 
+    export_format(out, to)  # before the study is read
     with open_study(study, db) as (design, pool, store):
         trials = study_trials(design, pool, store)
         roster = read_roster(design, pool, store) if participants else None
@@ -129,6 +136,7 @@ def _participant_cells(row: Mapping[str, Any]) -> dict[str, str]:
         "repeats": fraction(row["repeats_same"], row["repeats"] - row["repeats_same"]),
         "run": str(row["longest_run"]),
         "late": str(row["late"] or ""),
+        "windowed": str(row["windowed"] or ""),
         "commonest": "" if row["commonest_share"] is None else f"{row['commonest_share']:.0%}",
         "out": "out" if row["excluded"] else "",
     }

@@ -20,17 +20,20 @@ from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Pool
 
 __all__ = [
+    "RETRY_AFTER",
     "TRIAL",
     "Showing",
     "assign_trials",
+    "check_free_images",
     "count_loads",
     "is_paused",
-    "needs_answers",
     "read_showings",
+    "release",
     "release_idle",
     "update_participant",
 ]
 
+RETRY_AFTER = 3  # seconds between two requests of somebody who waits for an image
 TRIAL = re.compile(r"[A-Za-z0-9_-]{22}")  # the name of a trial: 16 random bytes in base 64
 
 
@@ -61,7 +64,7 @@ def assign_trials(
 ) -> tuple[Showing, ...]:
     """Return the participant's showings. Adds new ones if all are answered and the study needs more answers.
 
-    Raises RequestError if a participant without showings cannot get any.
+    Raises RequestError if a participant without showings cannot get any, now or ever.
     """
     update_participant(connection, study, number, seen=now, released=None)
     current = read_showings(connection, study, number)
@@ -82,7 +85,7 @@ def assign_trials(
     loads = count_loads(connection, study, simulated=simulated)
     planned = assign(study, pool, number=number, loads=loads, seen={showing.item for showing in current})
     if not planned and not current:
-        raise RequestError(423, "the study has all the answers it needs")
+        raise _no_images(connection, study, pool, simulated=simulated)
     rows: list[dict[str, Any]] = [
         {
             "study": study.name,
@@ -109,19 +112,32 @@ def is_paused(connection: sa.Connection, study: Study) -> bool:
     return bool(connection.execute(sa.select(studies.c.paused).where(studies.c.study == study.name)).scalar())
 
 
-def count_loads(connection: sa.Connection, study: Study, *, simulated: bool) -> dict[str, int]:
-    """Return the number of given and reserved answers per test item, of people or of simulated people."""
+def count_loads(connection: sa.Connection, study: Study, *, simulated: bool, answered: bool = False) -> dict[str, int]:
+    """Return the number of given and reserved answers per test item, of people or of simulated people.
+
+    With `answered`, only given answers count.
+    """
     c = showings.c
     where = (c.study == study.name, c.simulated.is_(simulated), c.role == "test", c.released.is_(None))
-    rows = connection.execute(sa.select(c.item, sa.func.count().label("load")).where(*where).group_by(c.item))
+    count = sa.func.count(c.received) if answered else sa.func.count()
+    rows = connection.execute(sa.select(c.item, count.label("load")).where(*where).group_by(c.item))
     return {row.item: row.load for row in rows}
 
 
-def needs_answers(connection: sa.Connection, study: Study, pool: Pool, now: float, *, simulated: bool) -> bool:
-    """Whether some test item still needs an answer."""
+def check_free_images(connection: sa.Connection, study: Study, pool: Pool, now: float, *, simulated: bool) -> None:
+    """Raise RequestError where every test item has its answers, or is reserved for those who will give them."""
     release_idle(connection, study, now)
     loads = count_loads(connection, study, simulated=simulated)
-    return any(loads.get(item.item, 0) < study.answers for item in pool.by_role("test"))
+    if all(loads.get(item.item, 0) >= study.answers for item in pool.by_role("test")):
+        raise _no_images(connection, study, pool, simulated=simulated)
+
+
+def _no_images(connection: sa.Connection, study: Study, pool: Pool, *, simulated: bool) -> RequestError:
+    """Return why there is no image for a new participant: the study is complete, or others have reserved the rest."""
+    given = count_loads(connection, study, simulated=simulated, answered=True)
+    if all(given.get(item.item, 0) >= study.answers for item in pool.by_role("test")):
+        return RequestError(423, "the study has all the answers it needs")
+    return RequestError(423, "all images are reserved for other participants", retry_after=RETRY_AFTER)
 
 
 def release_idle(connection: sa.Connection, study: Study, now: float) -> None:
@@ -135,10 +151,11 @@ def release_idle(connection: sa.Connection, study: Study, now: float) -> None:
         if last is not None and last >= since:  # they still answer: check again when that is long ago
             update_participant(connection, study, number, seen=last)
         else:
-            _release(connection, study, number, now)
+            release(connection, study, number, now=now)
 
 
-def _release(connection: sa.Connection, study: Study, number: int, now: float) -> None:
+def release(connection: sa.Connection, study: Study, number: int, *, now: float) -> None:
+    """Return a participant's unanswered showings to the pool; they count as somebody who left."""
     c = showings.c
     unanswered = (c.study == study.name, c.number == number, c.received.is_(None), c.released.is_(None))
     # an answer that is being written at this moment has its row locked: it stays, and we do not wait for it

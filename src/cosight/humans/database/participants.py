@@ -12,7 +12,13 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from cosight.errors import InvalidInput
-from cosight.humans.database.assign_trials import is_paused, needs_answers, read_showings, update_participant
+from cosight.humans.database.assign_trials import (
+    RETRY_AFTER,
+    check_free_images,
+    is_paused,
+    read_showings,
+    update_participant,
+)
 from cosight.humans.database.schema import participants, studies
 from cosight.humans.database.store import RequestError
 from cosight.humans.study.design import Study
@@ -139,14 +145,18 @@ def _platform_identity(study: Study, platform: Mapping[str, str]) -> str | None:
 def _check_open(connection: sa.Connection, study: Study, pool: Pool, now: float, *, simulated: bool) -> None:
     if is_paused(connection, study):
         raise RequestError(423, "the study is paused")
+    check_free_images(connection, study, pool, now, simulated=simulated)
     c = participants.c
     same_kind = c.simulated.is_not(None) if simulated else c.simulated.is_(None)
-    count = sa.select(sa.func.count()).where(c.study == study.name, same_kind, c.released.is_(None))
+    counts = sa.select(sa.func.count(), sa.func.count(c.finished)).where(
+        c.study == study.name, same_kind, sa.or_(c.released.is_(None), c.finished.is_not(None))
+    )
     limit = study.participants.participants
-    if limit and connection.execute(count).scalar_one() >= limit:
+    present, finished = connection.execute(counts).one()
+    if limit and finished >= limit:
         raise RequestError(423, "the study has all the participants it needs")
-    if not needs_answers(connection, study, pool, now, simulated=simulated):
-        raise RequestError(423, "the study has all the answers it needs")
+    if limit and present >= limit:
+        raise RequestError(423, "the study has as many participants as it needs at present", retry_after=RETRY_AFTER)
 
 
 def find_by_token(connection: sa.Connection, study: Study, token: str) -> int | None:

@@ -16,7 +16,7 @@ from cosight.humans.database.schema import showings
 from cosight.humans.database.store import RequestError
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Pool
-from cosight.humans.study.trial_types import TIMES, TrialContext
+from cosight.humans.study.trial_types import FLAGS, TIMES, TrialContext
 
 __all__ = ["Answer", "BlockResult", "SaveResult", "block_result", "parse_answer", "save_answers"]
 
@@ -71,13 +71,14 @@ def parse_answer(number: int, body: Mapping[str, Any]) -> Answer:
 def _parse_times(value: Any) -> Mapping[str, Any] | None:
     if value is None:
         return None
-    if not isinstance(value, dict) or not value.keys() <= {*TIMES, "late"}:
-        raise InvalidInput(f"shown has only {', '.join(TIMES)} and late")
+    if not isinstance(value, dict) or not value.keys() <= {*TIMES, *FLAGS}:
+        raise InvalidInput(f"shown has only {', '.join((*TIMES, *FLAGS))}")
     times: dict[str, Any] = {name: _parse_seconds(value[name], name) for name in TIMES if value.get(name) is not None}
-    if "late" in value:
-        if not isinstance(value["late"], bool):
-            raise InvalidInput("late is true or false")
-        times["late"] = value["late"]
+    for name in FLAGS:
+        if name in value:
+            if not isinstance(value[name], bool):
+                raise InvalidInput(f"{name} is true or false")
+            times[name] = value[name]
     return times
 
 

@@ -35,11 +35,15 @@ _FILES = ("", "-wal")  # suffixes of the files that hold an SQLite database whil
 
 
 class RequestError(CosightError):
-    """A participant's request that cannot be granted, with the HTTP status to send."""
+    """A participant's request that cannot be granted, with the HTTP status to send.
 
-    def __init__(self, status: int, reason: str) -> None:
+    `retry_after` are the seconds after which the same request may be granted; None: it will not be.
+    """
+
+    def __init__(self, status: int, reason: str, *, retry_after: int | None = None) -> None:
         super().__init__(reason)
         self.status = status
+        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +80,16 @@ class Store:
         self._thread.start()
 
     @classmethod
-    def open(cls, study: Study, url: str | None = None, *, clock: Clock = time.time) -> Store:
-        """Open or create the database of a study. Raises InvalidInput where it has answers to another design."""
+    def open(cls, study: Study, url: str | None = None, *, clock: Clock = time.time, register: bool = True) -> Store:
+        """Open or create the database of a study. Raises InvalidInput where it has answers to another design.
+
+        `register` replaces a design that nobody has answered yet, and releases its trials. Whoever only reads leaves
+        both alone: a server may be showing those trials.
+        """
         engine = open_engine(study.root, url)
         try:
             with report_database_errors(study.root), write_engine(engine).begin() as connection:
-                study_id = _register(connection, study, clock())
+                study_id = _register(connection, study, clock(), replace=register)
         except BaseException:
             engine.dispose()
             raise
@@ -211,8 +219,8 @@ def _run_nested(connection: sa.Connection, job: _Job[Any]) -> Any:
         return error
 
 
-def _register(connection: sa.Connection, study: Study, now: float) -> str:
-    """Insert the study, or update its digest; return its id.
+def _register(connection: sa.Connection, study: Study, now: float, *, replace: bool) -> str:
+    """Insert the study, or update its digest where `replace` says so; return its id.
 
     Raises InvalidInput for another design once there are answers.
     """
@@ -233,8 +241,9 @@ def _register(connection: sa.Connection, study: Study, now: float) -> str:
                 f"study.toml or the set of {study.name} has changed since people answered, and the study would show "
                 "something else; undo the change, or give the new design another name"
             )
-        connection.execute(sa.update(studies).where(own_row).values(digest=study.digest))
-        still_open = sa.and_(own_showings, showings.c.released.is_(None))
-        connection.execute(sa.update(showings).where(still_open).values(released=now))
+        if replace:
+            connection.execute(sa.update(studies).where(own_row).values(digest=study.digest))
+            still_open = sa.and_(own_showings, showings.c.released.is_(None))
+            connection.execute(sa.update(showings).where(still_open).values(released=now))
     secret = connection.execute(sa.select(studies.c.secret).where(own_row)).scalar_one()
     return hashlib.sha256(f"study id of {secret}".encode()).hexdigest()[:_ID_LENGTH]

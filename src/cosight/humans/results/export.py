@@ -21,6 +21,7 @@ from cosight.measures.gold_distributions import gold_distribution, label_counts
 from cosight.measures.uncertainty import mean_with_interval
 from cosight.stimuli.sets import StimulusSet, gold_labels
 from cosight.trials.choices import KEEP, REJECT, TARGET
+from cosight.trials.file_tables import csv_text
 from cosight.trials.formats import write
 from cosight.trials.manifest import MANIFEST, write_manifest
 from cosight.trials.table import Trials, role_notices
@@ -32,8 +33,8 @@ __all__ = [
     "FORMATS",
     "Export",
     "LabelledSet",
-    "csv_text",
     "curated_list",
+    "export_format",
     "export_results",
     "gold_table",
     "is_curation",
@@ -41,10 +42,9 @@ __all__ = [
     "path_beside",
 ]
 
-FORMATS = ("parquet", "model-vs-human", "psych-ds")
+FORMATS = ("parquet", "csv", "model-vs-human", "psych-ds")
+_SUFFIXES = {".parquet": "parquet", ".csv": "csv"}  # the other formats are folders
 _ROSTER = "participants.csv"
-_FORMULA = r"^[=+\-@\t\r\n]"  # what a spreadsheet takes for the beginning of a formula, or skips before one
-_NUMBER = r"^[+-]?[0-9]+([.,][0-9]+)?$"
 _GOLD_SCHEMA: dict[str, pl.DataType] = {
     "group": pl.String(),  # people, or simulated people
     "stimulus": pl.String(),  # digest, or task; null: the mean over all tasks
@@ -205,7 +205,7 @@ def export_results(
     quality: Quality,
     out: Path,
     *,
-    to: str = "parquet",
+    to: str | None = None,
     everyone: bool = False,
     gold: Path | None = None,
     curated: Mapping[str, str] | None = None,
@@ -218,7 +218,8 @@ def export_results(
         trials: All trials of the study.
         quality: Their quality; who is excluded is listed in `OUT-excluded.json`, with the reasons and the rules.
         out: The file or folder of the trials. The other files are written beside it.
-        to: Format of the trials.
+        to: Format of the trials; None: that of the suffix of `out`. A CSV file is for spreadsheets: texts that they
+            would take for a formula begin with an apostrophe, and only its owner can read it.
         everyone: Whether excluded participants are among the trials nevertheless.
         gold: The stimulus set that gets the answers as gold labels; they are also written to `OUT-gold.csv`.
         curated: The names of the images in their set, by digest: write the votes to `OUT-curated.csv`.
@@ -229,6 +230,7 @@ def export_results(
         InvalidInput: A file exists already, or the answers do not allow what was asked for.
     """
     chosen = trials if everyone else quality.kept
+    to = export_format(out, to)
     _check_output(chosen, out, to)
     texts = {path_beside(out, "excluded.json"): _excluded_json(quality, everyone=everyone)}
     labels: LabelledSet | None = None
@@ -245,22 +247,43 @@ def export_results(
         texts[path_beside(out, "curated.csv")] = curated_list(chosen, files=curated).write_csv()
     if roster is not None:
         texts[path_beside(out, _ROSTER)] = csv_text(roster)
-    for path in texts:  # `write` checks the first file
+    if to == "csv":
+        texts = {out: csv_text(chosen.frame.drop("probabilities")), **texts}  # a list, which people do not have
+    for path in texts:  # `write` checks the first file of the other formats
         if not force and os.path.lexists(path):
             raise InvalidInput(f"{path} exists; choose another name, or overwrite it with --force")
-    written = write(chosen, out, to=to, force=force)
+    written = chosen if to == "csv" else write(chosen, out, to=to, force=force)
     for path, text in texts.items():
-        with atomic_write(path, private=path == path_beside(out, _ROSTER)) as draft:
+        with atomic_write(path, private=path in (out, path_beside(out, _ROSTER))) as draft:
             draft.write_text(text, encoding="utf-8")
     if labels is not None:
         write_manifest(labels.stimuli.root, labels.stimuli.frame, labels.stimuli.facts)
-    return Export(written, tuple(texts), (*written.notices, *notices))
+    paths = tuple(path for path in texts if path != out)
+    return Export(written, paths, (*written.notices, *notices))
+
+
+def export_format(out: Path, to: str | None = None) -> str:
+    """Return the format of an export, chosen by name or by the suffix of the file.
+
+    Raises:
+        InvalidInput: There is no such format, or the file has the suffix of another.
+
+    >>> export_format(Path("answers.csv")), export_format(Path("answers"), "psych-ds")
+    ('csv', 'psych-ds')
+    """
+    if to is not None and to not in FORMATS:
+        raise InvalidInput(f"the format must be one of {', '.join(FORMATS)}, got {to!r}")
+    by_suffix = _SUFFIXES.get(out.suffix.lower())
+    if (to or by_suffix) is None or (to in _SUFFIXES.values() and by_suffix != to):
+        raise InvalidInput(
+            f"an export is a file that ends in .parquet or .csv, or a folder with --format model-vs-human or psych-ds, "
+            f"got {out.name or out}"
+        )
+    return to or str(by_suffix)
 
 
 def _check_output(trials: Trials, out: Path, to: str) -> None:
-    if to not in FORMATS:
-        raise InvalidInput(f"the format must be one of {', '.join(FORMATS)}, got {to!r}")
-    if not out.name or (to == "parquet" and out.is_dir()):
+    if not out.name or (to in _SUFFIXES.values() and out.is_dir()):
         raise InvalidInput(f"the output must be a new file or folder, got {out}; choose another")
     if to == "model-vs-human" and trials.space is None:
         raise InvalidInput("model-vs-human files hold classes, got other answers; export parquet or psych-ds")
@@ -298,14 +321,3 @@ def label_set(trials: Trials, root: Path) -> LabelledSet:
     kind: Literal["human", "simulated"] = "human" if (trials.frame["kind"] == "human").any() else "simulated"
     stimuli, images = gold_labels(root, trials, kind=kind)
     return LabelledSet(stimuli, images, "people's" if kind == "human" else "simulated people's")
-
-
-def csv_text(frame: pl.DataFrame) -> str:
-    """Return a table as CSV in which no text is a formula of a spreadsheet: those begin with an apostrophe.
-
-    >>> csv_text(pl.DataFrame({"about": ["=1+1", "-5", "41"], "low": [-0.5, 0.0, 1.0]}))
-    "about,low\\n'=1+1,-0.5\\n-5,0.0\\n41,1.0\\n"
-    """
-    formula = pl.col(pl.String).str.contains(_FORMULA) & ~pl.col(pl.String).str.contains(_NUMBER)
-    guarded = pl.when(formula).then(pl.lit("'") + pl.col(pl.String)).otherwise(pl.col(pl.String))
-    return frame.with_columns(guarded.name.keep()).write_csv()

@@ -36,6 +36,7 @@ _SCHEMA: dict[str, pl.DataType] = {
     "longest_run": pl.Int64(),  # of one answer, or of one position among the options
     "commonest_share": pl.Float64(),  # fraction of the answers that are the commonest answer or position
     "late": pl.Int64(),  # images that were painted late
+    "windowed": pl.Int64(),  # images that were not shown on the full screen
     "excluded": pl.Boolean(),
     "reasons": pl.List(pl.String()),
 }
@@ -153,6 +154,7 @@ def _participant_facts(participant: ParticipantRecords) -> dict[str, Any]:
         "longest_run": longest_run(keys)[0],
         "commonest_share": max(map(keys.count, set(keys))) / len(keys) if keys else None,
         "late": sum(bool(row["late"]) for row in records),
+        "windowed": sum(bool(row["windowed"]) for row in records),
     }
     for role, name in (("distractor", "distractors"), ("check", "checks"), ("gold", "gold")):
         passed, failed = participant.passed_and_failed(role)

@@ -19,6 +19,7 @@ _FIELDS: dict[str, pl.DataType] = {
     "repeat_of": pl.Int64(),
     "reason": pl.String(),
     "late": pl.Boolean(),
+    "windowed": pl.Boolean(),
     "finished": pl.Boolean(),
 }
 

@@ -39,6 +39,7 @@ class Design:
     answers: int | None = None
     width: float | None = None
     share: float | None = None
+    pool: int = 0  # images of the set that the study uses; 0: all
     distractors: int = 0
     gold: int = 0
     repeats: int = 0  # test images that are shown a second time
@@ -47,12 +48,12 @@ class Design:
     forms: bool = False
     overlap: int = 0
     conditions: int = 0  # 0: all of them, mixed
-    idle: int = 60  # minutes
+    idle: int = 5  # minutes; short, because somebody may be waiting for the images
 
     def __post_init__(self) -> None:
         for name in ("images", "blocks", "idle"):
             _check_count(1, name, getattr(self, name))
-        for name in ("distractors", "gold", "repeats", "checks", "overlap", "conditions"):
+        for name in ("pool", "distractors", "gold", "repeats", "checks", "overlap", "conditions"):
             _check_count(0, name, getattr(self, name))
         self._check_stop_rule()
         for name in ("repeats", "blocks", "overlap"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +67,14 @@ protocols.add(
         summary="the laboratory experiment behind LAION-C's human curves",
         citation="Li et al. 2025, 2.3 and A.2",
         images=600,
-        design={"answers": 1, "blocks": 10, "conditions": 2},
+        design={"answers": 1, "blocks": 10, "conditions": 2, "idle": 60},
         warmup=(45, 45),
         participants=19,
         notes=(
             "Two conditions per person, five blocks of 60 each. No two people see the same image, so no ceiling can be",
             "computed; overlap = 60, for example, shows some images to everybody.",
             "Warm-up: one block of clean images, one with distortions that are not among those of the study.",
+            "`idle` is an hour, so that nobody loses their images in a break between blocks.",
         ),
     ),
 )
@@ -120,6 +121,7 @@ _REASONS = ("wrong class", "several objects", "text or logo", "bad quality", "of
 _COMMENTS = {
     "images": "different images per participant; the following are added to them",
     "answers": "per image; the study is complete when every image has them. Instead, these two lines:",
+    "pool": "images of the set that the study uses, evenly over the classes, drawn with the seed; 0: all",
     "distractors": "images of none of the classes; participants who name a class for a clear one are excluded",
     "gold": "unaltered images, which everybody should see right",
     "repeats": "number of the images that are shown a second time",
@@ -145,6 +147,10 @@ def new_study(
     stimuli: Path,
     labels: str | None = None,
     protocol: str | None = None,
+    images: int | None = None,
+    answers: int | None = None,
+    pool: int = 0,
+    announce: Callable[[str], None] = lambda line: None,
 ) -> Study:
     """Write the files of a new study and read them back.
 
@@ -152,8 +158,12 @@ def new_study(
         folder: The study's folder.
         type: The trial type.
         stimuli: The stimulus set.
-        labels: A label space or comma-separated classes; None: those of the set.
+        labels: A label space or comma-separated classes; None: the space that the set names, else the set's classes.
         protocol: A published study whose numbers to use; None: defaults that fit the set.
+        images: Different images per participant; None: the number of the protocol, or a default that fits the set.
+        answers: Answers per image; None: the number of the protocol, or a default.
+        pool: Number of images of the set that the study uses, evenly over the classes and drawn at random; 0: all.
+        announce: Called with a line about the buttons, where they were chosen here, and one about the numbers.
 
     Returns:
         The study. If it is not valid, the files are removed again.
@@ -166,44 +176,99 @@ def new_study(
         raise InvalidInput(f"protocol {numbers.name} is for type {numbers.type}, got {type}; use --type {numbers.type}")
     if any((folder / name).exists() for name in (STUDY, TEXTS)):
         raise InvalidInput(f"{folder} has a study already; edit its {STUDY}, or choose another folder")
-    labels = _choose_labels(kind, stimuli, labels)
-    space = None if labels is None else label_space(labels)
+    if pool < 0:
+        raise InvalidInput(f"pool must be 0 or more, got {pool}")
+    for option, number in (("images", images), ("answers", answers)):
+        if number is not None and number < 1:
+            raise InvalidInput(f"{option} must be 1 or more, got {number}")
+    own_answers = {} if answers is None else {"answers": answers}
+    numbers = replace(numbers, design={**numbers.design, "pool": pool, **own_answers})
+    chosen = _Labels(labels) if labels or "labels" not in kind.options else _choose_labels(kind, stimuli)
+    space = None if chosen.text is None else label_space(chosen.text)
     contents = {
-        STUDY: _study_toml(folder, kind, stimuli, labels, numbers, space),
-        TEXTS: new_texts(type, abstain=space is not None and space.abstain),
+        STUDY: _study_toml(folder, kind, stimuli, chosen.text, numbers, space, images),
+        TEXTS: new_texts(type, abstain=space is not None and space.abstain, titles=chosen.titles),
     }
     is_new_folder = not folder.exists()
     for name, text in contents.items():
         with atomic_write(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")
     try:
-        return read_study(folder)
+        study = read_study(folder)
     except CosightError:
         for name in contents:
             (folder / name).unlink()
         if is_new_folder:
             folder.rmdir()
         raise
+    if chosen.reason:
+        announce(chosen.reason)
+    announce(_numbers_in_words(study))
+    return study
 
 
-def _choose_labels(kind: TrialType, stimuli: Path, labels: str | None) -> str | None:
-    """Return the user's labels, else those in the set's manifest or the label space of its true classes."""
-    if "labels" not in kind.options or labels is not None:
-        return labels
+@dataclass(frozen=True, slots=True)
+class _Labels:
+    """The labels of a study, the titles of their buttons where the names say little, and why they were chosen."""
+
+    text: str | None
+    titles: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+
+
+def _choose_labels(kind: TrialType, stimuli: Path) -> _Labels:
+    """Return the label space that the set names or whose classes it has all; else the set's own classes."""
     stimulus_set = read_set(stimuli)
+    if named := manifest_space(stimulus_set.facts):
+        text = named.name if named in label_spaces.values() else ",".join(named.answers)
+        return _Labels(text, reason=f"buttons: {named.in_words} (the set names {named.name})")
     truths = frozenset(stimulus_set.frame["truth"].drop_nulls())
-    space = manifest_space(stimulus_set.facts) or guess_label_space(truths)
+    space = guess_label_space(truths)
+    if space is not None and truths >= set(space.classes):
+        return _Labels(space.name, reason=f"buttons: {space.in_words} ({space.name}, guessed from the set's classes)")
+    classes = sorted(truths) if space is None else [name for name in space.answers if name in truths]
+    if len(classes) < 2 or any("," in name for name in classes):
+        got = ", ".join(map(repr, classes)) or "none"
+        raise InvalidInput(
+            f"{kind.name} needs two classes or more, without commas, but {stimuli} has {got}; name them with --labels"
+        )
+    text = ",".join(classes)
     if space is None:
-        raise InvalidInput(f"{kind.name} needs classes, but {stimuli} has none that are known; name them with --labels")
-    return space.name if space in label_spaces.values() else ",".join(space.answers)
+        return _Labels(text, reason=f"buttons: {label_space(text).in_words} (the set's classes)")
+    reason = (
+        f"buttons: {label_space(text).in_words} (the set's classes, {len(classes)} of {space.name}; --labels "
+        f"{space.name} shows all. Evaluate models with --labels {text} to compare them)"
+    )
+    return _Labels(text, {name: space.title(name) for name in classes if space.title(name) != name}, reason)
+
+
+def _numbers_in_words(study: Study) -> str:
+    """Return how many participants the design needs at least.
+
+    The last of them may see fewer images than the others.
+    """
+    sources = read_sources(study)
+    available = len(sources.tasks or sources.test)
+    people = max(study.answers, -(-available * study.answers // study.design.images))
+    same = f"; --pool {study.design.images} shows everybody the same images" if study.design.images < available else ""
+    return (
+        f"design: {study.design.images} of {available} images per participant, {study.answers} answers per image; "
+        f"complete after {people} participants or more{same}"
+    )
 
 
 def _study_toml(
-    folder: Path, kind: TrialType, stimuli: Path, labels: str | None, numbers: Protocol, space: LabelSpace | None
+    folder: Path,
+    kind: TrialType,
+    stimuli: Path,
+    labels: str | None,
+    numbers: Protocol,
+    space: LabelSpace | None,
+    images: int | None,
 ) -> str:
     frame = read_set(stimuli).frame
     show = {column: value for column, value in numbers.show.items() if (frame[column] == value).any()}
-    design = _choose_design(folder, kind, stimuli, numbers, space, show)
+    design = _choose_design(folder, kind, stimuli, numbers, space, show, images)
     heading = ["A study. Everything may change until it is served; after that only the stop rule and the texts."]
     if numbers.name:
         heading = [f"A study after {numbers.citation}: {numbers.summary}.", *numbers.notes]
@@ -230,14 +295,23 @@ def _study_toml(
 
 
 def _choose_design(
-    folder: Path, kind: TrialType, stimuli: Path, numbers: Protocol, space: LabelSpace | None, show: Mapping[str, str]
+    folder: Path,
+    kind: TrialType,
+    stimuli: Path,
+    numbers: Protocol,
+    space: LabelSpace | None,
+    show: Mapping[str, str],
+    images: int | None,
 ) -> dict[str, Any]:
-    """Return the numbers of [design]; the defaults are lowered to what the set has, a protocol's are not."""
+    """Return the numbers of [design]. Defaults are lowered to what the set has; a protocol's and `images` are not."""
     has_distractors = "distractors" in kind.options and (stimuli / DISTRACTORS).is_dir()
-    smallest = Design(images=1, answers=1, distractors=int(has_distractors))
+    smallest = Design(images=1, answers=1, pool=int(numbers.design["pool"]), distractors=int(has_distractors))
     values = {column: (value,) for column, value in show.items()}
     sources = read_sources(Study(folder, "new", kind.name, stimuli, smallest, space, show=values))
     available, distractors = len(sources.tasks or sources.test), len(sources.distractor)
+    if images is not None and images > available:
+        raise InvalidInput(f"images must be at most {available}, the number that {stimuli} has to show, got {images}")
+    numbers = numbers if images is None else replace(numbers, images=images)
     if numbers.name:
         for what, has, needs in (
             ("images", available, numbers.images or 0),
@@ -250,11 +324,11 @@ def _choose_design(
                     "set, or leave --protocol out and change the design"
                 )
         return {"images": available if numbers.images is None else numbers.images, **numbers.design}
-    images = available if numbers.images is None else min(numbers.images, available)
-    design: dict[str, Any] = {"images": images, **numbers.design}
+    shown = available if numbers.images is None else min(numbers.images, available)
+    design: dict[str, Any] = {"images": shown, **numbers.design}
     if kind.name == "classify" and space is not None and space.abstain:
         design["distractors"] = min(10, distractors)  # as many as in Lee et al. 2023, if the set has them
-    return design | {name: min(design[name], images) for name in ("repeats", "checks") if name in design}
+    return design | {name: min(design[name], shown) for name in ("repeats", "checks") if name in design}
 
 
 def _show_lines(show: Mapping[str, str]) -> list[str]:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
@@ -46,6 +49,8 @@ Row = Mapping[str, Any]
 _TASK_TYPES = ("2afc", "cluster")
 _GOLD = {"group": "must-act", "kind": "clean"}  # unaltered images, which everybody should see right
 _STOP_RULE = ("answers", "width", "share", "idle")  # may change while a study runs
+_POOL = 4  # what the seed is for; `assignment` has 1 to 3
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,7 @@ def read_sources(study: Study) -> ImageSources:
                 raise InvalidInput(f"no stimulus of {study.set} has {column} {value!r}; there are {some}")
     if study.type in _TASK_TYPES:
         return _read_task_sources(study, rows, test)
+    test = _draw_pool(study, test, lambda row: row["truth"])
     test_files = {row["file"] for row in test}
     clean = [row for row in rows if all(row.get(column) == value for column, value in _GOLD.items())]
     gold = [row for row in clean if row["file"] not in test_files and row["truth"]]
@@ -96,6 +102,19 @@ def read_sources(study: Study) -> ImageSources:
         gold=tuple(gold) if study.design.gold else (),
         warmup=tuple(_read_rows(study.root / block.set, study) for block in study.warmup),
     )
+
+
+def _draw_pool(study: Study, candidates: Sequence[T], group: Callable[[T], Any]) -> tuple[T, ...]:
+    """Return the design's number of candidates, as evenly over their groups as possible, in the order of the set."""
+    count = study.design.pool or len(candidates)
+    if count > len(candidates):
+        raise InvalidInput(f"pool must be at most {len(candidates)}, the number that {study.set} has, got {count}")
+    drawn: Counter[Any] = Counter()
+    order: list[tuple[int, int, int]] = []
+    for index in np.random.default_rng([_POOL, study.seed]).permutation(len(candidates)).tolist():
+        order.append((drawn[group(candidates[index])], len(order), index))  # one of each group, then a second one ...
+        drawn[group(candidates[index])] += 1
+    return tuple(candidates[index] for index in sorted(index for _, _, index in sorted(order)[:count]))
 
 
 def _read_rows(folder: Path, study: Study) -> tuple[Row, ...]:
@@ -118,7 +137,7 @@ def _read_task_sources(study: Study, rows: Sequence[Row], test: Sequence[Row]) -
             f"{study.set} has no {study.type} tasks; "
             f"make them with `cosight stimuli tasks {study.set} --type {study.type}`"
         )
-    tasks = [task for task in tasks if set(task.queries) <= test_stimuli]
+    tasks = list(_draw_pool(study, [task for task in tasks if set(task.queries) <= test_stimuli], lambda task: None))
     used = {stimulus for task in tasks for stimulus in (*task.queries, *task.options)}
     first_rows = {row["stimulus"]: row for row in reversed(rows) if row["stimulus"] in used}
     return ImageSources(test=tuple(reversed(first_rows.values())), tasks=tuple(tasks))
@@ -180,7 +199,8 @@ def compute_digest(study: Study, sources: ImageSources) -> str:
     """Compute the sha256 of what decides what is shown: the design without its stop rule, and the sets' stimuli."""
     facts = {
         "study": [study.name, study.type, study.seed, study.space.answers if study.space else None, study.reasons],
-        "design": {name: value for name, value in asdict(study.design).items() if name not in _STOP_RULE},
+        # without the pool: the rows tell what it is
+        "design": {name: value for name, value in asdict(study.design).items() if name not in (*_STOP_RULE, "pool")},
         "timing": asdict(study.timing) if study.timing else None,
         "warmup": [block.images for block in study.warmup],
         "rows": [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -42,8 +44,8 @@ def _is_needed(key: str, kind: str) -> bool:
     return not key.endswith((*others, _ABSTAIN))
 
 
-def new_texts(kind: str, *, abstain: bool) -> str:
-    """Return the content of a new `texts.toml`, with its comments."""
+def new_texts(kind: str, *, abstain: bool, titles: Mapping[str, str] | None = None) -> str:
+    """Return the content of a new `texts.toml`, with its comments; `titles` are the words on the buttons of classes."""
     variant = f"instructions_{kind}{_ABSTAIN}"
     has_variant = abstain and variant in tomllib.loads(_english_source())
 
@@ -53,7 +55,12 @@ def new_texts(kind: str, *, abstain: bool) -> str:
         replaced = has_variant and variant == entry[1] + _ABSTAIN
         return entry[0] if _is_needed(entry[1], kind) and not replaced else ""
 
-    return _ENTRY.sub(keep_or_drop, _english_source())
+    text = _ENTRY.sub(keep_or_drop, _english_source())
+    if titles:
+        text += "\n# Buttons\n"
+    for name, title in (titles or {}).items():  # JSON writes keys and texts in quotes as TOML does
+        text += f"{json.dumps(f'label_{name}', ensure_ascii=False)} = {json.dumps(title, ensure_ascii=False)}\n"
+    return text
 
 
 def read_texts(file: Path, study: Study) -> dict[str, str]:

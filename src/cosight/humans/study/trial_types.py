@@ -25,6 +25,7 @@ from cosight.trials.choices import KEEP, REJECT
 from cosight.trials.spaces import LabelSpace
 
 __all__ = [
+    "FLAGS",
     "PANEL",
     "TIMES",
     "ParsedAnswer",
@@ -38,6 +39,7 @@ __all__ = [
 _ALWAYS = ("response", "rt", "input")
 PANEL = "panel"  # the name of simulated people; other simulated participants have a model's name
 TIMES = ("asked", "onset", "offset", "exposure", "frame")  # seconds, measured by the page
+FLAGS = ("late", "windowed")  # the image was painted late; the page was not on the full screen
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,7 @@ for _type in (
     TrialType(
         "timed",
         "one image for a moment, then the classes for a moment",
-        (*_ALWAYS, *TIMES, "late"),
+        (*_ALWAYS, *TIMES, *FLAGS),
         ("image",),
         _CLASSES | {"timing", "warmup", "overlap", "conditions", "calibration"},
         _parse_timed,

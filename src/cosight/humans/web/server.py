@@ -49,6 +49,8 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors "
 )
+# addresses to listen on that stand for all, with an address elsewhere (RFC 5737, RFC 3849: for documentation)
+_EVERY_ADDRESS = {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}
 _KEEP_ALIVE = 60  # seconds that a connection stays open between two answers
 _SHUTDOWN = 10  # seconds that requests have to end after Ctrl-C
 _BACKLOG = 2048  # connections that may wait to be accepted: a crowd arrives at once
@@ -153,7 +155,7 @@ def serve(
     Args:
         folder: The study's folder.
         url: The database; None: `answers.sqlite` in the folder.
-        host: The address to listen on.
+        host: The address to listen on; 0.0.0.0 or :: for all of this machine.
         port: The port; 0: a free one.
         processes: Number of server processes; several need PostgreSQL.
         announce: Called with the addresses once the port is bound.
@@ -205,9 +207,19 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _make_addresses(listener: socket.socket, host: str, token: str) -> Addresses:
+    if host in _EVERY_ADDRESS:  # nobody can open that: give one that other computers reach
+        host = _own_address(listener.family, _EVERY_ADDRESS[host])
     url_host = f"[{host}]" if ":" in host else host
     root = f"http://{url_host}:{listener.getsockname()[1]}/"
     return Addresses(root, f"{root}admin#token={token}")  # browsers never send the fragment
+
+
+def _own_address(family: socket.AddressFamily, elsewhere: str) -> str:
+    """Return this machine's address in its network: the one from which it would reach `elsewhere`, else its name."""
+    with socket.socket(family, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.connect((elsewhere, 9))  # of a datagram socket: chooses the route and sends nothing
+        return str(probe.getsockname()[0])
+    return socket.gethostname()
 
 
 @contextmanager

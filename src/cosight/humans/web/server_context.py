@@ -206,19 +206,24 @@ class ResponseMiddleware:
                 await response(scope, receive, send_with_headers)
 
 
-def _error_response(request: Request, status: int, reason: str) -> Response:
+def _error_response(request: Request, status: int, reason: str, *, retry_after: int | None = None) -> Response:
     """Log and return a refusal; the log has no address, no token and no path that a client made up.
 
-    A reason on the server's side may name its files: it is for the log alone, and the page tries again.
+    A reason on the server's side may name its files: it is for the log alone, and the page tries again. Who waits asks
+    again every `retry_after` seconds, which would fill the log.
     """
     route = getattr(request.scope.get("route"), "path", "an unknown path")
-    _log.warning("refused %s %s: %d, %s", request.method, route, status, reason)
+    if retry_after is None:
+        _log.warning("refused %s %s: %d, %s", request.method, route, status, reason)
     headers = NO_STORE | ({"Connection": "close"} if status == 413 else {})  # do not read the rest
+    if retry_after is not None:
+        headers |= {"Retry-After": str(retry_after)}
     return JSONResponse({"error": _SERVER_ERROR if status >= 500 else reason}, status, headers=headers)
 
 
 async def _handle_error(request: Request, error: Exception) -> Response:
-    return _error_response(request, getattr(error, "status", 400), str(error))
+    retry_after = getattr(error, "retry_after", None)
+    return _error_response(request, getattr(error, "status", 400), str(error), retry_after=retry_after)
 
 
 async def _handle_http_error(request: Request, error: Exception) -> Response:

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from cosight.errors import CosightError, InvalidInput
-from cosight.humans.database.assign_trials import Showing, assign_trials, read_showings, update_participant
+from cosight.humans.database.assign_trials import Showing, assign_trials, read_showings, release, update_participant
 from cosight.humans.database.participants import (
     Participant,
     complete_participant,
@@ -143,7 +143,16 @@ async def post_consent(request: Request) -> Response:
     number, body = await context.authenticate(request), await read_body(request)
     if body.get("agreed") is not True:
         raise InvalidInput("who takes part agrees: agreed is true")
-    return await _update(context, number, consented=context.store.clock())
+    return await _update(context, number, consented=context.store.clock(), released=None)
+
+
+async def post_decline(request: Request) -> Response:
+    """Record that the participant does not take part: they have left, unless they agree later."""
+    context = get_context(request)
+    number = await context.authenticate(request)
+    leave = partial(release, study=context.study, number=number, now=context.store.clock())
+    await wait_for(context.store.write_alone(leave))
+    return _json({})
 
 
 async def post_demographics(request: Request) -> Response:
@@ -254,6 +263,7 @@ def routes() -> list[Route]:
         Route("/api/sessions", post_session, methods=["POST"]),
         Route("/api/session", get_session),
         Route("/api/session/consent", post_consent, methods=["POST"]),
+        Route("/api/session/decline", post_decline, methods=["POST"]),
         Route("/api/session/demographics", post_demographics, methods=["POST"]),
         Route("/api/session/calibration", post_calibration, methods=["POST"]),
         Route("/api/trials", get_trials),

@@ -110,7 +110,7 @@ class FittedMahalanobis:
         """Compute the Mahalanobis distance (n,) from features (n, D) to the nearest class."""
         table = check_features(features, who="md", dimensions=len(self.centre))
         rows = self.white(table - self.centre)
-        # |row - mean|^2 less |row|^2, which is the same for every class
+        # |row - mean|^2 minus |row|^2, which is the same for every class
         order = np.einsum("cd,cd->c", self.means, self.means) - 2 * rows @ self.means.T
         nearest = order.argmin(axis=1)
         distances: FloatArray = np.linalg.norm(rows - self.means[nearest], axis=1)
@@ -121,7 +121,7 @@ class FittedMahalanobis:
 class Mahalanobis:
     """MD: the least Mahalanobis distance to a class mean, with one covariance for all classes.
 
-    The covariance is that of the features less their class mean, divided by their number (Lee et al. 2018, Eq. 1),
+    The covariance is that of the features minus their class mean, divided by their number (Lee et al. 2018, Eq. 1),
     plus `ridge` times its mean variance on the diagonal. Without a ridge the distance is invariant to invertible affine
     maps of the features; with it, to rotation, shift and common scale. In directions without variance in the training
     images (fewer images than dimensions, dead units) only the ridge remains, so an image that departs in one of them is
@@ -243,7 +243,7 @@ def _check_classes(
 def _shared_covariance(
     table: FloatArray, truth: IntArray, means: FloatArray, ridge: float, *, who: str
 ) -> tuple[FloatArray, float]:
-    """Compute the covariance (D, D) of rows less their class mean, and `ridge` times its mean variance."""
+    """Compute the covariance (D, D) of rows minus their class mean, and `ridge` times its mean variance."""
     products = np.zeros((table.shape[1], table.shape[1]))
     for index, mean in enumerate(means):  # one class at a time, to save memory
         centred = table[truth == index] - mean

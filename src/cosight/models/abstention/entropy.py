@@ -139,7 +139,7 @@ class AdjustedSoftmax:
     The gradient is that of the cross-entropy of the predicted class at the temperature, so the step makes that class
     more likely, as in ODIN (Liang et al. 2018) and in VisAlign's code; `direction` "lower" makes it less likely, as
     the text of Lee et al. 2023 describes it. The image may leave [0, 1]. Everything is float64, because entropies at
-    temperature 1000 differ by some millionths.
+    temperature 1000 differ by a few millionths.
 
     Args:
         temperature: Divisor of the logits.
@@ -207,6 +207,13 @@ def asp_strangeness(model: TorchModel, batch: Floats, *, settings: AdjustedSoftm
 
     Raises:
         InvalidInput: The batch is not one of prepared images.
+
+    >>> from torch import nn
+    >>> from cosight.models import Preprocessing, wrap_module
+    >>> module = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 2))
+    >>> model = wrap_module(module, name="mine:linear", preprocessing=Preprocessing((8, 8)))
+    >>> asp_strangeness(model, np.zeros((4, 3, 8, 8), np.float32)).round(4)  # near log 2: the temperature is 1000
+    array([0.6931, 0.6931, 0.6931, 0.6931])
     """
     return settings.strangeness(None, settings.logits(model, batch))
 
@@ -266,6 +273,13 @@ def dropout_logits(model: TorchModel, batch: Floats, *, passes: int, seed: int) 
 
     Raises:
         InvalidInput: The model has no dropout, `passes` is less than 1, or the batch is not one of prepared images.
+
+    >>> from torch import nn
+    >>> from cosight.models import Preprocessing, wrap_module
+    >>> module = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(3 * 8 * 8, 2))
+    >>> model = wrap_module(module, name="mine:dropout", preprocessing=Preprocessing((8, 8)))
+    >>> dropout_logits(model, np.ones((4, 3, 8, 8), np.float32), passes=5, seed=0).shape
+    (5, 4, 2)
     """
     import torch
 

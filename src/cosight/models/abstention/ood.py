@@ -101,6 +101,9 @@ def ood_abstention(name: str) -> Abstention:
     Raises:
         UnknownName: There is no such detector; the message suggests the nearest ones.
         InvalidInput: pytorch-ood is not installed.
+
+    >>> ood_abstention("ood:ViM").needs
+    ('features', 'logits', 'labels')
     """
     detector_class = _detector(name.removeprefix(PREFIX))
     paper = detector_class.info.paper if detector_class.info else None
@@ -114,7 +117,14 @@ def ood_abstention(name: str) -> Abstention:
 
 
 def detector_names() -> tuple[str, ...]:
-    """Return the names of the detectors of pytorch-ood that need only stored features, logits and labels."""
+    """Return the names of the detectors of pytorch-ood that need only stored features, logits and labels.
+
+    Returns:
+        The names, sorted.
+
+    >>> "ViM" in detector_names()
+    True
+    """
     return tuple(_detectors())
 
 

@@ -95,7 +95,7 @@ class OpenMax:
     w is that distribution's cumulative probability at the image's distance and weight falls with the rank,
     (alpha + 1 - rank) / alpha; what they lose is the unknown class's logit. Strangeness is its softmax probability.
     Source: Bendale & Boult 2016, Algorithms 1 and 2, with the weights of their code (as printed, weights are lower by
-    1 / alpha and w is 1 less ours, which would revise the most typical image most).
+    1 / alpha and w is 1 minus ours, which would revise the most typical image most).
 
     Args:
         tail: Number of distances per class that the distribution is fitted to.

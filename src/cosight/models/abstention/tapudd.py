@@ -106,7 +106,7 @@ def nearest_starts(rows: FloatArray, clusters: int, rng: np.random.Generator, *,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedTapudd:
-    """Mixtures of features less `centre`, divided by `scale`: for each number of clusters, one per start."""
+    """Mixtures of features minus `centre`, divided by `scale`: for each number of clusters, one per start."""
 
     centre: FloatArray  # (D,)
     scale: float

@@ -27,7 +27,7 @@ __all__ = [
     "zoom_blur",
 ]
 
-# Severity 1..5 of ImageNet-C, 6..10 of VisAlign (Lee et al. 2023); lengths in pixels whatever the image's size.
+# Severity 1..5 of ImageNet-C, 6..10 of VisAlign (Lee et al. 2023); lengths in pixels for every image size.
 _GLASS = (  # sigma, delta, iterations
     (0.7, 1, 2), (0.9, 2, 1), (1.0, 2, 3), (1.1, 3, 2), (1.5, 4, 2),
     (1.7, 5, 2), (2.0, 6, 2), (2.6, 10, 2), (5.4, 15, 2), (7.0, 30, 2),
@@ -97,9 +97,9 @@ def zoom(image: Floats, factor: float, shape: tuple[int, ...]) -> Floats:
 def glass_blur(image: Floats, step: int, rng: np.random.Generator) -> Floats:
     """Blur, replace each pixel by a random neighbour, blur again (frosted glass).
 
-    The published code intends to swap two pixels but copies one over the other; so does this. A neighbour is up to
-    `delta` pixels before or `delta` - 1 after. Pixels within `delta` of an edge stay, so an image narrower than
-    2 delta is only blurred. Severities 2 and 4 iterate less than 1 and 3, and change the image no more than these.
+    The published code intends to swap two pixels but copies one over the other; this code does the same. A neighbour is
+    up to `delta` pixels before or `delta` - 1 after. Pixels within `delta` of an edge do not change, so an image
+    narrower than 2 delta is only blurred. Severities 2 and 4 have fewer iterations than 1 and 3 and are not stronger.
     """
     sigma, delta, iterations = _GLASS[step]
     soft = smooth(image, sigma)

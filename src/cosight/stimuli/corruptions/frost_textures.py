@@ -42,15 +42,31 @@ class FrostTextures:
 
 
 def load_textures(folder: Path) -> FrostTextures:
-    """Read every picture of a folder, in the order of their names; grey pictures become RGB, hidden files are left out.
+    """Read the textures for frost from a folder of pictures, in the order of their names.
 
-    The rules are those of source images. ImageNet-C's own textures have an alpha channel, which is opaque.
+    Grey pictures become RGB; hidden files are left out. The rules are those of source images. (ImageNet-C's own
+    textures have an alpha channel, which is opaque.)
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The textures.
 
     Raises:
         InvalidInput: If the folder does not exist or has no picture, or if a picture cannot be used.
+
+    >>> from cosight.stimuli import encode
+    >>> Path("ice").mkdir()
+    >>> _ = Path("ice/pane.png").write_bytes(encode(np.full((40, 60), 200, np.uint8), "png"))
+    >>> load_textures(Path("ice")).images[0].shape
+    (40, 60, 3)
     """
     if not folder.is_dir():
-        raise InvalidInput(f"frost textures are a folder of pictures, got {folder}; name an existing folder")
+        raise InvalidInput(
+            f"frost textures are a folder of pictures, got {folder}; name an existing folder "
+            "(`cosight data get imagenet-c-frost`)"
+        )
     files = sorted(
         file for file in folder.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES and not file.name.startswith(".")
     )
@@ -162,7 +178,14 @@ _PANES = (
 
 @lru_cache(maxsize=1)
 def procedural_textures() -> FrostTextures:
-    """Return six panes of frost, 1000 x 700, always the same; they are grown once per process."""
+    """Return the six panes of frost that cosight draws itself, always the same. They are drawn once per process.
+
+    Returns:
+        The textures, 1000 x 700 pixels each.
+
+    >>> [pane.shape for pane in procedural_textures().images][0]
+    (700, 1000, 3)
+    """
     return FrostTextures.of(tuple(map(_render_pane, _PANES)))
 
 

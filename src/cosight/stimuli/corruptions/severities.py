@@ -20,8 +20,21 @@ corruptions: Registry[Kind] = Registry("corruption")
 
 
 def severity_step(kind: Kind, severity: int, variant: Variant = "visalign") -> int:
-    """Return the index (from 0) of a severity; ImageNet-C ends at severity 5.
+    """Return the index of a severity among the steps of a corruption.
 
+    Args:
+        kind: The corruption.
+        severity: 1 to 10; 1 to 5 for ImageNet-C's extras and for the variant "imagenet-c".
+        variant: "visalign" or "imagenet-c".
+
+    Returns:
+        The index, from 0.
+
+    Raises:
+        InvalidInput: If the corruption does not have this severity in this variant.
+
+    >>> severity_step(corruptions["fog"], 7)
+    6
     >>> severity_step(corruptions["fog"], 7, "imagenet-c")
     Traceback (most recent call last):
     cosight.errors.InvalidInput: severity of fog must be 1 to 5 in ImageNet-C, got 7; variant "visalign" has more

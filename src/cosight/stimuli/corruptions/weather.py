@@ -16,7 +16,7 @@ from cosight.stimuli.kinds import declare, settings_from, steps_up_to
 
 __all__ = ["fog", "frost", "plasma", "snow", "spatter"]
 
-# Severity 1..5 of ImageNet-C, 6..10 of VisAlign (Lee et al. 2023); lengths in pixels whatever the image's size.
+# Severity 1..5 of ImageNet-C, 6..10 of VisAlign (Lee et al. 2023); lengths in pixels for every image size.
 _FOG = (  # amount, decay
     (1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4), (3.3, 1.4), (3.6, 1.2), (4, 1.2), (5, 1.1), (6, 1.0),
 )  # fmt: skip
@@ -94,7 +94,8 @@ def plasma(side: int, *, decay: float, rng: np.random.Generator) -> Floats:
 def snow(image: Floats, step: int, rng: np.random.Generator) -> Floats:
     """Whiten the image and add falling flakes.
 
-    By the published constants severities 7 and 10 have as much snow as 6 and 9, in larger flakes: they change no more.
+    With the published constants, severities 7 and 10 have as much snow as 6 and 9, in larger flakes, and are not
+    stronger.
     """
     mean, spread, factor, threshold, radius, sigma, weight = _SNOW[step]
     shape = image.shape[:2]

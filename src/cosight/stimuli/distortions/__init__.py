@@ -1,7 +1,7 @@
 """LAION-C's six distortions, levels 1 to 5 (Li et al. 2025, appendix A.4).
 
-Sizes are pixels as published, whatever the image: prepare images to 224 x 224 for the published strength. A grey image
-is distorted as its RGB copy would be and made grey (luma) again; only `glitched` works on the one channel.
+Sizes are in pixels, as published, for every image size: prepare images to 224 x 224 for the published strength. A grey
+image is converted to RGB, distorted, and converted back (luma); only `glitched` works on the single channel.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Glitched: bands of the image and one of its colour channels are shifted, under scan lines.
 
-The published geometry is that of the library behind the published set, seeded with 1, with its three particulars: a
-band with offset 0 is left out (drawn per image, it shows the original again); the channel moves up or down only; its
-sideways shift affects only the row that row 0 moves to.
+The published geometry is that of the library behind the published set, seeded with 1. It differs from the geometry
+drawn per image in three ways: a band with offset 0 is left out (drawn per image, it shows the original); the channel
+moves up or down only; its sideways shift affects only the row that row 0 moves to.
 """
 
 from __future__ import annotations
@@ -48,7 +48,18 @@ class _Glitch:
 
 
 def glitch_regions(height: int, width: int, *, level: int) -> tuple[GlitchRegion, ...]:
-    """Return the bands of the published set, the same for every image of one size; later ones cover earlier ones.
+    """Return the bands of the published set, which are the same for every image of one size.
+
+    Args:
+        height: Height of the image in pixels.
+        width: Width of the image in pixels.
+        level: Level of the distortion, 1 to 5.
+
+    Returns:
+        The bands; later ones cover earlier ones.
+
+    Raises:
+        InvalidInput: If there is no such level.
 
     >>> glitch_regions(224, 224, level=1)[0]
     GlitchRegion(offset=-4, top=145, height=55)

@@ -1,4 +1,4 @@
-"""Distortions that paint over the image or in its place: lines, shapes, a checkerboard, and tiles of other images."""
+"""Distortions that cover or replace the image: lines, shapes, a checkerboard, and tiles of other images."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MIN_COVER = 0.45  # of a pixel; with a half, the smallest stars would lose thei
 
 
 def _paint_rgb(paint: Callable[[Bytes], None], image: Bytes) -> Bytes:
-    """Call `paint` on an RGB image, in place; of a grey one, return the luma of its painted RGB copy."""
+    """Call `paint` on an RGB image, in place; for a grey image, return the luma of its painted RGB copy."""
     if image.ndim == 3:
         paint(image)
         return image
@@ -50,8 +50,8 @@ def _paint_rgb(paint: Callable[[Bytes], None], image: Bytes) -> Bytes:
 def _draw_corners(image: Bytes, count: int, rng: np.random.Generator) -> Integers:
     """Draw top left corners (count, 2), uniform over the image, for `_paste`.
 
-    What reaches over an edge continues at the opposite one, so every pixel is equally likely to be covered, and the
-    expected fraction covered is 1 - (1 - area / pixels) ** count. Kept inside, stickers would cover the edges less.
+    Pictures wrap around at the edges, so every pixel is equally likely to be covered, and the expected covered fraction
+    is 1 - (1 - area / pixels) ** count. Without wrapping, stickers would cover the edges less.
     """
     return rng.integers(0, image.shape[:2], (count, 2))
 

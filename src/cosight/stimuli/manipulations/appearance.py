@@ -117,7 +117,7 @@ def high_pass(image: Floats, step: int, _rng: None) -> Floats:
 
 
 def _reduce_contrast(grey: Floats, factor: float) -> Floats:
-    """Multiply distances from mid-grey (1/2, whatever the image's own mean) by `factor`."""
+    """Multiply distances from mid-grey (1/2, not the image's own mean) by `factor`."""
     return grey * np.float32(factor) + np.float32((1 - factor) / 2)
 
 

@@ -27,6 +27,16 @@ def condition_step(kind: Kind, condition: str | float) -> int:
 
     Conditions are compared as numbers where they are numbers ("3" = "3.0"), and without regard to case.
 
+    Args:
+        kind: The manipulation.
+        condition: One of its conditions.
+
+    Returns:
+        The index, from 0.
+
+    Raises:
+        InvalidInput: If the manipulation does not have this condition.
+
     >>> condition_step(manipulations["uniform-noise"], "0.9") == condition_step(manipulations["uniform-noise"], 0.90)
     True
     """

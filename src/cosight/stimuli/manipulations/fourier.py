@@ -90,7 +90,7 @@ def mean_spectrum(images: Iterable[Image]) -> Spectrum:
     """Compute the mean of the images' amplitude spectra, with one image in memory at a time.
 
     Args:
-        images: Images of one size. In another order they give the same numbers up to rounding, so another digest.
+        images: Images of one size. Another order changes the numbers by rounding errors, and so the digest.
 
     Returns:
         The mean spectrum.
@@ -126,14 +126,18 @@ def read_spectrum(path: Path) -> Spectrum:
 
     Raises:
         InvalidInput: If the file is not an array of amplitudes.
+
+    >>> mean_spectrum([np.full((32, 32), 0.5)]).save(Path("mean.npy"))
+    >>> read_spectrum(Path("mean.npy"))
+    Spectrum(32 x 32, 6870d015f6e5)
     """
     with path.open("rb") as file:
         try:
             numbers = np.lib.format.read_array(file, allow_pickle=False)
         except (ValueError, EOFError, MemoryError) as error:
-            raise InvalidInput(f"a spectrum is a .npy file of numbers, {path} is not; make it again") from error
+            raise InvalidInput(f"a spectrum is a .npy file of numbers, {path} is not; compute it again") from error
     if not np.issubdtype(numbers.dtype, np.floating):
-        raise InvalidInput(f"a spectrum has floating-point amplitudes, {path} has {numbers.dtype}; make it again")
+        raise InvalidInput(f"a spectrum has floating-point amplitudes, {path} has {numbers.dtype}; compute it again")
     try:
         return Spectrum(numbers)
     except InvalidInput as error:
@@ -151,10 +155,10 @@ def phase_scrambling(image: Floats, step: int, rng: np.random.Generator) -> Floa
     """Grey, phases shifted by draws from U(-width, width) degrees.
 
     As in the released code, and in the pictures made with it: an amplitude is multiplied by |cos((s - t) / 2)| of two
-    such shifts, where the paper intends to keep it, and its phase moves by (s + t) / 2. The mean stays, and so do the
-    row and the column of the highest frequency of an even side. The reason: the released code subtracts the shifts of
-    one half plane from the other in reading order, not mirrored, and takes the real part of the image. What remains is,
-    at every frequency, the mean of two unit phasors of independent shifts.
+    such shifts, where the paper intends to keep it, and its phase moves by (s + t) / 2. The mean does not change, nor
+    do the row and the column of the highest frequency of an even side. The reason: the released code subtracts the
+    shifts of one half plane from the other in reading order, not mirrored, and takes the real part of the image. The
+    result is, at every frequency, the mean of two unit phasors with independent shifts.
     """
     grey = to_grey(image)
     wave = np.fft.fftshift(scipy.fft.fft2(grey.astype(np.float64)))
