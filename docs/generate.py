@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from cosight.benchmarks import benchmarks
 from cosight.cli.app import app
+from cosight.cli.commands import commands_of
 from cosight.cli.listing import steps_in_words
 from cosight.measures import measures, pair_forms
 from cosight.models import model_lists, sources
@@ -37,16 +38,10 @@ def cli_page() -> str:
         "Exit codes: 0 success, 2 user error (one line on standard error), 1 anything else. Tables go to standard",
         "output, notes and progress to standard error; `--json` and `--csv` are stable for scripts.\n",
     ]
-    for name, command in _commands("cosight", get_command(app)):
+    for name, command in commands_of(get_command(app)):
         parts += [f"## {name}\n", " ".join((command.help or "").split()) + "\n", *_parameters(command)]
+        parts += ["```sh", *command.examples, "```\n"] if command.examples else []
     return "\n".join(parts)
-
-
-def _commands(name: str, command: Any) -> list[tuple[str, Any]]:
-    if not hasattr(command, "list_commands"):
-        return [(name, command)]
-    inner = {key: command.get_command(None, key) for key in command.list_commands(None)}
-    return [pair for key, sub in inner.items() for pair in _commands(f"{name} {key}", sub)]
 
 
 def _parameters(command: Any) -> list[str]:

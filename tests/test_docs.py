@@ -59,8 +59,9 @@ def test_every_command_is_documented():
     from typer.main import get_command
 
     from cosight.cli.app import app
+    from cosight.cli.commands import commands_of
 
-    names = [name for name, _ in generator()._commands("cosight", get_command(app))]
+    names = [name for name, _ in commands_of(get_command(app))]
     assert len(names) >= 7
     assert [name for name in names if f"## {name}\n" not in text] == []
 

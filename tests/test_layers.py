@@ -9,7 +9,10 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "cosight"
 FLOORS = [
-    {"errors", "registry", "arrays", "files", "processes", "toml_settings", "torchvision_ops", "data", "samples"},
+    {
+        *("errors", "extras", "registry", "arrays", "files", "processes", "progress", "toml_settings"),
+        *("torchvision_ops", "data", "samples"),
+    },
     {"measures"},
     {"trials"},
     {"statistics"},
@@ -19,6 +22,7 @@ FLOORS = [
     {"benchmarks"},
     {"scoring"},
     {"runs"},
+    {"study"},
     {"reports"},
     {"demo"},
     {"cli"},
@@ -28,10 +32,12 @@ FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 # the ground floor has an order of its own
 GROUND_ORDER = [
     "errors",
+    "extras",
     "registry",
     "arrays",
     "files",
     "processes",
+    "progress",
     "toml_settings",
     "torchvision_ops",
     "data",

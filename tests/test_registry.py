@@ -189,3 +189,7 @@ def test_did_you_mean_ignores_case_and_names_all_when_nothing_is_similar():
     assert did_you_mean("fig", ["apple", "pear"]) == "there are apple, pear"
     assert did_you_mean("fig", []) == "there are none"
     assert did_you_mean("fig", ["apple"], otherwise="choose another") == "choose another"
+
+
+def test_get_returns_the_default_for_an_unknown_name(fruit):
+    assert (fruit.get("malus"), fruit.get("aple"), fruit.get("aple", "none")) == ("round", None, "none")

@@ -2,10 +2,10 @@
 
 One table of trials for people and models, every number with its interval. Everything the command line does is a call of
 the same name: `cosight.build(...)`, `cosight.evaluate(...)`, `cosight.compare(...)`, `cosight.score(...)`,
-`cosight.disagree(...)`, `cosight.plan(...)`, `cosight.train(...)`, `cosight.demo(...)`. `cosight.trials.read(...)`
-reads any trial file, `cosight.measures` has the numbers as plain functions of arrays, `cosight.stimuli` turns images
-into stimuli, `cosight.models` has models by name, `cosight.data` public data sets. Packages are imported when first
-used.
+`cosight.disagree(...)`, `cosight.plan(...)`, `cosight.train(...)`, `cosight.demo(...)`, `cosight.study.new(...)`.
+`cosight.trials.read(...)` reads any trial file, `cosight.measures` has the numbers as plain functions of arrays,
+`cosight.stimuli` turns images into stimuli, `cosight.models` has models by name, `cosight.data` public data sets.
+Packages are imported when first used.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cosight.extras import require_for
+
 if TYPE_CHECKING:
-    from cosight import data, measures, models, runs, scoring, stimuli, trials
+    from cosight import data, measures, models, runs, scoring, stimuli, study, trials
     from cosight.benchmarks import build
     from cosight.demo import demo
     from cosight.runs.evaluate import evaluate, resume
@@ -39,6 +41,7 @@ __all__ = [
     "score",
     "scoring",
     "stimuli",
+    "study",
     "train",
     "trials",
 ]
@@ -58,7 +61,10 @@ _CALLS = {
 
 def __getattr__(name: str) -> Any:
     if name in _CALLS:
-        return getattr(import_module(_CALLS[name]), name)
+        require_for(name)
+        # stored, because importing the package `cosight.demo` would make it the attribute instead of the call
+        globals()[name] = call = getattr(import_module(_CALLS[name]), name)
+        return call
     if name in __all__:
         return import_module(f"cosight.{name}")
     raise AttributeError(f"module 'cosight' has no attribute {name!r}")

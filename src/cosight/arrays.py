@@ -18,6 +18,7 @@ __all__ = [
     "distributions",
     "draw_weights",
     "finite",
+    "fraction",
     "integer_codes",
     "labels",
     "same_length",
@@ -44,6 +45,20 @@ def whole_number(value: Any, *, name: str, least: int = 0, most: int | None = No
         limits = f"{least} or more" if most is None else f"{least:,} to {most:,}"
         raise InvalidInput(f"{name} must be a whole number, {limits}, got {str(value)[:40]}")
     return int(value)
+
+
+def fraction(value: float, *, name: str, ends: bool = True) -> float:
+    """Return a number from 0 to 1; without `ends`, 0 and 1 themselves are refused.
+
+    >>> fraction(95, name="--confidence", ends=False)
+    Traceback (most recent call last):
+    cosight.errors.InvalidInput: --confidence must lie between 0 and 1, got 95; did you mean .95?
+    """
+    if 0 < value < 1 or (ends and value in (0, 1)):
+        return float(value)
+    limits = "be 0 to 1" if ends else "lie between 0 and 1"
+    percent = f"; did you mean {f'{value / 100:.6g}'.lstrip('0')}?" if 1 < value < 100 else ""
+    raise InvalidInput(f"{name} must {limits}, got {value}{percent}")
 
 
 def labels(values: ArrayLike, *, name: str) -> NDArray[Any]:

@@ -18,7 +18,7 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -29,14 +29,13 @@ import httpx
 
 from cosight.errors import InvalidInput, first_line
 from cosight.files import DRAFT_SUFFIX, atomic_write, disk_errors, lock_folder
+from cosight.progress import Progress, report_progress
 from cosight.registry import Registry
 
 __all__ = ["Archive", "DataSet", "Download", "Fetched", "data_folder", "data_sets", "folder_digest", "get"]
 
 MIRROR_VARIABLE = "COSIGHT_MIRROR"
 _TIMEOUT = 30.0  # seconds without an answer
-
-Progress = Callable[[int, int, str], None]  # bytes done, bytes in all (0: unknown), what
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ def get(
     out: str | Path | None = None,
     mirror: str | Path | None = None,
     force: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Fetched:
     """Bring a public data set into a folder: from a mirror where it is there, else by download.
 
@@ -122,7 +121,8 @@ def get(
         out: Folder in which the set's folder is made (default: the user's data folder).
         mirror: Folder with one folder per set, asked before the network (default: COSIGHT_MIRROR).
         force: Get the set again even if it is there.
-        progress: Called with the bytes done, the bytes in all (0 where unknown) and the file.
+        progress: True for a progress bar (default: in notebooks and at the prompt), False for none, or a function
+            that is called with the bytes done, the bytes in all (0 where unknown) and the file.
 
     Returns:
         Where the set is, and whether its checksum was right.
@@ -152,11 +152,11 @@ def get(
     if source is None and not data_set.is_downloadable:
         steps = data_set.by_hand.format(folder=folder)
         raise InvalidInput("; ".join([*notices, f"{data_set.name} cannot be downloaded by cosight: {steps}"]))
-    with _unless_empty(folder), lock_folder(folder):
+    with _unless_empty(folder), lock_folder(folder), report_progress(progress) as report:
         if source is not None:
-            verified = _copy(data_set, source, folder, notices, progress)
+            verified = _copy(data_set, source, folder, notices, report)
         else:
-            verified = _download_all(data_set, folder, progress)
+            verified = _download_all(data_set, folder, report)
         files = list(_files_below(folder))
         size = sum(path.stat().st_size for path in files)
         told = str(source) if source is not None else data_set.page

@@ -10,7 +10,7 @@ A message says what is wrong, the value, and what to do.
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["CosightError", "InvalidInput", "UnknownName", "did_you_mean", "first_line"]
+__all__ = ["CosightError", "InvalidInput", "UnknownName", "did_you_mean", "first_line", "similar_names"]
 
 
 class CosightError(Exception):
@@ -23,6 +23,16 @@ class InvalidInput(CosightError, ValueError):
 
 class UnknownName(CosightError, LookupError):
     """A name is not among those that exist."""
+
+
+def similar_names(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
+    """Return the known names that are spelled like `name`, the most similar first; upper and lower case are equal.
+
+    >>> similar_names("Aple", ["pear", "apple"])
+    ['apple']
+    """
+    folded = {key.casefold(): key for key in reversed(list(known))}
+    return [folded[key] for key in get_close_matches(name.casefold(), list(folded)[::-1], n=most)]
 
 
 def did_you_mean(name: str, known: Iterable[str], *, most: int = 3, otherwise: str | None = None) -> str:
@@ -43,8 +53,7 @@ def did_you_mean(name: str, known: Iterable[str], *, most: int = 3, otherwise: s
     'there are apple, pear'
     """
     names = list(known)
-    folded = {key.casefold(): key for key in reversed(names)}
-    similar = [folded[key] for key in get_close_matches(name.casefold(), list(folded)[::-1], n=most)]
+    similar = similar_names(name, names, most=most)
     if similar:
         return f"did you mean {' or '.join(similar)}?"
     return f"there are {', '.join(names) or 'none'}" if otherwise is None else otherwise

@@ -12,13 +12,14 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
 from pathlib import Path
 from platform import python_version
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from cosight.errors import CosightError, InvalidInput, first_line
+from cosight.errors import CosightError, InvalidInput, first_line, similar_names
 
 __all__ = [
     "DISK_FULL",
@@ -31,6 +32,7 @@ __all__ = [
     "file_stamp",
     "is_locked",
     "lock_folder",
+    "nearest_path",
     "package_versions",
     "read_json",
     "remove_drafts",
@@ -40,7 +42,36 @@ DRAFT_SUFFIX = ".cosight-draft"  # ends the names of unfinished files and folder
 LOCK_FILE = ".lock"
 MISSING_FILE = "missing"  # the stamp of a file that does not exist
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of an OSError
+_MOST_ENTRIES = 10_000  # of a folder that a misspelled name is looked for in
 _LOCK_SECONDS = 1.0  # `is_locked` in another process holds the lock for a moment
+
+
+def nearest_path(path: str | Path, *, otherwise: str = "check the path") -> str:
+    """Return the hint that ends the message about a path that does not exist.
+
+    Args:
+        path: The path. The first of its parts that does not exist is compared with what is there.
+        otherwise: The hint when nothing there has a similar name.
+
+    Returns:
+        "did you mean PATH?", or the other hint.
+
+    >>> nearest_path("no-such-file")
+    'check the path'
+    """
+    parts = Path(path).parts
+    for index, part in enumerate(parts):
+        folder = Path(*parts[:index])
+        if os.path.lexists(folder / part):
+            continue
+        try:
+            known = [entry.name for entry in islice(folder.iterdir(), _MOST_ENTRIES)]
+        except OSError:
+            break
+        for name in similar_names(part, sorted(known), most=1):
+            return f"did you mean {Path(folder, name, *parts[index + 1 :])}?"
+        break
+    return otherwise
 
 
 @contextmanager

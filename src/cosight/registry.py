@@ -6,15 +6,25 @@ The entry point's module is imported when the registry is first read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from cosight.errors import InvalidInput, UnknownName, did_you_mean
 
-__all__ = ["Registry"]
+__all__ = ["Registry", "split_names"]
 
 T = TypeVar("T")
+
+
+def split_names(names: str | Iterable[str] | None) -> list[str] | None:
+    """Return the names in one comma-separated text or in several; None where there are none.
+
+    >>> split_names("ec, ma"), split_names(["ec, ma", "cles"]), split_names([])
+    (['ec', 'ma'], ['ec', 'ma', 'cles'], None)
+    """
+    texts = [names] if isinstance(names, str) else names or ()
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()] or None
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -70,6 +80,10 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         return self._entries[self.name_of(name)]
+
+    def get(self, name: str, default: Any = None) -> Any:  # Mapping's expects a KeyError, whose message is quoted
+        """Return the entry of a name or alias, or the default."""
+        return self._entries.get(self._aliases.get(name, name), default) if name in self else default
 
     def __iter__(self) -> Iterator[str]:
         self._load()

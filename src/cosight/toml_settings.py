@@ -16,6 +16,7 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from cosight.errors import CosightError, InvalidInput, UnknownName, did_you_mean, first_line
+from cosight.files import nearest_path
 
 __all__ = ["check_keys", "parse_table", "parse_tables", "read_toml"]
 
@@ -29,7 +30,7 @@ def read_toml(file: Path, *, hint: str = "check the path") -> dict[str, Any]:
 
     Args:
         file: The file.
-        hint: What to do when the file does not exist; ends the error message.
+        hint: What to do when the file does not exist and no similar path does; ends the error message.
 
     Returns:
         Its content as nested dictionaries and lists.
@@ -40,7 +41,7 @@ def read_toml(file: Path, *, hint: str = "check the path") -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors write a byte order mark
     except FileNotFoundError as error:
-        raise InvalidInput(f"{file} does not exist; {hint}") from error
+        raise InvalidInput(f"{file} does not exist; {nearest_path(file, otherwise=hint)}") from error
     except OSError as error:
         raise InvalidInput(f"cannot read {file}: {error.strerror}; name a TOML file") from error
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, nested too deeply

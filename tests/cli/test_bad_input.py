@@ -87,7 +87,7 @@ CASES = [
     (observers, ["--confidence", "95"], "confidence must lie between 0 and 1, got 95"),
     (observers, ["--gamma", "2"], "--gamma"),
     (observers, ["--resamples", "many"], "--resamples"),
-    (observers, ["--what"], "No such option: --what"),
+    (observers, ["--what"], "no such option: --what; see `cosight compare --help`"),
     (lambda folder: folder / "nowhere", [], "trials must be a file or folder that exists"),
 ]
 

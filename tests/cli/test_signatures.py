@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Sequence
+from inspect import getdoc
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,7 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cosight.cli.signatures import Call, add_command, command_for, summary_of
+from cosight.cli.commands import split_docstring
+from cosight.cli.signatures import Call, add_command, command_for
 
 CALLS: list[Call] = []
 
@@ -117,8 +119,10 @@ def test_a_parameter_of_the_action_replaces_the_functions(run):
     assert "colour" not in CALLS[0].options
 
 
-def test_summary_ends_before_the_arguments():
-    assert summary_of(paint).split() == ["Paint", "walls.", "Slowly."]
+def test_text_and_examples_of_a_docstring():
+    text, examples = split_docstring(f"{getdoc(paint)}\n\nExamples:\n    paint wall\n\n    paint roof --wet\n")
+    assert text.split() == ["Paint", "walls.", "Slowly."]
+    assert examples == ("paint wall", "paint roof --wet")
 
 
 def test_help_imports_no_function():

@@ -443,7 +443,7 @@ def test_up_to_a_tenth_of_the_resamples_may_be_undefined(lost, defined):
 
 
 def test_a_level_outside_0_and_1_is_refused():
-    with pytest.raises(InvalidInput, match=r"confidence must lie between 0 and 1, got 95; 0\.95 is usual"):
+    with pytest.raises(InvalidInput, match=r"confidence must lie between 0 and 1, got 95; did you mean \.95\?"):
         paired_difference(0.6, 0.5, *resamples(), confidence=95)
 
 

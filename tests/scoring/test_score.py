@@ -373,7 +373,7 @@ def test_what_a_measure_lacks_is_said_in_one_line(measure, words):
     [
         ({"resamples": 0}, "--resamples must be 1 or more, got 0"),
         ({"gamma": -1}, "--gamma must be 0 to 1, got -1"),
-        ({"by": ["colour"]}, "grouped by experiment, condition, level, truth, got 'colour'"),
+        ({"by": ["colour"]}, "grouped by experiment, condition, level, truth, category, got 'colour'"),
         ({"labels": "a,b"}, "truth is a class of given, got 'c'"),
     ],
 )

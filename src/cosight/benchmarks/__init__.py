@@ -19,13 +19,14 @@ from typing import Any
 from cosight.arrays import whole_number
 from cosight.benchmarks.cifar10h import CIFAR_10H
 from cosight.benchmarks.digits import DIGITS
-from cosight.benchmarks.entry import AlteredPhotos, Benchmark, BuildResult, Progress, ReportSection
+from cosight.benchmarks.entry import AlteredPhotos, Benchmark, BuildResult, ReportSection
 from cosight.benchmarks.imagenet_c import IMAGENET_C
 from cosight.benchmarks.laion_c import LAION_C
 from cosight.benchmarks.table_layout import TableLayout
 from cosight.benchmarks.visalign import VISALIGN
 from cosight.errors import InvalidInput
 from cosight.processes import MOST_WORKERS
+from cosight.progress import Progress, report_progress
 from cosight.registry import Registry
 
 __all__ = [
@@ -52,6 +53,7 @@ def build(
     humans: str | Path | None = None,
     sheet: str | Path | None = None,
     force: bool = False,
+    progress: Progress | bool | None = None,
     **options: Any,
 ) -> BuildResult:
     """Build the stimulus set of a benchmark; an unfinished set is resumed.
@@ -62,6 +64,8 @@ def build(
         humans: Trials of people: their answers become gold labels, of Uncertain images where the set has groups.
         sheet: Also write a contact sheet to this file (.png, .jpg).
         force: Replace an existing contact sheet.
+        progress: True for a progress bar (default: in notebooks and at the prompt), False for none, or a function
+            that is called with parts done, parts in all, and a description.
         options: Keyword arguments of its builder, such as `seed` or `workers`.
 
     Returns:
@@ -94,7 +98,10 @@ def build(
         from cosight.trials.table import select_roles
 
         people = select_roles(read(humans))
-    result = builder(*call.args, **call.kwargs)
+    with report_progress(progress) as report:
+        if "progress" in signature(builder).parameters:
+            call.arguments["progress"] = report
+        result = builder(*call.args, **call.kwargs)
     if people is not None:
         from cosight.stimuli.sets import write_gold_labels
         from cosight.trials.manifest import read_manifest

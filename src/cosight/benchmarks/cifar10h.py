@@ -53,6 +53,10 @@ def build(
     Raises:
         InvalidInput: If a source file is missing or has another form, or `out` belongs to another set.
 
+    Examples:
+        cosight build cifar-10h cifar10 cifar-10h
+        cosight build cifar-10h cifar10 cifar-10h --workers 2 --sheet sheet.png
+
     >>> from cosight.stimuli import encode
     >>> Path("cifar").mkdir()
     >>> _ = Path("cifar/test_images.png").write_bytes(encode(np.zeros((2, 1024, 3), np.uint8), "png"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosight.benchmarks.table_layout import TableLayout
+from cosight.progress import Progress
 
 if TYPE_CHECKING:
     from cosight.stimuli.generate import GeneratedSet
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AlteredPhotos", "Benchmark", "BuildResult", "Progress", "ReportSection"]
 
-Progress = Callable[[int, int, str], None]
 """Called with (done, total, what)."""
 
 

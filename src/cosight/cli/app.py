@@ -13,6 +13,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from cosight.cli import build, data, run, stimuli, study, trials
+from cosight.cli.commands import Command, Group, describe_usage_error
 from cosight.cli.compare import compare
 from cosight.cli.demo import demo
 from cosight.cli.disagree import disagree
@@ -23,44 +24,27 @@ from cosight.cli.score import score
 from cosight.cli.signatures import add_command
 from cosight.cli.train import train
 from cosight.errors import CosightError, InvalidInput
+from cosight.extras import extra_of
 
 __all__ = ["app", "main"]
-
-# module -> the extra that installs it
-_EXTRAS = {
-    "cv2": "stimuli",
-    "numba": "stimuli",
-    "torch": "models",
-    "torchvision": "models",
-    "timm": "models",
-    "safetensors": "models",
-    "diffusers": "diffusion",
-    "transformers": "diffusion",
-    "ray": "ray",
-    "lightly": "train",
-    "open_clip": "clip",
-    "matplotlib": "demo",
-    "psycopg": "postgres",
-    "playwright": "browser",
-}
 
 app = typer.Typer(
     name="cosight",
     help="Measure how closely vision models match human perception: one table of trials for people and models, every "
     "number with its interval.",
+    cls=Group,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("demo")(demo)
+app.command("demo", cls=Command)(demo)
 add_command(app, "evaluate", evaluate, function="cosight.runs.evaluate:evaluate")
 add_command(app, "compare", compare, function="cosight.scoring.compare:compare")
 add_command(app, "score", score, function="cosight.scoring.score:score")
 add_command(app, "disagree", disagree, function="cosight.scoring.disagree:disagree")
 add_command(app, "plan", plan, function="cosight.scoring.plan:plan", renamed={"observers": "observer"})
 add_command(app, "train", train, function="cosight.training.trainer:train")
-app.command("list")(list_names)
+app.command("list", cls=Command)(list_names)
 app.add_typer(build.app, name="build")
 app.add_typer(run.app, name="run")
 app.add_typer(trials.app, name="trials")
@@ -71,7 +55,6 @@ app.add_typer(study.app, name="study")
 
 @app.callback(invoke_without_command=True)
 def _root(
-    context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     if version:
@@ -79,8 +62,6 @@ def _root(
 
         typer.echo(f"cosight {installed('cosight')}")
         raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 def main() -> None:
@@ -89,17 +70,16 @@ def main() -> None:
         for before, argument in pairwise(sys.argv):
             if not argument and not before.startswith("-"):  # an empty path would stand for the current folder
                 raise InvalidInput("an argument is empty (''); name a file or folder, or leave it out")
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="cosight")
     except TyperException as error:
-        message = error.format_message().rstrip(".").replace("Value error, ", "")
-        _exit_with(f"{message}; see `cosight --help`")
+        _exit_with(describe_usage_error(error))
     except CosightError as error:
         _exit_with(str(error))
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
+        extra = extra_of((error.name or "").partition(".")[0])
+        if extra is None:
             raise
-        extra = _EXTRAS[error.name]
-        _exit_with(f"this needs {error.name}, which is not installed; pip install 'cosight[{extra}]'")
+        _exit_with(f"this needs {error.name}, not installed here; pip install 'cosight[{extra}]'")
     except MemoryError as error:
         _exit_with(f"not enough memory ({error}); use fewer --resamples, fewer observers or a smaller --batch")
     except RuntimeError as error:

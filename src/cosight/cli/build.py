@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from inspect import getdoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command
 
+from cosight.cli.commands import Command, Group
 from cosight.cli.options import notify, progress_bar
-from cosight.cli.signatures import Call, command_for, summary_of
+from cosight.cli.signatures import Call, command_for
 
 if TYPE_CHECKING:
     from cosight.benchmarks import BuildResult
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 
-class _Builders(TyperGroup):
+class _Builders(Group):
     """The benchmarks that can be built, those of other packages included. The registry is read when it is needed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -50,7 +51,7 @@ class _Builders(TyperGroup):
             _build(entry.name, call, {"humans": humans, "sheet": sheet, "force": force})
 
         own = typer.Typer(add_completion=False, rich_markup_mode=None)
-        own.command(entry.name)(command_for(builder, action, help_text=summary_of(builder)))
+        own.command(entry.name, cls=Command)(command_for(builder, action, help_text=getdoc(builder)))
         return get_command(own)
 
 
@@ -63,14 +64,10 @@ def _group() -> None:
 
 
 def _build(name: str, call: Call, options: dict[str, Any]) -> None:
-    from inspect import signature
-
     from cosight.benchmarks import build
 
     with progress_bar() as progress:
-        if "progress" in signature(call.function).parameters:
-            options["progress"] = progress
-        built: BuildResult = build(name, *call.arguments, **call.options, **options)
+        built: BuildResult = build(name, *call.arguments, **call.options, **options, progress=progress)
     parts = [part for part in (built.generated, built.closed) if part is not None]
     dropped = Counter((job.rsplit("/", 1)[0], reason) for part in parts for job, reason in part.dropped.items())
     missing = (f"{count} of {place} are missing: {reason}" for (place, reason), count in sorted(dropped.items()))

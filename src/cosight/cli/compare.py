@@ -46,6 +46,11 @@ def compare(
     Prints people's agreement with each other and each model's with people, the closest model first, every value with
     its interval; then a verdict: which model is closest, by how much, and whether that may be chance. --json, --csv and
     --out have every pair, mean, ceiling, rank and paired difference; --sort, --top and --people change only the table.
+
+    Examples:
+        cosight compare sample:cue-conflict
+        cosight compare sample:cue-conflict --measure ec --only model:alexnet,model:vgg19
+        cosight compare sample:edges sample:silhouettes --by experiment --out rows.csv
     """
     from cosight.cli.tables import print_comparison
     from cosight.measures import measures

@@ -8,21 +8,28 @@ from dataclasses import asdict
 
 import typer
 
+from cosight.cli.commands import Command, Group
 from cosight.cli.options import AsJson, notify, progress_bar
 from cosight.cli.signatures import Call, add_command
 
 __all__ = ["app"]
 
 app = typer.Typer(
+    cls=Group,
     help="Public data sets: list them, download one or copy it from a mirror.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_data(as_json: AsJson = False) -> None:
-    """List the public data sets that cosight knows: size, licence, and how to get them."""
+    """List the public data sets that cosight knows: size, licence, and how to get them.
+
+    Examples:
+        cosight data list
+        cosight data list --json
+    """
     from cosight.data import data_sets
 
     if as_json:
@@ -48,6 +55,10 @@ def get(call: Call) -> None:
     """Get a public data set: copied from a mirror folder where there is one, else downloaded.
 
     An interrupted download is resumed by the same command. Checksums are verified where they are known.
+
+    Examples:
+        cosight data get model-vs-human
+        cosight data get texture-vs-shape --out data
     """
     with progress_bar() as progress:
         fetched = call(

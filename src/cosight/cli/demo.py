@@ -39,6 +39,11 @@ def demo(
     trains five small architectures with five seeds each, evaluates them with every abstention function, and scores them
     against simulated people. Both write a page. With --me you label digits yourself; the digits part runs first if it
     is not finished.
+
+    Examples:
+        cosight demo people
+        cosight demo --out my-demo --open
+        cosight demo --me
     """
     if me and part == "people":
         raise InvalidInput("--me is about the digits, got the part people; leave it out")

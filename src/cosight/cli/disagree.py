@@ -35,6 +35,10 @@ def disagree(
 
     The difference is the Hellinger distance between the distribution of people's answers and the model's
     probabilities, or its single answer where it gave no probabilities: 0 the same, 1 no label in common.
+
+    Examples:
+        cosight disagree sample:cue-conflict --only model:resnet50
+        cosight disagree sample:edges sample:silhouettes --out differences.csv
     """
     from cosight.cli.tables import print_disagreements
 

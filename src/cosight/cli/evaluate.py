@@ -35,6 +35,10 @@ def evaluate(
 
     Prints each model's accuracy by condition with its interval, and the run's folder. `cosight compare RUN PEOPLE`
     compares the models with people.
+
+    Examples:
+        cosight evaluate python:mynet:model --on photos --out run
+        cosight evaluate trials:answers.parquet --on photos --out recorded
     """
     from cosight.models.loading import model_lists
 

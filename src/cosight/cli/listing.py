@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cosight.cli.options import AsJson
-from cosight.errors import UnknownName
+from cosight.errors import UnknownName, did_you_mean
 
 __all__ = ["LISTS", "list_names", "steps_in_words"]
 
@@ -36,7 +36,13 @@ def list_names(
     what: Annotated[str, typer.Argument(help=f"One of {', '.join(LISTS)}.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """List what can be named: model sources, measures, label spaces, presets, corruptions and more."""
+    """List what can be named: model sources, measures, label spaces, presets, corruptions and more.
+
+    Examples:
+        cosight list measures
+        cosight list samples
+        cosight list corruptions --json
+    """
     rows = _rows(what)
     if as_json:
         typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
@@ -170,4 +176,5 @@ def _rows(what: str) -> list[dict[str, str]]:
         from cosight.stimuli.attacks import attacks
 
         return [{"name": a.name, "norm": a.norm, "summary": a.summary, "source": a.citation} for a in attacks.values()]
-    raise UnknownName(f"cosight lists {', '.join(LISTS)}, got {what!r}")
+    hint = did_you_mean(what, LISTS, most=1, otherwise="choose one of these")
+    raise UnknownName(f"cosight lists {', '.join(LISTS)}, got {what!r}; {hint}")

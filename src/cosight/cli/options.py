@@ -1,15 +1,16 @@
-"""Options that several commands share, notes and progress."""
+"""Options that several commands share, and notes."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from cosight.progress import progress_bar
+from cosight.registry import split_names
 
 __all__ = [
     "AsCsv",
@@ -44,15 +45,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print every row as JSON.")
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print every row as CSV.")]
 
 
-def split_names(values: Sequence[str] | None) -> list[str] | None:
-    """Return the names in comma-separated values of an option that may be repeated; None where there are none.
-
-    >>> split_names(["ec, ma", "cles"])
-    ['ec', 'ma', 'cles']
-    """
-    return [name.strip() for value in values or () for name in value.split(",") if name.strip()] or None
-
-
 def notify(notices: tuple[str, ...]) -> None:
     """Print notes for the reader on standard error; on a terminal they are wrapped at words."""
     from cosight.cli.text import wrap_text
@@ -61,18 +53,3 @@ def notify(notices: tuple[str, ...]) -> None:
     for notice in notices:
         for line in wrap_text(f"note: {notice}", width, indent=6):
             typer.echo(line, err=True)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
-    """Show a progress bar on standard error; yield None where that is not a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("resampling")
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what[:40])

@@ -26,7 +26,13 @@ def plan(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute how many trials, people or images a study needs for an interval or to tell two models apart."""
+    """Compute how many trials, people or images a study needs for an interval or to tell two models apart.
+
+    Examples:
+        cosight plan --measure ec --width .1 --accuracy .8,.7 --value .35
+        cosight plan --measure accuracy --difference .05 --pilot sample:edges
+        cosight plan --measure gold --error .05 --classes 11
+    """
     from cosight.cli.tables import print_table, print_text
     from cosight.trials.formats import read
     from cosight.trials.table import select_roles

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cosight.cli.commands import Command, Group
 from cosight.cli.evaluate import print_run, run_in_terminal
 from cosight.cli.options import AsJson, notify, progress_bar
 from cosight.cli.signatures import Call, add_command
@@ -19,14 +20,21 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="List runs, show their status, resume one.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    cls=Group, help="List runs, show their status, resume one.", no_args_is_help=True, rich_markup_mode=None
+)
 
 RunFolderArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.", show_default=False)]
 
 
-@app.command("status")
+@app.command("status", cls=Command)
 def show_status(run: RunFolderArgument, as_json: AsJson = False) -> None:
-    """Show how many stimuli each observer has answered, and how the last session ended; also during a run."""
+    """Show how many stimuli each observer has answered, and how the last session ended; also during a run.
+
+    Examples:
+        cosight run status run
+        cosight run status run --json
+    """
     from cosight.cli.tables import print_table, print_text
     from cosight.runs.run_record import status
 
@@ -54,7 +62,12 @@ def show_status(run: RunFolderArgument, as_json: AsJson = False) -> None:
 
 
 def resume(call: Call) -> None:
-    """Resume a run: all its models, with the options of its last call."""
+    """Resume a run: all its models, with the options of its last call.
+
+    Examples:
+        cosight run resume run
+        cosight run resume run --trust
+    """
     with run_in_terminal(call.arguments[0]), progress_bar() as progress:
         finished = call(progress=progress)
     print_run(finished)
@@ -63,12 +76,17 @@ def resume(call: Call) -> None:
 add_command(app, "resume", resume, function="cosight.runs.evaluate:resume")
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_runs(
     folder: Annotated[Path, typer.Argument(help="Folder to search, with the folders below it.")] = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """List the runs in a folder and below it."""
+    """List the runs in a folder and below it.
+
+    Examples:
+        cosight run list
+        cosight run list experiments --json
+    """
     from cosight.cli.tables import print_text
     from cosight.runs.run_record import runs_below, status
 

@@ -23,6 +23,10 @@ def score(
     distributions with their ceilings; reliability, risk and coverage where observers can abstain. A run's gold labels
     stand for people unless --humans gives some. With --on, the benchmark's own table: distances by category,
     reliability, means over seeds, the best (*) and second best (+) of each column.
+
+    Examples:
+        cosight score sample:cue-conflict --measure shape_bias,hellinger
+        cosight score sample:edges --by truth --json
     """
     from cosight.benchmarks import benchmarks
     from cosight.cli.tables import print_benchmark, print_scores

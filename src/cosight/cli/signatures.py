@@ -27,12 +27,13 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
-from typer.core import TyperCommand
 from typer.main import get_command
 
-from cosight.cli.options import split_names
+from cosight.cli.commands import Command
+from cosight.extras import require_for
+from cosight.registry import split_names
 
-__all__ = ["Call", "add_command", "argument_texts", "command_for", "summary_of"]
+__all__ = ["Call", "add_command", "argument_texts", "command_for"]
 
 _TYPES = (bool, int, float, Path, str)  # what one value on the command line can be; the first one of a union is taken
 
@@ -75,12 +76,14 @@ def add_command(
     def complete() -> Any:
         module, attribute = function.split(":")
         own = typer.Typer(add_completion=False, rich_markup_mode=None)
-        own.command(name)(command_for(getattr(import_module(module), attribute), action, renamed=renamed))
+        own.command(name, cls=Command)(command_for(getattr(import_module(module), attribute), action, renamed=renamed))
         return get_command(own)
 
-    class LazyCommand(TyperCommand):
-        def make_context(self, *arguments: Any, **settings: Any) -> Any:
-            return complete().make_context(*arguments, **settings)
+    class LazyCommand(Command):
+        def make_context(self, info_name: Any, args: Any, parent: Any = None, **settings: Any) -> Any:
+            if parent is not None:
+                require_for(f"{parent.command_path} {info_name}".partition(" ")[2])  # the function may import them
+            return complete().make_context(info_name, args, parent=parent, **settings)
 
     def placeholder() -> None:
         pass
@@ -150,11 +153,6 @@ def argument_texts(docstring: str) -> dict[str, str]:
     section = re.search(r"^Args:\n((?:[ ]+.*\n?|\n)*)", docstring, re.MULTILINE)
     entries = re.split(r"^ {4}\**(\w+): *", section[1] if section else "", flags=re.MULTILINE)[1:]
     return {name: " ".join(text.split()) for name, text in zip(entries[::2], entries[1::2], strict=True)}
-
-
-def summary_of(function: Callable[..., Any]) -> str:
-    """Return a function's docstring up to its first section or example."""
-    return re.split(r"^(?:Args:|Returns:|Raises:|>>>)", getdoc(function) or "", maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def _value_type(annotation: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from cosight.cli.commands import Command, Group
 from cosight.cli.options import AsJson, Labels, Seed, notify, progress_bar, split_names
 from cosight.cli.signatures import Call, command_for
 from cosight.errors import InvalidInput
@@ -30,7 +31,9 @@ _LARGEST_SIDE = 8192  # pixels of a composed image
 _MOST_DIGITS = 9  # of a step; int() refuses thousands of digits
 _MAX_STEP = 100  # of a range such as 1-5: no kind has more steps
 
-app = typer.Typer(help="Make stimulus sets from images, and verify them.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    cls=Group, help="Make stimulus sets from images, and verify them.", no_args_is_help=True, rich_markup_mode=None
+)
 
 Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Comma-separated kinds, or all (the default).")]
 Category = Annotated[int, typer.Option(help="2: on strange backgrounds; 5: two creatures in one.", show_default=False)]
@@ -155,7 +158,12 @@ def corrupt(
     ] = None,
     region: Annotated[str, typer.Option(help="Where cropping cuts: centre or random.")] = "centre",
 ) -> None:
-    """Corrupt images as VisAlign and ImageNet-C do; `cosight list corruptions` has the kinds."""
+    """Corrupt images as VisAlign and ImageNet-C do; `cosight list corruptions` has the kinds.
+
+    Examples:
+        cosight stimuli corrupt photos foggy --kind fog,frost --severity 1-3
+        cosight stimuli corrupt photos noisy --kind gaussian_noise --sheet noisy.png
+    """
     from cosight.stimuli.corruptions import load_textures
 
     options: SourceOptions = call()
@@ -177,7 +185,12 @@ def distort(
         str, typer.Option(help="glitched: per-image, or published (the same bands everywhere).")
     ] = "per-image",
 ) -> None:
-    """Distort images as LAION-C does; `cosight list distortions` has the kinds."""
+    """Distort images as LAION-C does; `cosight list distortions` has the kinds.
+
+    Examples:
+        cosight stimuli distort photos distorted --level 3
+        cosight stimuli distort photos lines --kind vertical_lines --limit 2
+    """
     from cosight.stimuli.alterations import with_resource
     from cosight.stimuli.resources import tiles_for_set
 
@@ -200,7 +213,12 @@ def manipulate(
         Path | None, typer.Option(help="Mean amplitude spectrum for power-equalisation (default: that of SOURCE).")
     ] = None,
 ) -> None:
-    """Manipulate images as model-vs-human's experiments do; `cosight list manipulations` has kinds and conditions."""
+    """Manipulate images as model-vs-human's experiments do; `cosight list manipulations` has kinds and conditions.
+
+    Examples:
+        cosight stimuli manipulate photos manipulated --kind contrast,low-pass
+        cosight stimuli manipulate photos turned --kind rotation --condition 90
+    """
     from cosight.stimuli.alterations import with_resource
     from cosight.stimuli.resources import spectrum_for_set
     from cosight.stimuli.sets import read_set
@@ -233,6 +251,10 @@ def attack(
 
     The truth of an image is one of the classes of --labels, in the models' order; a truth that is a number is the
     index of an output; for any other truth the model's own answer to the clean image is what must change.
+
+    Examples:
+        cosight stimuli attack photos fooled --model python:mynet:model
+        cosight stimuli attack photos pgd --model python:mynet:model --kind pgd-l2
     """
     from cosight.benchmarks.visalign.categories import ATTACKED
     from cosight.stimuli.attack_recipe import VISALIGN_EPS, AttackRecipe
@@ -275,6 +297,10 @@ def compose(
     """Compose images of VisAlign's categories 2 and 5 from photos or prompts. Look at each before people see it.
 
     SOURCE is a folder of photos in class folders, or a text-to-image pipeline: diffusers:HUB-NAME or diffusers:FOLDER.
+
+    Examples:
+        cosight stimuli compose animals composed --category 2 --count 4 --size 64
+        cosight stimuli compose animals mixed --category 5 --others others --count 2
     """
     from cosight.benchmarks.visalign.composites import Composites
     from cosight.benchmarks.visalign.prompts import GeneratedImages
@@ -309,24 +335,29 @@ for _name, _options, _action in (
     ("attack", SourceOptions, attack),
     ("compose", SetOptions, compose),
 ):
-    app.command(_name)(command_for(_options, _action))
+    app.command(_name, cls=Command)(command_for(_options, _action))
 
 
-@app.command("prompts")
+@app.command("prompts", cls=Command)
 def prompts(
     category: Category,
     count: Annotated[int, typer.Option(min=1, max=_MOST_IMAGES, help="Number of prompts.")] = 100,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Print VisAlign's prompts for categories 2 and 5 as CSV (or JSON), for a text-to-image model elsewhere."""
+    """Print VisAlign's prompts for categories 2 and 5 as CSV (or JSON), for a text-to-image model elsewhere.
+
+    Examples:
+        cosight stimuli prompts --category 2 --count 3
+        cosight stimuli prompts --category 5 --json
+    """
     from cosight.benchmarks.visalign.prompts import prompt_table
 
     table = prompt_table(category, count=count, seed=seed)
     typer.echo(table.write_json() if as_json else table.write_csv(), nl=as_json)
 
 
-@app.command("tasks")
+@app.command("tasks", cls=Command)
 def tasks(
     stimuli: Annotated[
         Path,
@@ -355,6 +386,10 @@ def tasks(
 
     Without --from, the tasks follow from the manifest: `parent` is the target of a stimulus, `seed_stimulus` in
     `parameters` its seed, as in sets of inverted representations. One file holds both types.
+
+    Examples:
+        cosight stimuli tasks photos --type 2afc --from choices.csv
+        cosight stimuli tasks photos --type cluster --from choices.csv --panels-of 2
     """
     from cosight.stimuli.tasks import PANELS_OF, TASKS, make_tasks
 
@@ -379,12 +414,17 @@ def tasks(
     typer.echo(f"next: cosight study new STUDY --type {type} --set {stimuli}")
 
 
-@app.command("verify")
+@app.command("verify", cls=Command)
 def verify(
     stimuli: Annotated[Path, typer.Argument(metavar="SET", help="A stimulus set.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Decode every image and compare it with the manifest; exit 1 when one has changed, is missing or broken."""
+    """Decode every image and compare it with the manifest; exit 1 when one has changed, is missing or broken.
+
+    Examples:
+        cosight stimuli verify foggy
+        cosight stimuli verify foggy --json
+    """
     import json
     from dataclasses import asdict
 

@@ -19,6 +19,10 @@ def train(call: Call) -> None:
 
     Prints each network's best validation accuracy and its file: `cosight evaluate cosight:NAME,checkpoint=FILE` shows
     it stimuli. `torchrun --nproc-per-node N -m cosight train RECIPE --out DIR` distributes the work over processes.
+
+    Examples:
+        cosight train recipe.toml --out networks
+        cosight train recipe.toml --out networks --seed 45,46
     """
     from cosight.cli.tables import print_table
 

@@ -6,18 +6,24 @@ import json
 
 import typer
 
+from cosight.cli.commands import Command, Group
 from cosight.cli.options import AsJson, Labels, Role, Sources, notify, split_names
 from cosight.cli.output import check_pipe
 from cosight.cli.signatures import Call, add_command
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Summarise and convert trial files.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(cls=Group, help="Summarise and convert trial files.", no_args_is_help=True, rich_markup_mode=None)
 
 
-@app.command("show")
+@app.command("show", cls=Command)
 def show(sources: Sources, labels: Labels = None, role: Role = None, as_json: AsJson = False) -> None:
-    """Summarise trials: observers, experiments and conditions with counts, accuracy, missing answers and warnings."""
+    """Summarise trials: observers, experiments and conditions with counts, accuracy, missing answers and warnings.
+
+    Examples:
+        cosight trials show sample:edges
+        cosight trials show answers.parquet --role all --json
+    """
     from cosight.trials.formats import read
     from cosight.trials.summary import summarise
 
@@ -41,6 +47,11 @@ def convert(call: Call) -> None:
 
     Columns of a CSV file are guessed from their names, and the guesses are printed; --columns names them. The output is
     written completely or not at all.
+
+    Examples:
+        cosight trials convert my.csv my.parquet --columns observer=who,image=file
+        cosight trials convert sample:edges edges.parquet
+        cosight trials convert answers.parquet folder --to psych-ds
     """
     from cosight.trials.formats import output_format
 

@@ -11,6 +11,7 @@ from cosight.demo.people import PEOPLE_FILE, demo_people
 from cosight.demo.report import write_demo_page
 from cosight.demo.size import REPORT, STIMULI, Size
 from cosight.errors import InvalidInput
+from cosight.extras import require_for
 from cosight.statistics.rows import Scores
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def demo(
 
     Raises:
         InvalidInput: `part` is neither of the two, or `out` has other content.
+        MissingExtra: The digits part needs packages that are not installed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -83,6 +85,8 @@ def demo(
         and not any((folder / name).exists() for name in (STIMULI, PEOPLE_FILE))
     ):
         raise InvalidInput(f"--out must be a new or empty folder, or an unfinished demo, got {folder}; choose another")
+    if part != "people":
+        require_for("demo digits")
     people = digits = None
     if part != "digits":
         people = demo_people(folder, seed=seed, resamples=size.resamples, progress=progress)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import betainc, betaincinv, gammaincinv, ndtri
 
-from cosight.arrays import FloatArray
+from cosight.arrays import FloatArray, fraction
 from cosight.errors import InvalidInput
 
 __all__ = [
@@ -148,8 +148,7 @@ def share_interval(successes: FloatArray, n: FloatArray, confidence: float) -> t
 
 def check_confidence(confidence: float) -> None:
     """Raise unless the confidence of an interval lies between 0 and 1."""
-    if not 0 < confidence < 1:
-        raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}; 0.95 is usual")
+    fraction(confidence, name="confidence", ends=False)
 
 
 def normal_z(confidence: float) -> float:

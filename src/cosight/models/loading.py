@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from cosight.errors import InvalidInput
+from cosight.extras import require_for
 from cosight.models.architectures import load_cosight
 from cosight.models.ensembles import Ensemble, ensemble
 from cosight.models.model import Model, check_file
@@ -86,6 +87,7 @@ def check_model_spec(line: str) -> None:
     spec = parse(line)
     source = sources[spec.source]
     spec.allow(source.keys)
+    require_for(f"{spec.source}:")
     path = checkpoint_of(spec)
     if path is not None:
         check_file(path, "a checkpoint")

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput, first_line
+from cosight.files import nearest_path
 from cosight.stimuli.images import Bytes, Floats
 
 __all__ = [
@@ -164,7 +165,7 @@ def check_class_names(names: tuple[str, ...] | None, classes: int, *, name: str)
 def check_file(path: Path, what: str) -> None:
     """Raise if there is no file at `path`; `what` names it in the message."""
     if not path.is_file():
-        raise InvalidInput(f"{what} must be a file, {path} does not exist; check the path")
+        raise InvalidInput(f"{what} must be a file, {path} does not exist; {nearest_path(path)}")
 
 
 def probe_images(size: tuple[int, int], count: int = 2) -> Floats:

@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from cosight.errors import InvalidInput, UnknownName, did_you_mean
+from cosight.files import nearest_path
 from cosight.models.model_spec import ModelSpec
 from cosight.trials import LabelSpace, Trials, read
 from cosight.trials.join import ABOUT, match_manifest
@@ -106,7 +107,9 @@ def check_recorded(spec: ModelSpec) -> None:
     """Raise if the file or folder does not exist."""
     path = trial_path(Path(spec.name).expanduser())
     if not path.exists():
-        raise InvalidInput(f"recorded answers are a file or folder of trials, {path} does not exist; check the path")
+        raise InvalidInput(
+            f"recorded answers are a file or folder of trials, {path} does not exist; {nearest_path(path)}"
+        )
 
 
 def load_recorded(spec: ModelSpec) -> tuple[RecordedAnswers, ...]:

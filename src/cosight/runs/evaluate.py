@@ -11,11 +11,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from cosight.arrays import whole_number
 from cosight.errors import CosightError, InvalidInput
+from cosight.extras import require
 from cosight.models.abstention import abstentions
 from cosight.models.loading import check_model_spec
 from cosight.models.model_spec import parse
 from cosight.processes import MOST_WORKERS
-from cosight.runs.execution import ExecutionOptions, OnError, Progress, engines
+from cosight.progress import Progress, report_progress
+from cosight.registry import split_names
+from cosight.runs.execution import ExecutionOptions, OnError, engines
 from cosight.runs.folder import RUN, RunFolder
 from cosight.runs.observers import ModelReference
 from cosight.runs.run_job import Run, RunJob
@@ -39,7 +42,7 @@ def evaluate(
     how: How = "mean",
     features: bool = False,
     probe: str | Path | None = None,
-    abstain: Sequence[str] = (),
+    abstain: str | Sequence[str] = (),
     limit: int | None = None,
     seed: int = 0,
     tiles: str | Path | None = None,
@@ -50,7 +53,7 @@ def evaluate(
     threads: int | None = None,
     workers: int | None = None,
     on_error: OnError = "stop",
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Run:
     """Show stimuli to models and store their answers as trials. Calling it again resumes an interrupted run.
 
@@ -79,7 +82,8 @@ def evaluate(
         threads: Number of threads per model (default: the library's).
         workers: Number of threads that read images (local) or of actors (ray); default: one per core.
         on_error: What to do about an image or a model that cannot be read: stop, or skip it and report it.
-        progress: Called with images answered, images in all, and a description.
+        progress: True for a progress bar (default: in notebooks and at the prompt), False for none, or a function
+            that is called with images answered, images in all, and a description.
 
     Returns:
         The finished run.
@@ -97,16 +101,18 @@ def evaluate(
     limit = None if limit is None else whole_number(limit, name="--limit", least=1)
     threads = None if threads is None else whole_number(threads, name="--threads", least=1, most=MOST_WORKERS)
     workers = None if workers is None else whole_number(workers, name="--workers", least=1, most=MOST_WORKERS)
-    if list(abstain) == ["all"]:
+    abstain = tuple(split_names(abstain) or ())
+    if abstain == ("all",):
         abstain = tuple(abstentions)
     arguments = _record_arguments(locals())
     references = _check_models(models)
-    engines.name_of(engine)
+    if engines.name_of(engine) == "ray":
+        require("ray", by="--engine ray")
     if on_error not in get_args(OnError):
         raise InvalidInput(f"--on-error must be stop or skip, got {on_error!r}")
     folder = RunFolder(Path(out))
     _check_output(folder, on, source)
-    with folder.locked():
+    with folder.locked(), report_progress(progress) as report:
         plan = plan_run(
             on, folder.path, source=source, labels=labels, how=how, features=features, limit=limit, seed=seed,
             tiles=tiles, format=format, batch=batch, abstain=abstain, on_error=on_error,
@@ -115,18 +121,18 @@ def evaluate(
         record = _open_record(folder, plan, probe_training, arguments)
         record.is_own |= set(record.models) <= {reference.description for reference in references}
         options = ExecutionOptions(threads, workers, on_error, folder.path / "thumbnails" if thumbnails else None)
-        job = RunJob(folder, plan, options, engines[engine](), record, progress, list(plan.notices))
+        job = RunJob(folder, plan, options, engines[engine](), record, report, list(plan.notices))
         return job.run(references, probe_training, engine=engine, threads=threads, workers=workers)
 
 
-def resume(run: str | Path, *, trust: bool = False, progress: Progress | None = None) -> Run:
+def resume(run: str | Path, *, trust: bool = False, progress: Progress | bool | None = None) -> Run:
     """Resume a run: all its models, with the arguments of its last call.
 
     Args:
         run: Folder of a run.
         trust: Also resume a run that somebody else started, or that was started on another machine, or whose record
             was edited. Its models are executed: look at `models` and `arguments` in its run.json first.
-        progress: Called with images answered, images in all, and a description.
+        progress: As for `evaluate`.
 
     Returns:
         The finished run.

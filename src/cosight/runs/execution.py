@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,6 +23,7 @@ from PIL import Image as Pillow
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.processes import core_count
+from cosight.progress import Progress
 from cosight.registry import Registry
 from cosight.runs.ray_engine import RayEngine
 from cosight.runs.stimulus_sources import LoadedStimulus
@@ -47,7 +48,6 @@ __all__ = [
 ]
 
 OnError = Literal["stop", "skip"]
-Progress = Callable[[int, int, str], None]  # images done, images in all, description
 UNANSWERED = "no recorded answer"  # reason of a stimulus that a recorded observer was not shown
 _PREFETCH = 2  # batches that are prepared while one is answered
 _THUMBNAIL_SIDE = 128  # pixels of the longer side

@@ -16,7 +16,7 @@ from types import NoneType
 from typing import Any, Literal, get_args
 
 from cosight.errors import InvalidInput
-from cosight.files import atomic_write, is_locked, package_versions, read_json
+from cosight.files import atomic_write, is_locked, nearest_path, package_versions, read_json
 from cosight.runs.folder import RUN, SCHEMA, RunFolder, file_name
 from cosight.runs.record_signature import is_signed, sign
 
@@ -93,7 +93,8 @@ def read_record(folder: Path) -> RunRecord:
     """Read the record of a run; raise InvalidInput where it is not one, for example after it was edited."""
     path = folder / RUN
     if not path.is_file():
-        raise InvalidInput(f"a run is a folder with {RUN}, got {folder}; `cosight run list` shows those below a folder")
+        hint = nearest_path(folder, otherwise="`cosight run list` shows those below a folder")
+        raise InvalidInput(f"a run is a folder with {RUN}, got {folder}; {hint}")
     content = read_json(path, hint="it is not the record of a run: restore it, or choose another folder")
     try:
         _check_fields(content, {"schema": int}, "the record")

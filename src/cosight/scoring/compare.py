@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import polars as pl
 
 from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, CodeArray, common_trials
+from cosight.progress import Progress, report_progress
+from cosight.registry import split_names
+from cosight.scoring.arguments import ScoreSource, check_numbers, trial_sources
 from cosight.scoring.presets import MISSING, Missing, Preset, presets
 from cosight.statistics.blocks import Block, empty_block, join_blocks, nested_means, rows_of
 from cosight.statistics.contrasts import (
@@ -35,13 +37,20 @@ from cosight.statistics.rows import GroupKey, Row, Scores, check_names, make_sco
 from cosight.statistics.score_forms import solo_block
 from cosight.trials.clusters import with_clusters
 from cosight.trials.formats import read
-from cosight.trials.join import AlignedTrials, StimulusGroup, align, stimulus_groups, texture_codes
+from cosight.trials.join import (
+    AlignedTrials,
+    StimulusGroup,
+    align,
+    check_grouping,
+    stimulus_groups,
+    texture_codes,
+)
 from cosight.trials.manifest import collect_manifests, is_stimulus_set
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 from cosight.trials.summary import explain_mismatch, overlap_notices, shared_with_models
 from cosight.trials.table import PEOPLE, Trials
 
-__all__ = ["DEFAULT_MEASURES", "MISSING", "Missing", "Progress", "compare", "only_models"]
+__all__ = ["DEFAULT_MEASURES", "MISSING", "Missing", "compare", "only_models"]
 
 DEFAULT_MEASURES = (
     "accuracy",
@@ -50,7 +59,6 @@ DEFAULT_MEASURES = (
     "class_level_error_similarity",
 )
 _MANY_MODELS = 50  # of more, every two are compared only with --all-pairs: their rows would outnumber all others
-Progress = Callable[[int, int, str], None]  # groups done, groups in all, the group that is next
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +76,23 @@ class _Options:
 
 
 def compare(
-    *sources: str | Path | Trials,
-    measure: Sequence[str] | None = None,
-    by: Sequence[str] | None = None,
-    only: Sequence[str] | None = None,
-    cluster_by: Sequence[str] | None = None,
+    *sources: ScoreSource,
+    measure: str | Sequence[str] | None = None,
+    by: str | Sequence[str] | None = None,
+    only: str | Sequence[str] | None = None,
+    cluster_by: str | Sequence[str] | None = None,
     pairs: PairKind = "all",
     all_pairs: bool = False,
     preset: str | None = None,
     missing: Missing | None = None,
     correlate: bool = False,
     labels: str | LabelSpace | None = None,
-    role: Sequence[str] = ("test",),
+    role: str | Sequence[str] = ("test",),
     gamma: float = 0.5,
     resamples: int = 1000,
     confidence: float = 0.95,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Scores:
     """Compare observers: how alike are their answers and errors? Every number has an interval.
 
@@ -97,6 +105,7 @@ def compare(
 
     Args:
         *sources: Trial files, folders of trial files, runs, or samples (sample:NAME); a stimulus set adds its manifest.
+            In Python also trials, the run that `evaluate` returned, and DataFrames.
         measure: Comma-separated measure names or aliases (`cosight list measures`).
         by: Comma-separated columns to group by: experiment, condition, level, truth.
         only: Comma-separated names of the models to compare with people (default: all).
@@ -117,7 +126,8 @@ def compare(
         resamples: Number of bootstrap resamples behind each interval.
         confidence: Confidence level of the intervals.
         seed: Seed of everything random.
-        progress: Called with groups done, groups in all, and the group's name.
+        progress: True for a progress bar (default: in notebooks and at the prompt), False for none, or a function
+            that is called with groups done, groups in all, and the group's name.
 
     Returns:
         Score rows, one per number.
@@ -126,24 +136,26 @@ def compare(
         InvalidInput: An argument is wrong, or the trials do not have what a measure needs.
         UnknownName: A measure, preset or label space does not exist.
 
-    >>> scores = compare("sample:edges", measure=["error_consistency"], resamples=10)
+    >>> scores = compare("sample:edges", measure="ec", resamples=10)
     >>> scores.rows[0].measure
     'error_consistency'
     """
     chosen = None if preset is None else presets[preset]
-    names = _measure_names(measure, chosen)
-    if resamples < 1:
-        raise InvalidInput(f"--resamples must be 1 or more, got {resamples}; 1000 is usual")
+    names = _measure_names(split_names(measure), chosen)
+    check_numbers(resamples=resamples, confidence=confidence, gamma=gamma, seed=seed)
     missing = missing or (chosen.missing if chosen else "leave-out")
     if missing not in MISSING:
         raise InvalidInput(f"--missing must be one of {', '.join(MISSING)}, got {missing!r}")
-    grouping = tuple(by if by is not None else (chosen.by if chosen else ()))
-    trials = only_models(read(*(source for source in sources if not is_stimulus_set(source)), labels=labels), only)
+    grouping = tuple((split_names(by) or ()) if by is not None else (chosen.by if chosen else ()))
+    check_grouping(grouping)
+    roles = split_names(role) or ()
+    paths = trial_sources(sources)
+    trials = only_models(read(*(source for source in paths if not is_stimulus_set(source)), labels=labels), only)
     if chosen is not None and chosen.all_classes and trials.space is None:
         raise InvalidInput(
             f"preset {preset} counts every class of the label space, got trials without one; give it with --labels"
         )
-    table = align(trials, gamma=gamma, roles=role)
+    table = align(trials, gamma=gamma, roles=roles)
     if chosen is not None:
         table = _apply_preset(table, chosen)
     check_names(table.observers)
@@ -152,7 +164,7 @@ def compare(
     table = table.with_notices(*overlap_notices(table))
     if pairs in ("all", "human-model"):
         table = shared_with_models(table)
-    table = with_clusters(table, trials, collect_manifests(sources), cluster_by)
+    table = with_clusters(table, trials, collect_manifests(paths), split_names(cluster_by))
     if missing == "random":
         table = _impute_randomly(table, seed)
     few_models = len(table.models) <= _MANY_MODELS or not table.people.any()
@@ -172,7 +184,8 @@ def compare(
             notice = "models are compared with people, not with each other; --all-pairs adds every two of them"
             table = table.with_notices(f"{len(table.models)} {notice}")
     outputs = Outputs.of(table, trials) if set(names) & set(output_measures) else None
-    blocks = _group_blocks(table, stimulus_groups(table, grouping), options, outputs, progress)
+    with report_progress(progress) as report:
+        blocks = _group_blocks(table, stimulus_groups(table, grouping), options, outputs, report)
     rows = _rows(blocks, grouping, options, set(table.models), correlate)
     for name in options.solo_measures:
         if preset is None and solo_forms[name].choices is not None and not any(row.measure == name for row in rows):
@@ -182,18 +195,18 @@ def compare(
     if "experiment" not in grouping:
         table = table.with_notices(*_namesake_notices(table))
     return make_scores(
-        rows, table, command="compare", measure=list(names), by=list(grouping), only=list(only or ()), pairs=pairs,
-        all_pairs=all_pairs, preset=preset, missing=missing, role=list(role), gamma=gamma, resamples=resamples,
+        rows, table, command="compare", measure=list(names), by=list(grouping), only=split_names(only) or [],
+        pairs=pairs, all_pairs=all_pairs, preset=preset, missing=missing, role=roles, gamma=gamma, resamples=resamples,
         confidence=confidence, seed=seed,
     )  # fmt: skip
 
 
-def only_models(trials: Trials, names: Sequence[str] | None) -> Trials:
+def only_models(trials: Trials, names: str | Sequence[str] | None) -> Trials:
     """Return the trials of some models and of all people.
 
     Args:
         trials: Trials of any observers.
-        names: Names of models; None for all models.
+        names: Names of models, or one comma-separated text; None for all models.
 
     Raises:
         UnknownName: No model has one of these names.
@@ -201,15 +214,16 @@ def only_models(trials: Trials, names: Sequence[str] | None) -> Trials:
     >>> only_models(read("sample:edges"), ["model:resnet50"]).observers.height
     11
     """
-    if not names:
+    chosen = split_names(names)
+    if chosen is None:
         return trials
     is_person = pl.col("kind").is_in(PEOPLE)
     models = trials.observers.filter(~is_person)["observer"].to_list()
-    for name in names:
+    for name in chosen:
         if name not in models:
             guess = did_you_mean(name, models, otherwise=f"there are {', '.join(models[:3])}")
             raise UnknownName(f"no model is called {name!r}; {guess}")
-    return trials.keep(is_person | pl.col("observer").is_in(list(names)))
+    return trials.keep(is_person | pl.col("observer").is_in(chosen))
 
 
 def _measure_names(measure: Sequence[str] | None, preset: Preset | None) -> tuple[str, ...]:

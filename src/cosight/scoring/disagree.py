@@ -7,7 +7,6 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,8 @@ from cosight.arrays import FloatArray, IntArray
 from cosight.errors import InvalidInput
 from cosight.measures.answers import NO_ANSWER
 from cosight.measures.distance import distance_items
+from cosight.registry import split_names
+from cosight.scoring.arguments import ScoreSource, trial_sources
 from cosight.scoring.compare import only_models
 from cosight.statistics.gold_labels import gold_of, read_manifests
 from cosight.statistics.outputs import Outputs
@@ -26,7 +27,6 @@ from cosight.trials.join import AlignedTrials, align, with_manifest
 from cosight.trials.manifest import is_stimulus_set
 from cosight.trials.spaces import LabelSpace
 from cosight.trials.summary import overlap_notices
-from cosight.trials.table import Trials
 
 __all__ = ["Disagreement", "Disagreements", "ModelDifference", "disagree"]
 
@@ -150,11 +150,11 @@ class Disagreements:
 
 
 def disagree(
-    *sources: str | Path | Trials,
-    only: Sequence[str] | None = None,
+    *sources: ScoreSource,
+    only: str | Sequence[str] | None = None,
     top: int | None = None,
     labels: str | LabelSpace | None = None,
-    role: Sequence[str] = ("test",),
+    role: str | Sequence[str] = ("test",),
     gamma: float = 0.5,
 ) -> Disagreements:
     """Find the images on which models and people differ most.
@@ -169,7 +169,7 @@ def disagree(
 
     Args:
         *sources: Trial files, folders of trial files, runs, or samples (sample:NAME), of models and of people; a
-            stimulus set adds its gold labels.
+            stimulus set adds its gold labels. In Python also trials, the run that `evaluate` returned, and DataFrames.
         only: Comma-separated names of the models to compare with people (default: all).
         top: Number of rows to return (default: all).
         labels: Label space: a name (`cosight list label-spaces`) or comma-separated class names.
@@ -190,12 +190,13 @@ def disagree(
     """
     if top is not None and top < 1:
         raise InvalidInput(f"--top must be 1 or more, got {top}")
-    trials = only_models(read(*(source for source in sources if not is_stimulus_set(source)), labels=labels), only)
+    paths, roles = trial_sources(sources), split_names(role) or ()
+    trials = only_models(read(*(source for source in paths if not is_stimulus_set(source)), labels=labels), only)
     notices: list[str] = []
-    manifest = read_manifests(sources, trials.space, notices)
+    manifest = read_manifests(paths, trials.space, notices)
     if manifest is not None:
         trials = with_manifest(trials, manifest)
-    table = align(trials, gamma=gamma, roles=role).with_notices(*notices)
+    table = align(trials, gamma=gamma, roles=roles).with_notices(*notices)
     table = table.with_notices(*overlap_notices(table))
     outputs = Outputs.of(table, trials)
     stimuli = _Stimuli.of(table)
@@ -243,7 +244,9 @@ def disagree(
         tuple(rows),
         sum(len(item[1]) for item in found),
         tuple(sorted(models, key=lambda model: (model.mean, model.observer))),
-        settings_of(command="disagree", only=list(only or ()), role=list(role), gamma=gamma, labels=list(table.labels)),
+        settings_of(
+            command="disagree", only=split_names(only) or [], role=roles, gamma=gamma, labels=list(table.labels)
+        ),
         table.notices,
     )
 

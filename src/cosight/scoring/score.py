@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
+from cosight.arrays import fraction
 from cosight.benchmarks import benchmarks
 from cosight.errors import InvalidInput
 from cosight.measures import measures, pair_forms
-from cosight.scoring.compare import Progress
+from cosight.progress import Progress, report_progress
+from cosight.registry import split_names
+from cosight.scoring.arguments import ScoreSource, check_numbers, trial_sources
 from cosight.statistics.blocks import Block, empty_block, join_blocks, nested_means, rows_of
 from cosight.statistics.gold_labels import (
     CATEGORY,
@@ -23,31 +25,30 @@ from cosight.statistics.rows import Row, Scores, check_names, group_text, make_s
 from cosight.statistics.score_forms import ScoreData, score_form, scored_measures
 from cosight.statistics.seeds import with_seed_means
 from cosight.trials.clusters import with_clusters
-from cosight.trials.formats import read
-from cosight.trials.join import align, manifest_rows, stimulus_groups, with_manifest
+from cosight.trials.formats import TrialSource, read
+from cosight.trials.join import GROUPS, align, check_grouping, manifest_rows, stimulus_groups, with_manifest
 from cosight.trials.manifest import is_stimulus_set
 from cosight.trials.spaces import LabelSpace, label_space
 from cosight.trials.summary import explain_mismatch, overlap_notices, shared_with_models
-from cosight.trials.table import Trials
 
 __all__ = ["score"]
 
 
 def score(
-    *sources: str | Path | Trials,
-    humans: str | Path | Trials | None = None,
+    *sources: ScoreSource,
+    humans: ScoreSource | None = None,
     on: str | None = None,
-    measure: Sequence[str] | None = None,
-    by: Sequence[str] = (),
-    cluster_by: Sequence[str] | None = None,
+    measure: str | Sequence[str] | None = None,
+    by: str | Sequence[str] = (),
+    cluster_by: str | Sequence[str] | None = None,
     labels: str | LabelSpace | None = None,
-    role: Sequence[str] = ("test",),
+    role: str | Sequence[str] = ("test",),
     gamma: float = 0.5,
     lam: float = 0.5,
     resamples: int = 1000,
     confidence: float = 0.95,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Scores:
     """Score each observer alone and against people's label distributions. Every number has an interval.
 
@@ -60,6 +61,7 @@ def score(
 
     Args:
         *sources: Trial files, folders of trial files, runs, or samples (sample:NAME); a stimulus set adds its manifest.
+            In Python also trials, the run that `evaluate` returned, and DataFrames.
         humans: Human reference: trials of people, or a stimulus set with gold labels.
         on: Make the table of this benchmark instead (`cosight list benchmarks`: those that support score).
         measure: Comma-separated measure names or aliases (`cosight list measures`).
@@ -75,7 +77,8 @@ def score(
         resamples: Number of bootstrap resamples behind each interval.
         confidence: Confidence level of the intervals.
         seed: Seed of everything random.
-        progress: Called with groups done, groups in all, and the group's name.
+        progress: True for a progress bar (default: in notebooks and at the prompt), False for none, or a function
+            that is called with groups done, groups in all, and the group's name.
 
     Returns:
         Score rows, one per number.
@@ -84,38 +87,47 @@ def score(
         InvalidInput: An argument is wrong, or the trials do not have what a measure needs.
         UnknownName: A measure, preset or label space does not exist.
 
-    >>> scores = score("sample:edges", measure=["accuracy"], resamples=10)
+    >>> scores = score("sample:edges", measure="accuracy", resamples=10)
     >>> {row.measure for row in scores.rows}
     {'accuracy'}
     """
-    if resamples < 1:
-        raise InvalidInput(f"--resamples must be 1 or more, got {resamples}; 1000 is usual")
-    if not 0 <= lam <= 1:
-        raise InvalidInput(f"--lam must be 0 to 1, got {lam}; .5 is VisAlign's")
+    check_numbers(resamples=resamples, confidence=confidence, gamma=gamma, seed=seed)
+    fraction(lam, name="--lam")
+    grouping, roles = tuple(split_names(by) or ()), split_names(role) or ()
+    check_grouping(grouping, (*GROUPS, CATEGORY))
+    if CATEGORY in grouping and len(grouping) > 1:
+        raise InvalidInput(f"--by {CATEGORY} stands alone, got {', '.join(grouping)}")
+    wanted = None if measure is None else [measures.name_of(name) for name in split_names(measure) or ()]
     layout = None if on is None else benchmarks[on].table
     if on is not None and layout is None:
         able = ", ".join(name for name, benchmark in benchmarks.items() if benchmark.table is not None)
         raise InvalidInput(f"--on must be a benchmark with a table of its own ({able}), got {on}; score without --on")
-    if layout is not None and (measure or by):
+    if layout is not None and (wanted or grouping):
         raise InvalidInput(f"--on {on} brings its own measures and groups; leave --measure and --by out")
-    data = _read_data(sources, humans, cluster_by=cluster_by, labels=labels, role=role, gamma=gamma, lam=lam)
+    paths = trial_sources(sources)
+    people = None if humans is None else trial_sources([humans])[0]
+    clusters = split_names(cluster_by)
+    data = _read_data(paths, people, cluster_by=clusters, labels=labels, role=roles, gamma=gamma, lam=lam)
     table = data.table
     if on is not None and layout is not None:
-        names, by = list(layout.measures), layout.by
+        names, grouping = list(layout.measures), tuple(layout.by)
         rows = layout.rows(data, resamples=resamples, confidence=confidence, seed=seed)
         table = table.with_notices(*_benchmark_notices(data, rows, on))
     else:
-        names = _default_measures(data) if measure is None else _checked_measures(data, measure)
-        rows = _rows(data, names, tuple(by), resamples=resamples, confidence=confidence, seed=seed, progress=progress)
+        names = _default_measures(data) if wanted is None else _checked_measures(data, wanted)
+        with report_progress(progress) as report:
+            rows = _rows(
+                data, names, grouping, resamples=resamples, confidence=confidence, seed=seed, progress=report
+            )  # fmt: skip
     return make_scores(
-        rows, table, command="score", on=on, measure=names, by=list(by), role=list(role), gamma=gamma, lam=lam,
+        rows, table, command="score", on=on, measure=names, by=list(grouping), role=roles, gamma=gamma, lam=lam,
         resamples=resamples, confidence=confidence, seed=seed,
     )  # fmt: skip
 
 
 def _read_data(
-    sources: Sequence[str | Path | Trials],
-    humans: str | Path | Trials | None,
+    sources: Sequence[TrialSource],
+    humans: TrialSource | None,
     *,
     cluster_by: Sequence[str] | None,
     labels: str | LabelSpace | None,
@@ -184,8 +196,8 @@ def _default_measures(data: ScoreData) -> list[str]:
 
 
 def _checked_measures(data: ScoreData, measure: Sequence[str]) -> list[str]:
-    """Return the registered names of `measure`; raise for those that cannot be computed from the data."""
-    names = list(dict.fromkeys(measures.name_of(name) for name in measure))
+    """Return the measures, each once; raise for those that cannot be computed from the data."""
+    names = list(dict.fromkeys(measure))
     for name in names:
         form = score_form(name)
         if form is None:
@@ -207,8 +219,6 @@ def _rows(
     progress: Progress | None,
 ) -> list[Row]:
     """Return the rows of every group, and of their means."""
-    if CATEGORY in by and len(by) > 1:
-        raise InvalidInput(f"--by {CATEGORY} stands alone, got {', '.join(by)}")
     groups = category_groups(data.table, data.gold) if CATEGORY in by else stimulus_groups(data.table, by)
     forms = {name: form for name in names if (form := score_form(name)) is not None}
     together: dict[Callable[[ScoreData, Draw, Sequence[str]], list[Block]], list[str]] = {}  # one computation each

@@ -7,14 +7,18 @@ import io
 import json
 import math
 import platform
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from html import escape
 from importlib.metadata import version
 from typing import Any, Literal, get_args
 
 import polars as pl
 
-from cosight.errors import InvalidInput
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
+from cosight.extras import MissingExtra
+from cosight.measures import measures
 from cosight.trials.join import AlignedTrials
 
 __all__ = [
@@ -64,6 +68,10 @@ FLAGS: Mapping[str, str] = {
     "sweep": "one point of a curve over gamma, without an interval",
 }
 
+_GROUP_NAMES = (PEOPLE, SIMULATED, MODELS, GOLD, SIMULATED_GOLD)
+_LINES_PRINTED, _LINES_IN_HTML = 20, 50
+_WIDTH, _SHORTEST_NAME = 80, 12  # characters of a printed line, and of its first column at least
+_LONGEST_MEASURE = 16  # characters of a measure's name in the table
 _POLARS_TYPES: Mapping[str, Any] = {
     "observer": pl.String,
     "against": pl.String,
@@ -119,10 +127,24 @@ class Row:
         """
         return dict(self.group).get(name)
 
+    def reversed(self) -> Row:
+        """Return the difference of two observers in the other order.
 
-@dataclass(frozen=True, slots=True)
+        >>> row = Row(observer="a", against="b", measure="accuracy", statistic="difference", value=0.25, n=10)
+        >>> row.reversed().observer, row.reversed().value
+        ('b', -0.25)
+        """
+        value, low, high = (None if end is None else -end for end in (self.value, self.high, self.low))
+        return replace(self, observer=self.against or "", against=self.observer, value=value, low=low, high=high)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Scores:
-    """Score rows, the settings that reproduce them, and notices for the reader."""
+    """Score rows, the settings that reproduce them, and notices for the reader.
+
+    Printed, or as the last line of a notebook's cell, it is a table of the main values: each observer alone or against
+    a group, over all trials. `rows`, `to_polars()` and `to_pandas()` have every number.
+    """
 
     rows: tuple[Row, ...]
     settings: dict[str, Any]
@@ -150,6 +172,191 @@ class Scores:
         [0.5]
         """
         return pl.DataFrame([row.record() for row in self.rows], schema=_POLARS_TYPES, orient="row")
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a pandas DataFrame; undefined numbers are missing.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        try:
+            import pandas  # type: ignore[import-untyped,unused-ignore]
+        except ImportError as error:
+            raise MissingExtra("to_pandas needs pandas; pip install pandas, or use to_polars()") from error
+        return pandas.DataFrame([row.record() for row in self.rows], columns=list(_POLARS_TYPES))
+
+    def best(self, measure: str | None = None) -> Row:
+        """Return the row of the best observer: the best model where there are models.
+
+        Of a measure of two observers, the values against people are compared. With groups, the means over groups are.
+
+        Args:
+            measure: Name or alias of a measure (default: the only one of these scores).
+
+        Returns:
+            The row with the highest value, or the lowest where lower is better.
+
+        Raises:
+            InvalidInput: There is no such value, or neither direction of the measure is better.
+            UnknownName: No measure has this name.
+
+        >>> worse = Row(observer="a", measure="accuracy", value=0.5, n=10)
+        >>> Scores((worse, replace(worse, observer="b", value=0.7)), {}).best().observer
+        'b'
+        """
+        name = self._measure_name(measure, "value")
+        direction = measures[name].direction
+        if direction == "neither":
+            raise InvalidInput(f"neither more nor less of {name} is better; choose another measure")
+        rows = [row for row in self._main_rows() if row.measure == name and row.value is not None]
+        rows = [row for row in rows if row.observer not in _GROUP_NAMES]
+        models = {observer for observer, kind in self.kinds.items() if kind not in ("human", "simulated")}
+        rows = [row for row in rows if row.observer in models] or rows
+        for against in (PEOPLE, SIMULATED, GOLD, SIMULATED_GOLD):  # people before the others, where there are several
+            rows = [row for row in rows if row.against == against] or rows
+        if not rows:
+            raise InvalidInput(f"no observer has a value of {name} here; see the notes of the rows")
+        return (max if direction == "higher" else min)(rows, key=lambda row: row.value or 0.0)
+
+    def difference(self, a: str, b: str, measure: str | None = None) -> Row:
+        """Return the paired difference of two models: how much closer to people is `a` than `b`?
+
+        Args:
+            a: The model to subtract from.
+            b: The model that is subtracted.
+            measure: Name or alias of a measure (default: the only one that has differences).
+
+        Returns:
+            The row that `compare` computed for the two, with its interval and p values.
+
+        Raises:
+            InvalidInput: These scores have no difference of the two.
+            UnknownName: No model or measure has this name.
+
+        >>> row = Row(observer="a", against="b", measure="accuracy", statistic="difference", value=0.25, n=10)
+        >>> Scores((row,), {}).difference("b", "a").value
+        -0.25
+        """
+        name = self._measure_name(measure, "difference")
+        rows = {
+            (row.observer, row.against): row
+            for row in self.rows
+            if row.measure == name and row.statistic == "difference"
+        }
+        compared = list(dict.fromkeys(observer for pair in rows for observer in pair if observer is not None))
+        for observer in (a, b):
+            if observer not in compared:
+                raise UnknownName(f"no difference with {observer!r}; {did_you_mean(observer, compared)}")
+        if (a, b) in rows:
+            return rows[a, b]
+        if (b, a) not in rows:
+            raise InvalidInput(f"a difference is between two models, got {a!r} and {b!r}")
+        return rows[b, a].reversed()
+
+    def __repr__(self) -> str:
+        for digits, measure_count in ((3, None), (2, None), *((2, count) for count in range(9, 0, -1))):
+            header, lines = self._table(_LINES_PRINTED, digits, measure_count)
+            widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+            rest = sum(widths[1:]) + 2 * (len(widths) - 1)
+            if rest + min(widths[0], _SHORTEST_NAME) <= _WIDTH:
+                break
+        widths[0] = min(widths[0], max(_WIDTH - rest, 1))
+
+        def text(cells: Sequence[str]) -> str:
+            first = cells[0] if len(cells[0]) <= widths[0] else cells[0][: widths[0] - 1] + "\u2026"
+            return "  ".join(
+                cell.ljust(width) for cell, width in zip((first, *cells[1:]), widths, strict=True)
+            ).rstrip()
+
+        return "\n".join([*([text(header), *map(text, lines)] if lines else []), self._caption()])
+
+    def _repr_html_(self) -> str:
+        """Return the table for notebooks."""
+        header, lines = self._table(_LINES_IN_HTML)
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>" for cells in lines)
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if lines else ""
+        return f"{table}<p>{escape(self._caption())}</p>"
+
+    def _table(
+        self, most: int, digits: int = 3, measure_count: int | None = None
+    ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return headers and lines: the main values, one line per observer and one column per measure.
+
+        Args:
+            most: Maximum number of lines.
+            digits: Decimals; with two, numbers have no leading zero.
+            measure_count: Number of measures, the first ones (default: all).
+        """
+        rows = self._main_rows()
+        names = list(dict.fromkeys(row.measure for row in rows))[:measure_count]
+        paired = {row.observer for row in rows if row.against is not None}
+        lines: dict[tuple[str, str | None], dict[str, Row]] = {}
+        alone: dict[str, dict[str, Row]] = {}  # values of observers alone go into their first line of pairs
+        for row in rows:
+            is_alone = row.against is None and row.observer in paired
+            line = alone.setdefault(row.observer, {}) if is_alone else lines.setdefault((row.observer, row.against), {})
+            line[row.measure] = row
+        with_against = len({against for _, against in lines}) > 1
+        table = []
+        for (observer, against), line in list(lines.items())[:most]:
+            cells = {**alone.pop(observer, {}), **line}
+            named = (observer, *([against or ""] if with_against else []))
+            table.append((*named, *(_cell_text(cells.get(name), digits) for name in names)))
+        header = ("observer", *(["against"] if with_against else []), *map(_short_name, names))
+        return header, table
+
+    def _caption(self) -> str:
+        facts = [f"{len(self.rows)} rows, all in .to_polars()"]
+        if "confidence" in self.settings:
+            facts.append(
+                f"{100 * self.settings['confidence']:.4g}% intervals of {self.settings['resamples']} resamples"
+            )
+        return "; ".join(facts)
+
+    def _main_rows(self) -> list[Row]:
+        """Return the values over all trials, of observers alone or against a group; all values where there are none."""
+        values = [row for row in self.rows if row.statistic == "value" and "sweep" not in row.flags]
+        overall = [row for row in values if all(value == "*" for _, value in row.group)] or values
+        return [row for row in overall if row.against is None or row.against in _GROUP_NAMES] or overall
+
+    def _measure_name(self, measure: str | None, statistic: str) -> str:
+        """Return the registered name of a measure, or that of the only one with rows of a statistic."""
+        known = list(dict.fromkeys(row.measure for row in self.rows if row.statistic == statistic))
+        if not known:
+            raise InvalidInput(f"these scores have no {statistic}; `compare` computes differences between models")
+        if measure is None:
+            if len(known) > 1:
+                raise InvalidInput(f"name one of the measures of these scores: {', '.join(known)}")
+            return known[0]
+        name = measures.name_of(measure)
+        if name not in known:
+            raise InvalidInput(f"these scores have no {statistic} of {name}, only of {', '.join(known)}")
+        return name
+
+
+def _cell_text(row: Row | None, digits: int) -> str:
+    """Return a value with its interval; an undefined one is a dash.
+
+    >>> _cell_text(Row(observer="a", measure="accuracy", value=0.5, low=0.4, high=0.6, n=10), 2)
+    '.50 [.40, .60]'
+    """
+
+    def text(value: float) -> str:
+        rounded = f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before zero
+        return rounded if digits > 2 else re.sub(r"^(-?)0\.", r"\1.", rounded)
+
+    if row is None or row.value is None:
+        return "" if row is None else "-"
+    if row.low is None or row.high is None:
+        return text(row.value)
+    return f"{text(row.value)} [{text(row.low)}, {text(row.high)}]"
+
+
+def _short_name(measure: str) -> str:
+    """Return the name of a measure, or its shortest alias where the name is long; `best` takes either."""
+    names = (measure, *(measures[measure].aliases if measure in measures else ()))
+    return measure if len(measure) <= _LONGEST_MEASURE else min(names, key=len)
 
 
 def read_rows(text: str) -> list[Row]:
@@ -233,6 +440,7 @@ def make_scores(rows: Iterable[Row], table: AlignedTrials, **settings: Any) -> S
 
 def check_names(observers: Sequence[str]) -> None:
     """Raise where an observer has the name of a group of observers."""
-    taken = (PEOPLE, SIMULATED, MODELS, GOLD, SIMULATED_GOLD)
-    for name in set(taken) & set(observers):
-        raise InvalidInput(f"rows about a group are called {', '.join(taken)}, got an observer {name!r}; rename it")
+    for name in set(_GROUP_NAMES) & set(observers):
+        raise InvalidInput(
+            f"rows about a group are called {', '.join(_GROUP_NAMES)}, got an observer {name!r}; rename it"
+        )

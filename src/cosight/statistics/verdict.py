@@ -7,7 +7,7 @@ values, paired differences, ranks and shares of people's agreement are rows of t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cosight.measures import measures
 from cosight.statistics.row_text import decimals, group_name, number_text, p_text, short_name
@@ -198,13 +198,7 @@ def _reference(scores: Scores, values: Iterable[Row]) -> str | None:
 
 def _first_less_second(difference: Row | None, reverse: Row | None) -> Row | None:
     """Return the difference of two models in this order; `reverse` is the row of the other order."""
-    return difference if difference is not None or reverse is None else _reversed(reverse)
-
-
-def _reversed(row: Row) -> Row:
-    """Return the difference of two models in the other order."""
-    value, low, high = (None if number is None else -number for number in (row.value, row.high, row.low))
-    return replace(row, observer=row.against or "", against=row.observer, value=value, low=low, high=high)
+    return difference if difference is not None or reverse is None else reverse.reversed()
 
 
 def _sentences(verdict: Verdict) -> list[str]:
@@ -250,7 +244,7 @@ def _lead_text(verdict: Verdict) -> str:
     text = f"The next, {display_name(second.observer)} ({decimals(second.value or 0.0)}), is behind"
     if difference is not None and difference.value is not None:
         if measures[verdict.measure].direction == "lower":  # how much closer, whatever the direction
-            difference = _reversed(difference)
+            difference = difference.reversed()
         text += f" by {number_text(difference)}"
         text += " at equal numbers of errors" if "rarefied" in difference.flags else ""
         text += f" ({p_text(difference)})" if difference.p is not None else ""

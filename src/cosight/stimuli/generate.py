@@ -12,7 +12,7 @@ To resume a set, generate it again: jobs in `jobs.parquet` or in the journal are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from cosight.arrays import whole_number
 from cosight.errors import CosightError, InvalidInput
 from cosight.files import atomic_write, lock_folder, package_versions
 from cosight.processes import MOST_WORKERS, run_in_workers
+from cosight.progress import Progress
 from cosight.stimuli.images import Bytes, FileFormat, decode, digest, encode
 from cosight.stimuli.journal import JOBS, SetRecord, is_started, open_journal, stored_settings
 from cosight.stimuli.sets import PIXEL_PACKAGES, StimulusSet, read_set
@@ -39,7 +40,6 @@ __all__ = [
 ]
 
 OnError = Literal["stop", "skip"]
-Progress = Callable[[int, int, str], None]
 _JOBS_PER_TASK = 20  # jobs of one unit that a worker does and reports together; the source is read once per task
 _RESOURCES = ("tiles", "spectrum.npy", "resources.json")  # may be in the output folder before the first image
 

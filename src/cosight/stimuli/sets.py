@@ -27,6 +27,7 @@ import polars as pl
 
 from cosight.arrays import distributions
 from cosight.errors import InvalidInput
+from cosight.files import nearest_path
 from cosight.measures.gold_distributions import label_counts
 from cosight.processes import core_count
 from cosight.stimuli.images import IMAGE_SUFFIXES, Bytes, Preparation, check_image, digest, read_image
@@ -171,7 +172,8 @@ def read_set(path: str | Path) -> StimulusSet:
     """
     root = Path(path)
     if not root.is_dir():
-        raise InvalidInput(f"a stimulus set is a folder, got {root}; give the folder that has {MANIFEST} or images")
+        hint = nearest_path(root, otherwise=f"give the folder that has {MANIFEST} or images")
+        raise InvalidInput(f"a stimulus set is a folder, got {root}; {hint}")
     if (root / MANIFEST).exists():
         frame, facts = read_manifest(root)
         for name in ("stimulus", "file"):

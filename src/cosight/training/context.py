@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput
 from cosight.files import remove_drafts
+from cosight.progress import Progress
 from cosight.stimuli.images import Bytes, Floats
 from cosight.training.checkpoint import CheckpointFiles, TrainingState
 from cosight.training.data import Examples, TrainingData, TrainingImages
@@ -39,7 +40,6 @@ __all__ = [
     "to_channels_first",
 ]
 
-Progress = Callable[[int, int, str], None]
 Indices = NDArray[np.int64]  # of images
 
 

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cosight.errors import InvalidInput
+from cosight.extras import require
 from cosight.models.preprocessing import preprocess
 from cosight.models.torch_models import weights_digest
 from cosight.processes import core_count
+from cosight.progress import Progress, report_progress
 from cosight.training.augment import crop_and_flip, crop_draws, image_order
 from cosight.training.checkpoint import CheckpointFiles, Epoch, Schedule, TrainingState
 from cosight.training.context import (
-    Progress,
     TrainingContext,
     check_loss,
     cross_entropies,
@@ -77,7 +78,7 @@ def train(
     out: str | Path,
     seed: Sequence[int] = (),
     device: str = "cpu",
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> list[TrainedNetwork]:
     """Train a recipe's networks, one per seed. Calling it again resumes interrupted training.
 
@@ -86,7 +87,8 @@ def train(
         out: Output folder. Unfinished training there is resumed.
         seed: Comma-separated seeds to train instead of the recipe's.
         device: Device to train on: cpu or cuda.
-        progress: Called with batches done, batches in all, and a description.
+        progress: True for a progress bar (default: in notebooks and at the prompt), False for none, or a function
+            that is called with batches done, batches in all, and a description.
 
     Returns:
         The trained networks, in the order of their seeds.
@@ -105,14 +107,21 @@ def train(
     'mixer-small@1'
     """
     settings = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
+    if settings.ssl is not None:
+        require("lightly", by=f"ssl = {settings.ssl}")
     if seed:
         settings = replace(settings, seeds=tuple(seed))
-    with process_group() as group, ThreadPoolExecutor(core_count()) as pool, _deterministic_algorithms():
+    with (
+        report_progress(progress) as report,
+        process_group() as group,
+        ThreadPoolExecutor(core_count()) as pool,
+        _deterministic_algorithms(),
+    ):
         if device == "cuda" and group.world > 1:  # one card per process
             device = f"cuda:{os.environ.get('LOCAL_RANK', group.rank)}"
         network, data = network_factory(settings), load_training_data(settings)
         images = TrainingImages(data.stimuli, network.resize, network.preprocessing.interpolation)
-        context = TrainingContext(settings, network, data, images, group, device, pool, progress)
+        context = TrainingContext(settings, network, data, images, group, device, pool, report)
         return [_train_seed(context, Path(out), number) for number in settings.seeds]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cosight.errors import InvalidInput
+from cosight.errors import InvalidInput, did_you_mean
 from cosight.trials.join import CUE_CONFLICT, AlignedTrials, match_manifest
 from cosight.trials.table import Trials
 
@@ -93,8 +93,9 @@ def _values(name: str, table: AlignedTrials, trials: Trials, manifest: pl.DataFr
         values = _of_trials(name, table, trials)
     else:
         columns = dict.fromkeys([*trials.frame.columns, *(manifest.columns if manifest is not None else ())])
-        hint = "" if manifest is not None else "; a stimulus set or run among the sources adds those of its manifest"
-        raise InvalidInput(f"--cluster-by must be one of {', '.join(columns)} or {INDEPENDENT}, got {name!r}{hint}")
+        more = "choose one" if manifest is not None else "a stimulus set or run among the sources adds its manifest's"
+        hint = did_you_mean(name, [*columns, INDEPENDENT], most=1, otherwise=more)
+        raise InvalidInput(f"--cluster-by must be one of {', '.join(columns)} or {INDEPENDENT}, got {name!r}; {hint}")
     if values.dtype.is_nested():
         raise InvalidInput(f"--cluster-by takes a column of single values, got {name}, which has lists")
     if not values.count():

@@ -11,12 +11,12 @@ from typing import Any, Protocol, TypeAlias
 import polars as pl
 
 from cosight.errors import InvalidInput
-from cosight.files import read_json
+from cosight.files import nearest_path, read_json
 from cosight.registry import Registry
 from cosight.trials import csv_tables
 from cosight.trials.columns import RtUnit, TableOptions, table_options, trials_of_table
 from cosight.trials.file_tables import read_metadata, read_parquet
-from cosight.trials.samples import is_sample, trial_path
+from cosight.trials.samples import is_sample, samples, trial_path
 from cosight.trials.spaces import LabelSpace, guess_label_space, label_space
 from cosight.trials.table import (
     SCHEMA,
@@ -133,6 +133,9 @@ def read(
     if not sources:
         raise InvalidInput("name at least one file or folder of trials")
     space = label_space(labels) if isinstance(labels, str) else labels
+    for source in sources:  # all of them before the first is read
+        if isinstance(source, str | Path):
+            _check_exists(trial_path(source))
     options = table_options(
         columns, experiment=experiment, condition=condition, observer=observer, kind=kind, rt_unit=rt_unit
     )
@@ -285,8 +288,6 @@ def _read_frame(frame: pl.DataFrame, space: LabelSpace | None, options: TableOpt
 
 def _read_described(path: Path, space: LabelSpace | None, options: TableOptions | None) -> Trials:
     """Read the tables of a file or folder whose columns the user describes."""
-    if not path.exists():
-        raise InvalidInput(f"trials must be a file or folder that exists, got {path}")
     tables, frames = [], []
     for file in [path] if path.is_file() else sorted(_files_of(path)):
         with file.open("rb") as stream:
@@ -303,9 +304,13 @@ def _read_described(path: Path, space: LabelSpace | None, options: TableOptions 
     return concat([*frames, *([csv_tables.read_tables(tables, space, options)] if tables else [])])
 
 
-def _read_path(path: Path, space: LabelSpace | None) -> Trials:
+def _check_exists(path: Path) -> None:
     if not path.exists():
-        raise InvalidInput(f"trials must be a file or folder that exists, got {path}")
+        hint = f"did you mean {samples[str(path)].reference}?" if str(path) in samples else nearest_path(path)
+        raise InvalidInput(f"trials must be a file or folder that exists, got {path}; {hint}")
+
+
+def _read_path(path: Path, space: LabelSpace | None) -> Trials:
     by_format: dict[str, list[Path]] = {}
     unknown: list[Path] = []
     for file in [path] if path.is_file() else sorted(_files_of(path)):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from cosight.errors import InvalidInput
+from cosight.errors import InvalidInput, did_you_mean
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers, CodeArray, check_classes
 from cosight.trials.choices import code_answers
 from cosight.trials.spaces import ABSTAIN
@@ -37,6 +37,7 @@ __all__ = [
     "align",
     "canonical_condition",
     "canonical_experiment",
+    "check_grouping",
     "link_groups",
     "manifest_rows",
     "match_manifest",
@@ -204,6 +205,16 @@ def align(trials: Trials, *, gamma: float = 0.5, roles: Sequence[str] = ("test",
     return AlignedTrials(answers, tuple(names), kinds, columns, rows, labels, tuple(notices))
 
 
+def check_grouping(by: Sequence[str], known: Sequence[str] = GROUPS) -> None:
+    """Raise for a column that trials cannot be grouped by, or that is named twice."""
+    for name in by:
+        if name not in known:
+            hint = did_you_mean(name, known, otherwise="choose one of these")
+            raise InvalidInput(f"trials are grouped by {', '.join(known)}, got {name!r}; {hint}")
+    if len(set(by)) < len(by):
+        raise InvalidInput(f"each key of --by is named once, got {', '.join(by)}")
+
+
 def stimulus_groups(table: AlignedTrials, by: Sequence[str]) -> list[StimulusGroup]:
     """Split the columns of a table into groups.
 
@@ -217,11 +228,7 @@ def stimulus_groups(table: AlignedTrials, by: Sequence[str]) -> list[StimulusGro
     Raises:
         InvalidInput: A column cannot be grouped by, or is named twice.
     """
-    for name in by:
-        if name not in GROUPS:
-            raise InvalidInput(f"trials are grouped by {', '.join(GROUPS)}, got {name!r}")
-    if len(set(by)) < len(by):
-        raise InvalidInput(f"each key of --by is named once, got {', '.join(by)}")
+    check_grouping(by)
     if not by:
         return [StimulusGroup((), np.arange(table.columns.height))]
     groups = []

@@ -31,6 +31,10 @@ def build(
     Raises:
         InvalidInput: If the counts cannot be met, or `out` belongs to another set.
 
+    Examples:
+        cosight build digits digits
+        cosight build digits small --counts 1=10,8=20,train=60 --sheet small.png
+
     >>> counts = "1=2,2=0,3=0,4=0,5=0,6=0,7=0,8=0,train=0,distractors=0"
     >>> built = build(Path("digits"), counts=counts).generated
     >>> built.new, sorted(set(built.stimuli.frame["split"]))

@@ -44,7 +44,12 @@ def build(
     workers: Annotated[int | None, "Number of worker processes (default: one per core)."] = None,
     progress: Progress | None = None,
 ) -> BuildResult:
-    """Build VisAlign's categories from photos, or read the published set. Look at each image before people see it."""
+    """Build VisAlign's categories from photos, or read the published set. Look at each image before people see it.
+
+    Examples:
+        cosight build visalign set --photos animals --others others --near near
+        cosight build visalign small --photos animals --counts 1=20,8=20,train=50
+    """
     folders = {"photos": photos, "others": others, "near": near, "renditions": renditions, "backgrounds": backgrounds}
     workers = workers or core_count()
     if public is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from cosight.cli.commands import Command, Group
 from cosight.cli.study.lifecycle import new, serve, status
 from cosight.cli.study.results import export, quality
 from cosight.cli.study.simulation import simulate
@@ -11,7 +12,10 @@ from cosight.cli.study.simulation import simulate
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Human studies: design, serve, simulate, assess and export.", no_args_is_help=True, rich_markup_mode=None
+    cls=Group,
+    help="Human studies: design, serve, simulate, assess and export.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 for command in (new, serve, simulate, status, quality, export):
-    app.command(command.__name__)(command)
+    app.command(command.__name__, cls=Command)(command)

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cosight.cli.options import AsJson, Labels
 
-if TYPE_CHECKING:
-    from cosight.humans.database.store import Store
-    from cosight.humans.study.design import Study
-    from cosight.humans.study.pool import Pool
-
-__all__ = ["Database", "StudyFolder", "new", "open_study", "serve", "status"]
+__all__ = ["Database", "StudyFolder", "new", "serve", "status"]
 
 StudyFolder = Annotated[Path, typer.Argument(metavar="STUDY", help="The study's folder.", show_default=False)]
 Database = Annotated[
@@ -51,8 +44,13 @@ def new(
         typer.Option(help="Number of images of the set that the study uses, evenly over the classes. 0: all."),
     ] = 0,
 ) -> None:
-    """Write a study's design (study.toml) and its sentences (texts.toml), which you can then edit."""
-    from cosight.humans.study.new import new_study
+    """Write a study's design (study.toml) and its sentences (texts.toml), which you can then edit.
+
+    Examples:
+        cosight study new my-study --type classify --set photos --labels cat,dog
+        cosight study new rapid --type timed --set photos --labels cat,dog
+    """
+    from cosight.study import new as new_study
 
     root = new_study(
         study,
@@ -77,23 +75,32 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
     processes: Annotated[int, typer.Option(min=1, help="Number of server processes; several need PostgreSQL.")] = 1,
 ) -> None:
-    """Serve the study until Ctrl-C. An answer is stored on the disk before it is acknowledged."""
-    from cosight.humans.web.server import Addresses
-    from cosight.humans.web.server import serve as serve_study
+    """Serve the study until Ctrl-C. An answer is stored on the disk before it is acknowledged.
 
-    def announce(addresses: Addresses) -> None:
-        typer.echo(f"participants: {addresses.participants}\nexperimenter: {addresses.experimenter}")
+    Examples:
+        cosight study serve survey
+        cosight study serve survey --host 0.0.0.0 --port 8080
+    """
+    from cosight.study import serve as serve_study
+
+    def announce(participants: str, experimenter: str) -> None:
+        typer.echo(f"participants: {participants}\nexperimenter: {experimenter}")
         typer.echo("stop with Ctrl-C", err=True)
 
-    serve_study(study, url=db, host=host, port=port, processes=processes, announce=announce)
+    serve_study(study, db=db, host=host, port=port, processes=processes, announce=announce)
 
 
 def status(study: StudyFolder, db: Database = None, as_json: AsJson = False) -> None:
-    """Show the progress of the study, also while it is served: participants and answers."""
-    from cosight.humans.database.progress import read_progress
+    """Show the progress of the study, also while it is served: participants and answers.
 
-    with open_study(study, db) as (design, pool, store):
-        progress = store.read(lambda connection: read_progress(connection, design, pool))
+    Examples:
+        cosight study status survey
+        cosight study status survey --json
+    """
+    from cosight.study import read_study
+    from cosight.study import status as read_status
+
+    design, progress = read_study(study), read_status(study, db=db)
     if as_json:
         counts = {"given": progress.given, "wanted": progress.wanted}
         typer.echo(json.dumps({"study": design.name, **asdict(progress), **counts}))
@@ -108,17 +115,3 @@ def status(study: StudyFolder, db: Database = None, as_json: AsJson = False) -> 
     answers = [image.answers for image in progress.images]
     wanted = progress.images[0].wanted
     print_text(f"{len(answers)} images with {min(answers)} to {max(answers)} answers, {wanted} wanted")
-
-
-@contextmanager
-def open_study(folder: Path, db: str | None) -> Iterator[tuple[Study, Pool, Store]]:
-    """Yield the study in `folder`, its items and its database. Raises InvalidInput where the database fails."""
-    from cosight.humans.database.schema import report_database_errors
-    from cosight.humans.database.store import Store
-    from cosight.humans.study.design import read_study
-    from cosight.humans.study.pool import load_pool
-
-    study = read_study(folder)
-    pool = load_pool(study)
-    with report_database_errors(study.root), closing(Store.open(study, db, register=False)) as store:
-        yield study, pool, store

@@ -10,7 +10,7 @@ import typer
 
 from cosight.cli.options import AsCsv, AsJson, notify
 from cosight.cli.output import check_pipe
-from cosight.cli.study.lifecycle import Database, StudyFolder, open_study
+from cosight.cli.study.lifecycle import Database, StudyFolder
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -24,16 +24,19 @@ def quality(study: StudyFolder, db: Database = None, as_json: AsJson = False, as
     """Show which participants are excluded and why, and how far the others agree, with intervals.
 
     --csv prints the participants, --json everything. For a curate study it lists images on which curators disagree.
+
+    Examples:
+        cosight study quality survey
+        cosight study quality survey --csv
     """
-    from cosight.humans.database.study_trials import study_trials
     from cosight.humans.results.quality import assess
+    from cosight.study import read_trials
 
     if as_json and as_csv:
         raise InvalidInput("choose one of --json and --csv, got both")
     if as_json or as_csv:
         check_pipe("--json" if as_json else "--csv")
-    with open_study(study, db) as (design, pool, store):
-        trials = study_trials(design, pool, store)
+    trials = read_trials(study, db=db)
     assessment = assess(trials)
     notify(assessment.notices)
     if as_json:
@@ -68,31 +71,26 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     db: Database = None,
 ) -> None:
-    """Write the answers of a study without excluded participants, and a file that lists those with the reasons."""
-    from cosight.humans.database.progress import read_roster
-    from cosight.humans.database.study_trials import study_trials
-    from cosight.humans.results.export import export_format, export_results
-    from cosight.humans.results.quality import assess
+    """Write the answers of a study without excluded participants, and a file that lists those with the reasons.
 
-    export_format(out, to)  # before the study is read
-    with open_study(study, db) as (design, pool, store):
-        trials = study_trials(design, pool, store)
-        roster = read_roster(design, pool, store) if participants else None
-    assessment = assess(trials, resamples=None)
-    slots = [slot for item in pool.items.values() for slot in item.slots if slot.file.is_relative_to(design.set)]
-    names = {slot.stimulus: slot.file.relative_to(design.set).as_posix() for slot in slots}
-    done = export_results(
-        trials,
-        assessment,
+    Examples:
+        cosight study export survey survey.parquet --gold
+        cosight study export survey psych-ds --format psych-ds --all
+    """
+    from cosight.study import export as export_study
+
+    done = export_study(
+        study,
         out,
         to=to,
         everyone=everyone,
-        gold=design.set if gold else None,
-        curated=names if curated else None,
-        roster=roster,
+        gold=gold,
+        curated=curated,
+        participants=participants,
         force=force,
+        db=db,
     )
-    notify((*assessment.notices, *done.notices))
+    notify(done.notices)
     typer.echo(f"{len(done.trials)} trials of {done.trials.frame['observer'].n_unique()} participants: {out}")
     for path in done.paths:
         typer.echo(f"also wrote: {path}")

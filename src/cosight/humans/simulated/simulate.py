@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +17,13 @@ import numpy as np
 from cosight.errors import InvalidInput
 from cosight.humans.simulated.respondents import SimulatedObserver, StudyPictures
 from cosight.humans.study.trial_types import Respondent
+from cosight.progress import Progress
 
 if TYPE_CHECKING:
     import httpx
 
 __all__ = ["STUDY_FULL", "Progress", "SimulationResult", "participant_rng", "simulate"]
 
-Progress = Callable[[int, int, str], None]
 STUDY_FULL = 423  # the HTTP status of a study that is paused or complete
 _CONCURRENT = 32  # participants at the same time; each has one request under way
 _TIMEOUT = 30.0  # seconds until a request counts as lost
@@ -37,6 +37,7 @@ class SimulationResult:
     participants: int
     answers: int
     full: bool
+    observer: str = ""  # the simulated people, or the model
 
 
 def participant_rng(seed: int, index: int) -> np.random.Generator:

@@ -141,10 +141,10 @@ _COMMENTS = {
 
 
 def new_study(
-    folder: Path,
+    folder: str | Path,
     *,
     type: str,  # noqa: A002
-    stimuli: Path,
+    stimuli: str | Path,
     labels: str | None = None,
     protocol: str | None = None,
     images: int | None = None,
@@ -171,6 +171,7 @@ def new_study(
     Raises:
         InvalidInput: The folder has a study, the protocol is for another type, or the set does not fit.
     """
+    folder, stimuli = Path(folder), Path(stimuli)
     kind, numbers = trial_types[type], protocols[protocol] if protocol else _DEFAULTS[type]
     if numbers.type != type:
         raise InvalidInput(f"protocol {numbers.name} is for type {numbers.type}, got {type}; use --type {numbers.type}")
