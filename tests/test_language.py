@@ -80,7 +80,6 @@ STILL = {
     ("docs/scoring.md", "taken for"),
     ("docs/scoring.md", "who as a subject"),
     ("docs/trials.md", "one a class"),
-    ("docs/trials.md", "one row a trial"),
     ("docs/trials.md", "who as a subject"),
     ("docs/uncertainty.md", "anew"),
     ("docs/uncertainty.md", "mend"),
