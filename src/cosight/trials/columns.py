@@ -259,7 +259,6 @@ def trials_of_table(
         source=source,
         locate=locate,
         space=space,
-        sources=[{"file": source, "columns": table.columns}],
         notices=[*lines, *notices],
     )
 
