@@ -61,7 +61,6 @@ STILL = {
     ("docs/models.md", "one's own"),
     ("docs/runs.md", "taken for"),
     ("docs/trials.md", "one a class"),
-    ("docs/trials.md", "one row a trial"),
     ("docs/trials.md", "who as a subject"),
     ("docs/uncertainty.md", "anew"),
     ("docs/uncertainty.md", "mend"),

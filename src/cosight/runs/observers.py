@@ -325,8 +325,8 @@ def _check_classes(model: Model, plan: RunPlan) -> None:
     truths = plan.stimuli.frame["truth"].drop_nulls().unique().to_list()
     if truths and set(truths) <= set(names) < set(plan.space.classes):
         raise InvalidInput(
-            f"{model.name} has {len(names)} of the {len(plan.space.classes)} classes of {plan.space.name}, the only ones "
-            f"that the images show; use --labels {','.join(names)}"
+            f"{model.name} has {len(names)} of the {len(plan.space.classes)} classes of {plan.space.name}, the only "
+            f"ones that the images show; use --labels {','.join(names)}"
         )
 
 

@@ -200,6 +200,11 @@ def convert(
     Raises:
         InvalidInput: The source has no trials, a column is missing, or the target exists or cannot store these trials.
         UnknownName: No format, label space or observer has this name.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     len(convert("sample:edges", Path(folder) / "edges.csv", only=["human:subject-01"]))
+    160
     """
     trials = read(
         source,
