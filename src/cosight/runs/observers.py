@@ -191,7 +191,7 @@ def model_observer(
             )
         own = fitting
         note = (
-            f"its {model.classes:,} outputs have no names and are taken for {own.name}'s in the usual order "
+            f"its {model.classes:,} outputs have no names and are assumed to be {own.name}'s in the usual order "
             "(classes=FILE names them)"
         )
     return ModelObserver(model, label_map(own, space, how=how), note, strangeness or {}, unsupported or {})
