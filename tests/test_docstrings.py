@@ -24,7 +24,6 @@ NOT_RUN: set[str] = set()
 INCOMPLETE = {
     "cosight.benchmarks.building.build_set",
     "cosight.benchmarks.visalign.build",
-    "cosight.demo.pipeline.demo",
     "cosight.measures.confusion.class_level_error_similarity_matrix",
     "cosight.measures.confusion.class_level_error_similarity_resampled",
     "cosight.measures.power.accuracy_difference_sd",

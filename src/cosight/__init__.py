@@ -2,10 +2,10 @@
 
 One table of trials for people and models, every number with its interval. Everything the command line does is a call of
 the same name: `cosight.build(...)`, `cosight.evaluate(...)`, `cosight.compare(...)`, `cosight.score(...)`,
-`cosight.plan(...)`, `cosight.train(...)`, `cosight.demo(...)`, `cosight.study.new(...)`. `cosight.trials.read(...)`
-reads any trial file, `cosight.measures` has the numbers as plain functions of arrays, `cosight.stimuli` turns images
-into stimuli, `cosight.models` has models by name, `cosight.data` public data sets. Packages are imported when first
-used.
+`cosight.disagree(...)`, `cosight.plan(...)`, `cosight.train(...)`, `cosight.demo(...)`, `cosight.study.new(...)`.
+`cosight.trials.read(...)` reads any trial file, `cosight.measures` has the numbers as plain functions of arrays,
+`cosight.stimuli` turns images into stimuli, `cosight.models` has models by name, `cosight.data` public data sets.
+Packages are imported when first used.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cosight.demo import demo
     from cosight.runs.evaluate import evaluate, resume
     from cosight.scoring.compare import compare
+    from cosight.scoring.disagree import disagree
     from cosight.scoring.plan import plan
     from cosight.scoring.score import score
     from cosight.training import train
@@ -30,6 +31,7 @@ __all__ = [
     "compare",
     "data",
     "demo",
+    "disagree",
     "evaluate",
     "measures",
     "models",
@@ -48,6 +50,7 @@ _CALLS = {
     "build": "cosight.benchmarks",
     "compare": "cosight.scoring.compare",
     "demo": "cosight.demo",
+    "disagree": "cosight.scoring.disagree",
     "evaluate": "cosight.runs.evaluate",
     "plan": "cosight.scoring.plan",
     "resume": "cosight.runs.evaluate",

@@ -34,14 +34,21 @@ def test_help_is_quick_and_names_every_command(cosight):
     assert cosight("--version").out.startswith("cosight 0.")
 
 
+def test_the_program_starts_without_the_libraries_that_compute():
+    code = "import sys, cosight.cli.app; print({'numpy', 'polars', 'scipy', 'rich'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
 def test_compare_prints_people_first_and_says_simulated(cosight, trials):
-    done = cosight("compare", trials, "--resamples", 50)
+    done = cosight("compare", trials, "--resamples", 50, "--people")
     lines = done.out.splitlines()
     assert lines[0].split() == ["observer", "against", "n", "accuracy", "EC", "MA", "CLES"]
     names = [line.split()[0] for line in lines[1:] if line.strip()]
     assert lines[1].startswith("simulated people")
     assert names.index("simulated:person-4") < names.index("models") < names.index("model:simulated-shape")
     assert "50 resamples, seed 0" in done.out
+    assert lines[-1].startswith("model:simulated-shape is closest to simulated people: EC ")
 
 
 def test_json_and_csv_have_the_same_rows(cosight, trials):

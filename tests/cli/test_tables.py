@@ -9,7 +9,7 @@ import pytest
 
 import cosight as package
 from cosight.cli.tables import console, print_comparison, print_scores
-from cosight.reports.grids import _group_name, number_text, short_name
+from cosight.statistics.row_text import group_name, number_text, short_name
 from cosight.statistics.rows import Row, parse_group
 from tests.scoring.made import answered, row_of, trials
 
@@ -43,6 +43,12 @@ def terminal(monkeypatch, capsys):
     return show
 
 
+def without_verdict(lines):
+    """The lines of a comparison up to its caption, which the verdict follows."""
+    end = next(i for i, line in enumerate(lines) if "every number" in line)
+    return lines[: end + 1]
+
+
 def shown(scores):
     """The rows that the table of observers shows in `against people` lines."""
     for name, _ in WHO:
@@ -54,9 +60,10 @@ def shown(scores):
 
 
 def test_at_80_columns_every_interval_stands_under_its_value(terminal, compared):
-    lines = terminal(80, print_comparison, compared, list_pairs=False)
+    lines = terminal(80, print_comparison, compared, people=True)
     assert max(map(len, lines)) <= 80
     assert "…" not in "".join(lines)
+    lines = without_verdict(lines)
     place = {line.split()[0]: i for i, line in enumerate(lines) if line[:1].strip()}
     for name, row in shown(compared):
         value, interval = f"{row.value:.3f}", f"[{row.low:.2f} {row.high:.2f}]"
@@ -66,7 +73,7 @@ def test_at_80_columns_every_interval_stands_under_its_value(terminal, compared)
 
 
 def test_at_200_columns_value_and_interval_share_a_line(terminal, compared):
-    lines = terminal(200, print_comparison, compared, list_pairs=False)
+    lines = without_verdict(terminal(200, print_comparison, compared, people=True))
     by_name = {line.split()[0]: line for line in lines if line.strip()}
     for name, row in shown(compared):
         assert f"{row.value:.3f} [{row.low:.3f}, {row.high:.3f}]" in by_name[name]
@@ -85,18 +92,27 @@ def test_the_table_of_scores_is_never_cut(terminal, table, columns):
             assert wide in text or narrow in text
 
 
-def test_long_names_are_folded_and_lose_no_letter(terminal):
+def test_a_long_name_gets_a_line_of_its_own(terminal):
     name = "timm:vit_base_patch16_224.augreg_in21k_ft_in1k"
     scores = package.compare(trials(answered([("human:0", "human"), (name, "model")])), resamples=20)
-    lines = terminal(80, print_comparison, scores, list_pairs=False)
-    assert "…" not in "".join(lines)
-    first = next(i for i, line in enumerate(lines) if line.startswith("timm:"))
-    assert "".join(line.split(" ")[0] for line in lines[first : first + 4]).startswith(name)
+    lines = terminal(80, print_comparison, scores)
+    assert max(map(len, lines)) <= 80
+    accuracy = row_of(scores, name, None, "accuracy")
+    assert f"{accuracy.value:.3f}" in lines[lines.index(name) + 1]
+
+
+def test_a_name_longer_than_the_terminal_is_folded_and_loses_no_letter(terminal):
+    name = "ensemble:" + "+".join(f"cosight:vit-small@{seed}" for seed in range(45, 50))
+    scores = package.compare(trials(answered([("human:0", "human"), (name, "model")])), resamples=20)
+    lines = without_verdict(terminal(80, print_comparison, scores))
+    assert max(map(len, lines)) <= 80
+    first = next(i for i, line in enumerate(lines) if line.startswith("ensemble:"))
+    assert "".join(lines[first : first + 2]) == name
 
 
 @pytest.mark.parametrize("columns", [40, 80])
 def test_every_digit_survives_the_narrowest_terminal(terminal, compared, columns):
-    text = " ".join(terminal(columns, print_comparison, compared, list_pairs=False))
+    text = " ".join(terminal(columns, print_comparison, compared, people=True))
     assert "…" not in text
     low = row_of(compared, "zoe", "people", "error_consistency").low
     assert f"[{low:.2f}" in text
@@ -113,7 +129,7 @@ def test_what_is_no_terminal_is_wide(monkeypatch, capsys):
 
 
 def test_people_stand_above_models_whatever_they_are_called(terminal, compared):
-    lines = terminal(200, print_comparison, compared, list_pairs=False)
+    lines = without_verdict(terminal(200, print_comparison, compared, people=True, sort="name"))
     rows = [line.split()[0] if line.strip() else "" for line in lines[1:-1]]
     assert rows == ["people", "alice", "bob", "zoe", "", "models", "aaa", "timm:resnet50.a1_in1k"]
 
@@ -121,7 +137,7 @@ def test_people_stand_above_models_whatever_they_are_called(terminal, compared):
 def test_simulated_people_stand_between_people_and_models(terminal):
     who = [("human:0", "human"), ("human:1", "human"), ("simulated:0", "simulated"), ("simulated:1", "simulated")]
     scores = package.compare(trials(answered([*who, ("a", "model"), ("b", "model")])), resamples=20)
-    lines = terminal(200, print_comparison, scores, list_pairs=False)
+    lines = without_verdict(terminal(200, print_comparison, scores, people=True, sort="name"))
     names = [re.split(r"\s{2,}", line)[0] for line in lines if line.strip()]
     order = ["human:0", "human:1", "simulated:0", "simulated:1", "models", "a", "b"]
     assert [name for name in names if name in order] == order
@@ -131,13 +147,13 @@ def test_pairs_are_listed_when_asked_for(terminal, compared):
     lines = terminal(200, print_comparison, compared, list_pairs=True)
     pairs = {tuple(line.split()[:2]) for line in lines if line.strip()}
     assert {("alice", "bob"), ("aaa", "alice"), ("aaa", "timm:resnet50.a1_in1k"), ("models", "people")} <= pairs
-    few = terminal(200, print_comparison, compared, list_pairs=False)
+    few = terminal(200, print_comparison, compared, people=True)
     assert not any(line.split()[:2] == ["alice", "bob"] for line in few)
 
 
 def test_grouped_tables_have_a_line_for_all_people_and_one_for_each_model(terminal, table):
     scores = package.compare(table, by=["condition"], measure=["ec"], resamples=20)
-    lines = terminal(200, print_comparison, scores, list_pairs=False)
+    lines = without_verdict(terminal(200, print_comparison, scores, sort="name"))
     assert lines[0].split() == ["group", "observer", "against", "n", "EC"]
     told = [line.split() for line in lines[1:-1] if line.strip()]
     groups = [" ".join(words[: words.index("people", 1)]) for words in told]
@@ -151,14 +167,15 @@ def test_grouped_tables_have_a_line_for_all_people_and_one_for_each_model(termin
 
 
 def test_the_caption_says_how_the_intervals_were_made(terminal, compared):
-    lines = terminal(200, print_comparison, compared, list_pairs=False)
-    assert lines[-1] == "value [95% interval], 20 resamples, seed 0; --json has every number"
+    lines = without_verdict(terminal(200, print_comparison, compared))
+    caption = "models ranked by EC; value [95% interval], 20 resamples, seed 0; --out FILE has every number"
+    assert lines[-1] == caption
 
 
 def test_ceilings_and_correlations_follow_the_table(terminal):
     data = trials(answered([(f"human:{i}", "human") for i in range(4)] + [("a", "model")]))
     scores = package.compare(data, measure=["ec", "ma"], correlate=True, resamples=20)
-    lines = terminal(200, print_comparison, scores, list_pairs=False)
+    lines = terminal(200, print_comparison, scores)
     ceiling = row_of(scores, "people", "people", "error_consistency", statistic="ceiling_split_half")
     assert any(line.startswith(f"split-half ceiling of people: EC {number_text(ceiling)}") for line in lines)
     assert any(line.split() == ["Spearman's", "r", "EC", "and", "MA"] for line in lines)
@@ -203,7 +220,7 @@ def test_numbers_as_text(value, low, high, text):
     ("condition=a=b", "a=b"),
 ])  # fmt: skip
 def test_group_names(group, name):
-    assert _group_name(parse_group(group)) == name
+    assert group_name(parse_group(group)) == name
 
 
 def test_names_are_not_taken_for_markup(capsys, monkeypatch):
@@ -219,7 +236,7 @@ def test_names_are_not_taken_for_markup(capsys, monkeypatch):
 def test_a_dash_is_explained_below_the_table_and_n_is_what_is_shared(terminal, table):
     stranger = [{**row, "observer": "stranger", "experiment": "elsewhere"} for row in answered([("x", "model")])]
     scores = package.compare(table, trials(stranger), measure=["acc", "ec"], resamples=20)
-    lines = terminal(200, print_comparison, scores, list_pairs=False)
+    lines = without_verdict(terminal(200, print_comparison, scores))
     (mine,) = [line.split() for line in lines if line.startswith("stranger")]
     assert mine[1:3] == ["people", "0"]
     assert "-" in mine

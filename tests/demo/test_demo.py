@@ -2,13 +2,15 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
-from cosight.benchmarks.visalign.results_table import visalign_table
+from cosight.benchmarks.visalign.results_table import FUNCTIONS, visalign_table
 from cosight.demo import Size, demo
-from cosight.demo.pipeline import ARCHITECTURES
 from cosight.demo.report import exceptions
+from cosight.demo.size import ARCHITECTURES
 from cosight.errors import InvalidInput
 from cosight.models import architectures
 from cosight.models.abstention import abstentions
@@ -39,16 +41,16 @@ def steps():
 
 @pytest.fixture(scope="module")
 def done(folder, steps):
-    return demo(folder, size=SMALL, processes=1, progress=lambda *step: steps.append(step))
+    return demo(out=folder, size=SMALL, processes=1, progress=lambda *step: steps.append(step))
 
 
 @pytest.mark.slow
 def test_every_architecture_is_scored_with_every_function(done):
-    table = visalign_table(done.benchmark)
+    table = visalign_table(done.digits.benchmark)
     found = {(line.model, line.function): line.seeds for line in table.lines}
     for architecture in SMALL.architectures:
         functions = {function for model, function in found if model.endswith(f"cosight:{architecture}")}
-        assert functions == {"", *abstentions}
+        assert functions == {"", *FUNCTIONS} <= {"", *abstentions}
         assert found[f"cosight:{architecture}", "knn"] == 2
         assert (f"2 x cosight:{architecture}", "deep-ensemble") in found
     assert table.against == "simulated gold"
@@ -65,7 +67,7 @@ def test_errors_are_compared_with_the_panel_on_images_that_show_a_digit(done, fo
     ]
     assert "abstain" not in trials.frame["truth"].to_list()
     assert trials.frame["stimulus"].n_unique() == 5 * 3  # categories 1, 2, 3 and twice as many of 8
-    pairs = {(row.observer, row.against) for row in done.comparison.rows if row.measure == "error_consistency"}
+    pairs = {(row.observer, row.against) for row in done.digits.comparison.rows if row.measure == "error_consistency"}
     assert {
         ("cosight:mixer-small@45", "simulated people"),
         ("cosight:mixer-small@45", "cosight:vit-small@45"),
@@ -75,17 +77,22 @@ def test_errors_are_compared_with_the_panel_on_images_that_show_a_digit(done, fo
 @pytest.mark.slow
 def test_the_page_shows_all_of_it_and_calls_people_simulated(done, folder):
     text = done.page.read_text(encoding="utf-8")
-    assert text.count("<table>") == 4
+    assert text.count("<table>") == 5
+    assert text.count("<details>") == 4  # all but the short table of errors
     assert "simulated" in re.sub(r"<[^>]+>", "", text).split("What was shown")[0]
     shown = re.findall(r'<img src="([^"]+)"', text)
-    assert len(shown) == 3
+    assert shown == ["people.svg", "distance.svg", "categories.png", "reliability.svg", "abstention.svg"]
     assert all((folder / "report" / name).stat().st_size > 1000 for name in shown)
     assert "http" not in re.sub(r'xmlns[^"]*"[^"]*"', "", text)  # nothing is fetched from elsewhere
+    opening = text[: text.index("<section>")]
+    assert "model:resnet50-trained-on-SIN is closest to people: EC 0.195" in opening.replace("\u00a0", " ")
+    assert opening.count("<img") == 1
 
 
 @pytest.mark.slow
 def test_numbers_are_kept_as_json(done, folder):
-    for name, scores in (("benchmark", done.benchmark), ("comparison", done.comparison)):
+    files = {"people": done.people, "benchmark": done.digits.benchmark, "comparison": done.digits.comparison}
+    for name, scores in files.items():
         assert json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) == json.loads(scores.to_json())
 
 
@@ -97,22 +104,23 @@ def test_progress_tells_of_each_network(done, steps):
 
 
 @pytest.mark.slow
-def test_a_demo_is_gone_on_with_and_ends_the_same_with_other_processes(done, folder):
+def test_a_demo_is_resumed_and_ends_the_same_with_other_processes(done, folder):
     checkpoint = folder / "networks" / "mixer-small@45.safetensors"
     before = checkpoint.read_bytes()
     answers = sorted((folder / "runs").rglob("*.0*.parquet"))
     kept = [path.stat().st_mtime_ns for path in answers]
     checkpoint.unlink()
-    again = demo(folder, size=SMALL, processes=2)
+    again = demo("digits", out=folder, size=SMALL, processes=2)
     assert checkpoint.read_bytes() == before
     assert [path.stat().st_mtime_ns for path in answers] == kept
-    assert again.benchmark.rows == done.benchmark.rows
+    assert again.digits.benchmark.rows == done.digits.benchmark.rows
+    assert again.people is None
 
 
 def test_a_folder_of_other_things_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     with pytest.raises(InvalidInput, match="--out must be a new or empty folder"):
-        demo(tmp_path, size=SMALL)
+        demo(out=tmp_path, size=SMALL)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -123,7 +131,6 @@ def test_the_whole_demo_has_the_five_architectures_and_seeds_of_the_paper():
     }  # fmt: skip
     assert set(whole.architectures) == set(ARCHITECTURES) <= set(architectures.architectures)
     assert whole.seeds == (45, 46, 47, 48, 49)
-    assert whole.counts.categories[8] == 2 * whole.counts.categories[1]
 
 
 def test_exceptions_are_lines_that_refuse_clean_digits_more():
@@ -144,9 +151,48 @@ def test_exceptions_are_lines_that_refuse_clean_digits_more():
 
 
 @pytest.mark.slow
-def test_the_command_prints_tables_and_where_the_page_is(done, folder, cosight, monkeypatch):
-    monkeypatch.setattr("cosight.demo.demo", lambda out, seed, progress: done)
-    said = cosight("demo", "--out", folder)
-    assert said.code == 0
-    assert f"people here are simulated; the page is {folder}/report/index.html" in said.out
-    assert "abstention is higher on letters than on clean digits; exceptions:" in said.out
+def test_the_command_prints_at_most_25_lines_with_both_verdicts_and_where_the_page_is(
+    done, folder, cosight, monkeypatch
+):
+    monkeypatch.setattr("cosight.demo.demo", lambda part, out, seed, progress: done)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    told = cosight("demo", "--out", folder)
+    assert told.code == 0
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", told.out).splitlines()
+    assert len(lines) <= 25
+    text = " ".join(lines)
+    assert "model:resnet50-trained-on-SIN is closest to people: EC 0.195" in text
+    assert " is closest to the gold labels of simulated people: hellinger 0." in text
+    assert text.endswith(f"page: {folder}/report/index.html")
+
+
+def test_the_part_with_real_people_needs_no_torch_and_takes_seconds(tmp_path):
+    code = f"""
+import sys
+from cosight.demo import Size, demo
+result = demo("people", out={str(tmp_path / "out")!r}, size=Size(resamples=20))
+assert result.digits is None and result.page.is_file()
+assert not {{"torch", "cv2", "matplotlib"}} & set(sys.modules), "heavy"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    text = (tmp_path / "out" / "report" / "index.html").read_text(encoding="utf-8")
+    opening = text[: text.index("<section>")].replace("\u00a0", " ")
+    assert "model:resnet50-trained-on-SIN is closest to people: EC 0.195" in opening
+    assert re.findall(r'<img src="([^"]+)"', text) == ["people.svg"]
+    figure = (tmp_path / "out" / "report" / "people.svg").read_text(encoding="utf-8")
+    assert "people with each other" in figure
+    assert figure.count("<rect") == 25 + 1  # networks, and the legend
+    assert (text.count("<details>"), text.count("<table>")) == (1, 1)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("letters",), "the parts of the demo are people and digits, got 'letters'"),
+    (("people", "--me"), "--me is about the digits, got the part people; leave it out"),
+])  # fmt: skip
+def test_unknown_parts_are_refused(cosight, arguments, message, tmp_path):
+    told = cosight("demo", *arguments, "--out", tmp_path / "out")
+    assert (told.code, told.err) == (2, f"cosight: {message}\n")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(InvalidInput, match="the parts of the demo are"):
+        demo("letters", out=tmp_path / "out")

@@ -104,7 +104,7 @@ def test_a_person_is_told_who_is_near(played, folder):
     check_agreement(rows, trials, folder)
     text = result.page.read_text(encoding="utf-8")
     assert result.page == folder / "me" / "index.html"
-    assert "nearest to you" in text
+    assert "is closest to you: its Hellinger distance is 0." in text
     assert "simulated" not in text
     assert json.loads((folder / "me" / "scores.json").read_text()) == json.loads(result.scores.to_json())
 
@@ -147,14 +147,14 @@ def test_who_comes_next_is_somebody_else(played, folder):
 def test_a_demo_that_is_not_there_is_run_first(tmp_path, monkeypatch, cosight):
     ran = []
 
-    def demo(out, seed, progress):
-        ran.append((Path(out), seed))
+    def demo(part, out, seed, progress):
+        ran.append((part, Path(out), seed))
         raise InvalidInput("far enough")
 
     monkeypatch.setattr(module, "demo", demo)
     said = cosight("demo", "--me", "--out", tmp_path / "new", "--seed", "7")
     assert "far enough" in said.err
-    assert ran == [(tmp_path / "new", 7)]
+    assert ran == [("digits", tmp_path / "new", 7)]
 
 
 def test_the_best_line_of_a_demo_with_one_seed(tmp_path):

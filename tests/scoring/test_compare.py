@@ -501,7 +501,16 @@ def test_more_than_fifty_models_are_compared_with_each_other_on_request():
     few, every = cosight.compare(trials(rows), **options), cosight.compare(trials(rows), all_pairs=True, **options)
     of_models = [row for row in every.rows if row.against and {row.observer[:5], row.against[:5]} == {"model"}]
     assert len(of_models) == 2 * 51 * 50 // 2 + 1  # pairs, differences and the mean over pairs
-    assert list(few.rows) == [row for row in every.rows if row not in of_models]
+    (lead,) = [row for row in few.rows if row.statistic == "difference"]  # of the two closest, for the verdict
+    assert [row for row in few.rows if row is not lead] == [row for row in every.rows if row not in of_models]
+    ranks = {row.observer: row.value for row in few.rows if row.statistic == "rank"}
+    assert {lead.observer, lead.against} == set(sorted(ranks, key=lambda name: (ranks[name], name))[:2])
+    (same,) = [
+        row
+        for row in of_models
+        if row.statistic == "difference" and row.observer == lead.observer and row.against == lead.against
+    ]
+    assert (lead.value, lead.low, lead.high, lead.p) == (same.value, same.low, same.high, same.p)
     assert any("51 models are compared with people, not with each other; --all-pairs" in text for text in few.notices)
     assert not any("--all-pairs" in text for text in every.notices)
     fifty = cosight.compare(trials([row for row in rows if row["observer"] != "model:50"]), **options)

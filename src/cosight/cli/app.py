@@ -16,6 +16,7 @@ from cosight.cli import build, data, run, stimuli, study, trials
 from cosight.cli.commands import Command, Group, describe_usage_error
 from cosight.cli.compare import compare
 from cosight.cli.demo import demo
+from cosight.cli.disagree import disagree
 from cosight.cli.evaluate import evaluate
 from cosight.cli.listing import list_names
 from cosight.cli.plan import plan
@@ -40,6 +41,7 @@ app.command("demo", cls=Command)(demo)
 add_command(app, "evaluate", evaluate, function="cosight.runs.evaluate:evaluate")
 add_command(app, "compare", compare, function="cosight.scoring.compare:compare")
 add_command(app, "score", score, function="cosight.scoring.score:score")
+add_command(app, "disagree", disagree, function="cosight.scoring.disagree:disagree")
 add_command(app, "plan", plan, function="cosight.scoring.plan:plan", renamed={"observers": "observer"})
 add_command(app, "train", train, function="cosight.training.trainer:train")
 app.command("list", cls=Command)(list_names)

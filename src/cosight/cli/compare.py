@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cosight.cli.options import AsCsv, AsJson, progress_bar, write_scores
+from cosight.cli.options import AsCsv, AsJson, progress_bar
+from cosight.cli.output import Force, OutFile, row_output, write_rows
 from cosight.cli.signatures import Call
 
 if TYPE_CHECKING:
@@ -23,21 +24,43 @@ def compare(
             help="Show one row per pair instead of one per observer: all, human-human, human-model or model-model."
         ),
     ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            help="Measure that models are ranked by in the table and the verdict, or name (default: the first measure "
+            "of two observers).",
+            show_default=False,
+        ),
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Show only the first models of the table.", show_default=False)
+    ] = None,
+    people: Annotated[bool, typer.Option("--people", help="Show one row per person too.")] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
+    out: OutFile = None,
+    force: Force = False,
 ) -> None:
     """Compare observers: how alike are their answers and errors?
 
-    Prints one row per observer: people against each other, models against people. Every value has an interval. --json
-    and --csv have every pair, mean, ceiling, rank and paired difference.
+    Prints people's agreement with each other and each model's with people, the closest model first, every value with
+    its interval; then a verdict: which model is closest, by how much, and whether that may be chance. --json, --csv and
+    --out have every pair, mean, ceiling, rank and paired difference; --sort, --top and --people change only the table.
 
     Examples:
         cosight compare sample:cue-conflict
-        cosight compare sample:edges --measure ec,ma --pairs human-model
+        cosight compare sample:edges --measure ec --only model:alexnet,model:vgg19
         cosight compare sample:edges sample:silhouettes --by experiment --csv
     """
     from cosight.cli.tables import print_comparison
+    from cosight.measures import measures
 
+    output = row_output(as_json=as_json, as_csv=as_csv, out=out, force=force)
+    ranked_by = sort if sort in (None, "name") else measures.name_of(sort)
     with progress_bar() as progress:
         scores: Scores = call(pairs=pairs or "all", progress=progress)
-    write_scores(scores, lambda: print_comparison(scores, list_pairs=pairs is not None), as_json=as_json, as_csv=as_csv)
+    write_rows(
+        scores,
+        output,
+        lambda: print_comparison(scores, list_pairs=pairs is not None, people=people, sort=ranked_by, top=top),
+    )

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from cosight.cli.options import Seed, progress_bar
+from cosight.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from cosight.demo import Demo
 
 __all__ = ["demo"]
 
 
 def demo(
+    part: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[people|digits]",
+            help="Run only the real people and networks, or only the digits benchmark (default: both).",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Output folder. An unfinished demo there is resumed.")] = Path("demo-run"),
     seed: Seed = 0,
     me: Annotated[
@@ -21,38 +33,64 @@ def demo(
     ] = False,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser at the end.")] = False,
 ) -> None:
-    """Run the whole pipeline on embedded data, offline, in about three minutes on two cores.
+    """Answer a question with real people and networks in seconds, then run the whole pipeline in some minutes; offline.
 
-    Builds the digits benchmark, trains five small architectures with five seeds each, evaluates them with every
-    abstention function, scores them, compares their errors with each other and with a simulated panel, and writes a
-    page. With --me you label digits yourself; the demo runs first if it is not finished.
+    people compares 25 networks with 10 people on images that ship with the package. digits builds the digits benchmark,
+    trains five small architectures with five seeds each, evaluates them with every abstention function, and scores them
+    against simulated people. Both write a page. With --me you label digits yourself; the digits part runs first if it
+    is not finished.
 
     Examples:
-        cosight demo
+        cosight demo people
         cosight demo --out my-demo --open
         cosight demo --me
     """
-    page = _compare_with_me(out, seed) if me else _run_demo(out, seed)
+    if me and part == "people":
+        raise InvalidInput("--me is about the digits, got the part people; leave it out")
+    page = _compare_with_me(out, seed) if me else _run_demo(part, out, seed)
     if show:
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
 
 
-def _run_demo(out: Path, seed: int) -> Path:
-    from cosight.benchmarks.visalign.results_table import TABLE
-    from cosight.cli.tables import print_benchmark, print_comparison
+def _run_demo(part: str | None, out: Path, seed: int) -> Path:
     from cosight.demo import demo as run
-    from cosight.demo.report import exceptions
+    from cosight.demo.run import Part
 
+    parts = {str(name): name for name in get_args(Part)}
+    if part is not None and part not in parts:
+        raise InvalidInput(f"the parts of the demo are {' and '.join(parts)}, got {part!r}")
     with progress_bar() as progress:
-        result = run(out, seed=seed, progress=progress)
-    print_benchmark(TABLE, result.benchmark, more=str(result.folder / "benchmark.json"))
-    names = ", ".join(exceptions(result.abstention)) or "none"
-    typer.echo(f"\nabstention is higher on letters than on clean digits; exceptions: {names}\n")
-    print_comparison(result.comparison, list_pairs=False, more=str(result.folder / "comparison.json"))
-    typer.echo(f"people here are simulated; the page is {result.page}")
+        result = run(None if part is None else parts[part], out=out, seed=seed, progress=progress)
+    _print_result(result)
     return result.page
+
+
+def _print_result(result: Demo) -> None:
+    """Print a small table and the verdict of each part, and where the page is."""
+    from cosight.cli.tables import print_grid, print_text
+    from cosight.demo.people import SAMPLE
+    from cosight.demo.report import digits_summary, people_summary
+    from cosight.statistics.verdict import verdict_text
+    from cosight.trials.samples import sample_counts
+
+    if result.people is not None:
+        counts, table = sample_counts(SAMPLE), people_summary(result.people)
+        print_text(
+            f"{counts['people']} people and {counts['networks']} networks name {counts['images']} {SAMPLE.experiment}. "
+            "Who errs on the same images as people? Error consistency (EC): 0 chance, 1 the same images."
+        )
+        print_grid(lambda _: [table])
+        print_text(verdict_text(result.people))
+    if result.digits is not None:
+        benchmark, summary = result.digits.benchmark, digits_summary(result.digits.benchmark)
+        if result.people is not None:
+            print_text("")
+        print_text("25 small networks, trained here on handwritten digits, and simulated people")
+        print_grid(lambda _: [summary])
+        print_text(verdict_text(benchmark))
+    print_text(f"page: {result.page}")
 
 
 def _compare_with_me(out: Path, seed: int) -> Path:

@@ -28,6 +28,7 @@ LISTS = (
     "attacks",
 )
 
+_ALWAYS = ("name", "summary", "answers", "models", "experiment")  # columns that a narrow terminal has too
 _JSON_ONLY = {"benchmarks": ("labels", "measures", "source")}  # columns left out of the table, so that it fits
 
 
@@ -49,7 +50,8 @@ def list_names(
     from cosight.cli.tables import print_table
 
     left_out = _JSON_ONLY.get(what, ())
-    print_table([{name: value for name, value in row.items() if name not in left_out} for row in rows])
+    shown = [{name: value for name, value in row.items() if name not in left_out} for row in rows]
+    print_table(shown, optional=[name for name in reversed(shown[0]) if name not in _ALWAYS])
 
 
 def steps_in_words(steps: tuple[str, ...]) -> str:

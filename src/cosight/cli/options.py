@@ -1,20 +1,17 @@
-"""Options that several commands share, notes and the output of scores."""
+"""Options that several commands share, and notes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cosight.devices import Precision
-from cosight.errors import InvalidInput
 from cosight.progress import progress_bar
 from cosight.registry import split_names
-
-if TYPE_CHECKING:
-    from cosight.statistics.rows import Scores
 
 __all__ = [
     "AsCsv",
@@ -28,7 +25,6 @@ __all__ = [
     "notify",
     "progress_bar",
     "split_names",
-    "write_scores",
 ]
 
 Sources = Annotated[
@@ -55,19 +51,10 @@ AsCsv = Annotated[bool, typer.Option("--csv", help="Print every row as CSV.")]
 
 
 def notify(notices: tuple[str, ...]) -> None:
-    """Print notes for the reader on standard error."""
+    """Print notes for the reader on standard error; on a terminal they are wrapped at words."""
+    from cosight.cli.text import wrap_text
+
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
     for notice in notices:
-        typer.echo(f"note: {notice}", err=True)
-
-
-def write_scores(scores: Scores, print_table: Callable[[], None], *, as_json: bool, as_csv: bool) -> None:
-    """Print scores as JSON, CSV or a table, and their notices."""
-    if as_json and as_csv:
-        raise InvalidInput("choose one of --json and --csv, got both")
-    notify(scores.notices)
-    if as_json:
-        typer.echo(scores.to_json())
-    elif as_csv:
-        typer.echo(scores.to_csv(), nl=False)
-    else:
-        print_table()
+        for line in wrap_text(f"note: {notice}", width, indent=6):
+            typer.echo(line, err=True)

@@ -33,7 +33,7 @@ def plan(
         cosight plan --measure accuracy --difference .05 --pilot sample:edges
         cosight plan --measure gold --error .05 --classes 11
     """
-    from cosight.cli.tables import console, print_table
+    from cosight.cli.tables import print_table, print_text
     from cosight.trials.formats import read
     from cosight.trials.table import select_roles
 
@@ -44,6 +44,6 @@ def plan(
     if as_json:
         typer.echo(json.dumps(asdict(result), indent=1, ensure_ascii=False))
         return
-    console().print(result.question)
+    print_text(result.question)
     rows = [(row.name, "-" if row.value is None else f"{row.value:.6g}", row.note) for row in result.rows]
     print_table([dict(zip(("name", "value", "note"), row, strict=True)) for row in rows], show_header=False)

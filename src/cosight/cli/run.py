@@ -35,7 +35,7 @@ def show_status(run: RunFolderArgument, as_json: AsJson = False) -> None:
         cosight run status run
         cosight run status run --json
     """
-    from cosight.cli.tables import print_table
+    from cosight.cli.tables import print_table, print_text
     from cosight.runs.run_record import status
 
     state = status(run)
@@ -55,10 +55,10 @@ def show_status(run: RunFolderArgument, as_json: AsJson = False) -> None:
         ]
     )
     if state.asked > len(state.observers):
-        typer.echo(f"{state.asked - len(state.observers)} models not started yet")
-    typer.echo(_status_line(state))
+        print_text(f"{state.asked - len(state.observers)} models not started yet")
+    print_text(_status_line(state))
     if state.state == "stopped":
-        typer.echo(f"last session: {state.outcome}; resume with: cosight run resume {run}")
+        print_text(f"last session: {state.outcome}; resume with: cosight run resume {run}")
 
 
 def resume(call: Call) -> None:
@@ -87,6 +87,7 @@ def list_runs(
         cosight run list
         cosight run list experiments --json
     """
+    from cosight.cli.tables import print_text
     from cosight.runs.run_record import runs_below, status
 
     states, broken = [], []
@@ -100,7 +101,7 @@ def list_runs(
         typer.echo(json.dumps([_to_json(state) for state in states], indent=1))
         return
     for state in states:
-        typer.echo(_status_line(state))
+        print_text(_status_line(state))
     if not states and not broken:
         typer.echo(f"no runs below {folder.resolve()}", err=True)
 

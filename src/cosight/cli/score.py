@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cosight.cli.options import AsCsv, AsJson, progress_bar, write_scores
+from cosight.cli.options import AsCsv, AsJson, progress_bar
+from cosight.cli.output import Force, OutFile, row_output, write_rows
 from cosight.cli.signatures import Call
 
 if TYPE_CHECKING:
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
 __all__ = ["score"]
 
 
-def score(call: Call, as_json: AsJson = False, as_csv: AsCsv = False) -> None:
+def score(
+    call: Call, as_json: AsJson = False, as_csv: AsCsv = False, out: OutFile = None, force: Force = False
+) -> None:
     """Score each observer alone and against people: accuracy, distance, reliability, each with its interval.
 
     Without --measure, all that the trials allow: accuracy, response entropy and shape bias; distances to people's label
@@ -28,6 +31,7 @@ def score(call: Call, as_json: AsJson = False, as_csv: AsCsv = False) -> None:
     from cosight.benchmarks import benchmarks
     from cosight.cli.tables import print_benchmark, print_scores
 
+    output = row_output(as_json=as_json, as_csv=as_csv, out=out, force=force)
     with progress_bar() as progress:
         scores: Scores = call(progress=progress)
     benchmark = call.options.get("on")
@@ -39,4 +43,4 @@ def score(call: Call, as_json: AsJson = False, as_csv: AsCsv = False) -> None:
         else:
             print_benchmark(layout, scores)
 
-    write_scores(scores, print_table, as_json=as_json, as_csv=as_csv)
+    write_rows(scores, output, print_table)

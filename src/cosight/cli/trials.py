@@ -8,6 +8,7 @@ import typer
 
 from cosight.cli.commands import Command, Group
 from cosight.cli.options import AsJson, Labels, Role, Sources, notify, split_names
+from cosight.cli.output import check_pipe
 from cosight.cli.signatures import Call, add_command
 
 __all__ = ["app"]
@@ -26,16 +27,19 @@ def show(sources: Sources, labels: Labels = None, role: Role = None, as_json: As
     from cosight.trials.formats import read
     from cosight.trials.summary import summarise
 
+    if as_json:
+        check_pipe("--json")
+
     summary = summarise(read(*sources, labels=labels), roles=split_names(role) or ("test",))
     notify(summary.notices)
     if as_json:
         typer.echo(json.dumps(summary.to_dict(), indent=1, ensure_ascii=False))
         return
-    from cosight.cli.tables import console, print_table
+    from cosight.cli.tables import print_table, print_text
 
-    console().print(summary.headline)
-    print_table(summary.observers.to_dicts(), title="observers")
-    print_table(summary.conditions.to_dicts(), title="experiments and conditions")
+    print_text(summary.headline)
+    print_table(summary.observers.to_dicts(), title="observers", keys=2, optional=("sessions", "experiments"))
+    print_table(summary.conditions.to_dicts(), title="experiments and conditions", keys=2)
 
 
 def convert(call: Call) -> None:

@@ -1,10 +1,14 @@
-"""The embedded demo: build digits, train, evaluate and score networks, write a page. Nothing is downloaded.
+"""The embedded demo: real people and networks of a sample, then the digits benchmark. Nothing is downloaded.
 
-* `pipeline`  `demo` itself; networks are trained and evaluated in processes
-* `report`    the page
-* `me`        the user labels digits and sees how far each network is from them
+* `run`     `demo` itself
+* `people`  the sample
+* `digits`  the benchmark: networks are trained and evaluated in processes
+* `size`    how large the benchmark is
+* `report`  the page
+* `me`      the user labels digits and sees how far each network is from them
 """
 
-from cosight.demo.pipeline import Demo, Size, demo
+from cosight.demo.run import Demo, demo
+from cosight.demo.size import Size
 
 __all__ = ["Demo", "Size", "demo"]

@@ -14,7 +14,8 @@ import numpy as np
 import polars as pl
 
 from cosight.benchmarks.visalign.results_table import AVERAGE, HELLINGER
-from cosight.demo.pipeline import STIMULI, demo
+from cosight.demo.run import demo
+from cosight.demo.size import STIMULI
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.humans.database.store import Store
@@ -27,6 +28,7 @@ from cosight.humans.web.server import serve_in_background
 from cosight.reports.grids import interval_caption, score_grid
 from cosight.reports.page import Page, PageTable, Section, write_page
 from cosight.scoring.score import score
+from cosight.statistics.row_text import number_text
 from cosight.statistics.rows import Scores, read_rows
 from cosight.statistics.seeds import observer_name
 from cosight.stimuli.sets import read_set
@@ -80,7 +82,7 @@ def me(
     Later users are shown the same digits.
 
     Args:
-        folder: Folder of the demo. It is run first if it does not exist or is not finished.
+        folder: Folder of the demo. Its digits part is run first if it is not finished.
         seed: Seed of the demo and of the selection of digits.
         port: Port of the server; 0 for a free one.
         open_browser: Open the page in a browser.
@@ -95,7 +97,7 @@ def me(
     """
     folder = Path(folder)
     if not (folder / "benchmark.json").is_file():
-        demo(folder, seed=seed, progress=progress)
+        demo("digits", out=folder, seed=seed, progress=progress)
     study = _open_study(folder, seed=seed)
     with serve_in_background(study.root, port=port) as address:
         announce(address)
@@ -205,8 +207,11 @@ def _best_lines(benchmark: Path) -> list[str]:
 
 def _page(scores: Scores, answers: Trials) -> Page:
     simulated = answers.frame["kind"][0] != "human"
-    nearest = scores.rows[0].observer
-    lead = f"Of these networks {nearest} is nearest to {'a simulated person' if simulated else 'you'}."
+    person = "a simulated person" if simulated else "you"
+    distances = [row for row in scores.rows if row.measure == HELLINGER]
+    texts = [f"{row.observer} {number_text(row)}" for row in distances]
+    verdict = f"Of these networks {distances[0].observer} is closest to {person}: its Hellinger distance is "
+    verdict += f"{number_text(distances[0])}. " + (f"Then {', '.join(texts[1:])}." if texts[1:] else "")
     paragraphs = (
         f"{answers.frame.height} digits were shown to one {'simulated person' if simulated else 'person'}. Distance: "
         "Hellinger distance of a network's distribution to the one answer given, 0 the same, 1 as far as can be. "
@@ -215,4 +220,5 @@ def _page(scores: Scores, answers: Trials) -> Page:
     )
     remarks = ("the abstention function of each is the one nearest to the gold labels, whoever answers here",)
     table = PageTable(score_grid(scores), interval_caption(scores), remarks)
-    return Page("Which network sees digits as you do?", lead, (Section("Near and far", paragraphs, (table,)),))
+    lead = "A smaller distance is closer. Where intervals overlap, the order may be chance."
+    return Page("Which network sees digits as you do?", verdict, lead, (Section("Near and far", paragraphs, (table,)),))

@@ -6,13 +6,17 @@ A grid has texts and marks; the terminal and pages render it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from cosight.benchmarks.table_layout import BenchmarkTable, TableCell, TableColumn, TableLayout
+from cosight.errors import InvalidInput
 from cosight.measures import measures
+from cosight.scoring.disagree import Disagreements
 from cosight.statistics.contrasts import CORRELATION
+from cosight.statistics.row_text import decimals, group_name, number_text, short_name
 from cosight.statistics.rows import GOLD, MODELS, PEOPLE, SIMULATED, SIMULATED_GOLD, GroupKey, Row, Scores
+from cosight.statistics.verdict import ranked_measures, ranked_models
 
 __all__ = [
     "Grid",
@@ -23,16 +27,17 @@ __all__ = [
     "ceiling_remarks",
     "comparison_grid",
     "correlation_grid",
+    "default_sort",
+    "disagreement_grid",
     "interval_caption",
-    "number_text",
     "score_grid",
-    "short_name",
     "undefined_remarks",
 ]
 
 Mark = Literal["best", "second", ""]
 _ORDER = (PEOPLE, SIMULATED, MODELS)
 _MOST_REMARKS = 5  # reasons below a table
+_MOST_LABELS = 4  # of an image in the table of disagreements
 _MARKS: dict[int, tuple[str, Mark]] = {1: (" *", "best"), 2: (" +", "second")}
 _CEILINGS = {"ceiling_leave_one_out": "leave-one-out", "ceiling_split_half": "split-half"}
 _LineKey = tuple[GroupKey, str, str | None]  # group, observer, against
@@ -48,48 +53,143 @@ class GridCell:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row of a grid; lines of one section are shown together."""
+    """A row of a grid; lines of one section are shown together, below its title if it has one."""
 
     section: tuple[GroupKey, str]
     cells: tuple[GridCell, ...]
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table: one header per column, and lines."""
+    """A table: one header per column, and lines.
+
+    Attributes:
+        headers: One text per column.
+        lines: The rows.
+        keys: How many of the first columns name a line.
+        text: Indices of the columns that may be wrapped at words.
+        remarks: Texts below the table.
+    """
 
     headers: tuple[str, ...]
     lines: tuple[Line, ...]
+    keys: int = 1
+    text: tuple[int, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
-def comparison_grid(scores: Scores, *, list_pairs: bool, compact: bool = False) -> Grid:
-    """Return comparison scores as a table, one line per observer.
+def comparison_grid(
+    scores: Scores,
+    *,
+    list_pairs: bool = False,
+    compact: bool = False,
+    people: bool = False,
+    sort: str | None = None,
+    top: int | None = None,
+    only_means: bool = False,
+) -> Grid:
+    """Return comparison scores as a table, one line per observer: people first, then the models, the closest first.
 
     Args:
         scores: Scores of `compare`.
         list_pairs: One line per pair instead.
-        compact: Put intervals below values, and leave `against` out where it is the same in every line.
+        compact: Put intervals below values and groups above their lines, and leave `against` and `n` out where they are
+            the same in every line.
+        people: One line per person too. Without models there always is.
+        sort: Registered name of the measure that models are ranked by, or `name` (default: the first measure of two
+            observers).
+        top: Number of models to show (default: all).
+        only_means: Only the mean over groups.
 
     Returns:
         The table. Its column `n` is the number of trials behind the first measure of pairs, else behind the first
         measure.
+
+    Raises:
+        InvalidInput: The scores do not have the measure to sort by.
     """
     columns = _measures_with_values(scores)
     has_groups = bool(scores.settings["by"])
+    sort = sort or default_sort(scores)
+    if sort not in (*columns, "name"):
+        raise InvalidInput(f"--sort takes name or a measure of the table ({', '.join(columns)}), got {sort}")
     compared = list(_comparison_rows(scores, columns, list_pairs=list_pairs))
-    has_against = not compact or len({against for (_, _, against), _ in compared}) > 1
-    headers = [*(["group"] if has_groups else []), "observer", *(["against"] if has_against else []), "n"]
+    if only_means:
+        compared = [item for item in compared if all(value == "*" for _, value in item[0][0])]
+    hidden = 0
+    if not list_pairs:
+        compared, hidden = _select_lines(scores, compared, people=people, sort=sort, top=top)
     lines = []
+    has_column = has_groups and not compact  # of groups, which are titles in a compact table
     for (group, observer, against), rows in compared:
-        names = [
-            *([_group_name(group)] if has_groups else []),
-            observer,
-            *([against or ""] if has_against else []),
-        ]
+        names = [*([group_name(group)] if has_column else []), observer]
         pairs_first = sorted(filter(None, rows), key=lambda row: row.against is None)
         cells = [number_text(row, compact=compact) if row else "" for row in rows]
-        lines.append(_line((group, _section(scores, observer)), [*names, str(pairs_first[0].n), *cells]))
-    return Grid((*headers, *map(short_name, columns)), tuple(lines))
+        section = (group, _section(scores, observer))
+        line = _line(section, [*names, against or "", str(pairs_first[0].n), *cells])
+        lines.append(replace(line, title=group_name(group) if has_groups and compact else ""))
+    keys = 2 if has_column else 1
+    headers = [*(["group"] if has_column else []), "observer", "against", "n", *map(short_name, columns)]
+    remarks = [f"{hidden} more models; --top shows them"] if hidden else []
+    grid = Grid(tuple(headers), tuple(lines), keys, remarks=tuple(remarks))
+    return _without_constants(grid, ("against", "n")) if compact else grid
+
+
+def default_sort(scores: Scores) -> str:
+    """Return the measure that models are ranked by: the first of two observers, else the first with a better end."""
+    able = [name for name in _measures_with_values(scores) if measures[name].direction != "neither"]
+    return next(iter([*ranked_measures(scores), *able]), "name")
+
+
+_Compared = tuple[_LineKey, list[Row | None]]
+
+
+def _select_lines(
+    scores: Scores, compared: Sequence[_Compared], *, people: bool, sort: str, top: int | None
+) -> tuple[list[_Compared], int]:
+    """Return the lines to show, models ranked, and the number of models that are left out."""
+    has_models = any(_section(scores, observer) == MODELS for (_, observer, _), _ in compared)
+    selected: list[_Compared] = []
+    hidden = 0
+    for group in dict.fromkeys(key[0] for key, _ in compared):
+        position = _positions(scores, sort, group)
+        of_group = [item for item in compared if item[0][0] == group]
+        means = [item for item in of_group if item[0][1] in _ORDER]
+        single = [item for item in of_group if item[0][1] not in _ORDER]
+        models = [item for item in single if _section(scores, item[0][1]) == MODELS]
+        models.sort(key=lambda item: position.get(item[0][1], len(position)))
+        persons = [item for item in single if item not in models] if people or not has_models else []
+        shown = [*means, *persons, *models[:top]]
+        selected += sorted(shown, key=lambda item: _ORDER.index(_section(scores, item[0][1])))
+        hidden = max(hidden, len(models) - len(models[:top]))
+    return selected, hidden
+
+
+def _positions(scores: Scores, sort: str, group: GroupKey) -> dict[str, int]:
+    """Return the position of each model of a group by the measure `sort`; none for `name`."""
+    if sort == "name":
+        return {}
+    ranked = ranked_models(scores, sort, group)
+    if not ranked:  # a measure of one observer, or no people
+        sign = 1 if measures[sort].direction == "lower" else -1
+        own = [row for row in _values(scores) if (row.measure, row.group, row.against) == (sort, group, None)]
+        ranked = sorted(own, key=lambda row: (row.value is None, sign * (row.value or 0.0)))
+    return {row.observer: index for index, row in enumerate(ranked)}
+
+
+def _without_constants(grid: Grid, headers: Sequence[str]) -> Grid:
+    """Return a grid without those of some columns that are the same in every line; a remark says what they are."""
+    same = {
+        index: values.pop()
+        for index, header in enumerate(grid.headers)
+        if header in headers and len(values := {line.cells[index].text for line in grid.lines}) == 1
+    }
+    kept = [index for index in range(len(grid.headers)) if index not in same]
+    lines = tuple(replace(line, cells=tuple(line.cells[index] for index in kept)) for line in grid.lines)
+    texts = [f"{grid.headers[index]} {value}" for index, value in same.items() if value]
+    remarks = (*([", ".join(texts) + " in every line"] if texts else []), *grid.remarks)
+    return replace(grid, headers=tuple(grid.headers[index] for index in kept), lines=lines, remarks=remarks)
 
 
 def undefined_remarks(scores: Scores, *, list_pairs: bool) -> list[str]:
@@ -106,7 +206,9 @@ def undefined_remarks(scores: Scores, *, list_pairs: bool) -> list[str]:
         more = f" and {len(unique) - 3} more" if len(unique) > 3 else ""
         remarks.append(f"{measure} of {', '.join(unique[:3])}{more}: {note}")
     hidden = len(remarks) - _MOST_REMARKS
-    return remarks if hidden <= 0 else [*remarks[:_MOST_REMARKS], f"{hidden} more reasons are in the notes of --json"]
+    if hidden <= 0:
+        return remarks
+    return [*remarks[:_MOST_REMARKS], f"{hidden} more reasons are in the notes of --out FILE"]
 
 
 def _values(scores: Scores) -> list[Row]:
@@ -134,7 +236,6 @@ def _comparison_rows(
 
 def _observer_lines(scores: Scores, keys: Sequence[_LineKey]) -> Iterator[_LineKey]:
     """Yield one line per observer: compared with people, or with models where there are no people."""
-    has_groups = bool(scores.settings["by"])
     against_people = PEOPLE if any(against == PEOPLE for _, _, against in keys) else SIMULATED
     for group in dict.fromkeys(group for group, _, _ in keys):
         pairs = [(observer, against) for other, observer, against in keys if other == group]
@@ -143,16 +244,15 @@ def _observer_lines(scores: Scores, keys: Sequence[_LineKey]) -> Iterator[_LineK
         selected = with_people or means or pairs
         paired = {observer for observer, _ in selected}
         alone = [(o, None) for o, a in pairs if a is None and o not in paired]
-        for observer, other in sorted([*selected, *alone], key=lambda pair: _ORDER.index(_section(scores, pair[0]))):
-            if has_groups and observer not in _ORDER and _section(scores, observer) != MODELS:
-                continue  # one line for all people in each group; single people are in --json
+        for observer, other in [*selected, *alone]:
             yield group, observer, other
 
 
 def score_grid(scores: Scores, *, compact: bool = False) -> Grid:
     """Return scores of single observers as a table, one line per observer.
 
-    A mean over seeds has its standard deviation. With `compact`, intervals are below the values.
+    A mean over seeds has its standard deviation. With `compact`, intervals are below the values, and `n` is left out
+    where it is the same in every line.
     """
     by = scores.settings["by"]
 
@@ -166,7 +266,8 @@ def score_grid(scores: Scores, *, compact: bool = False) -> Grid:
         (*split_group(row), row.observer, row.measure, row.against): row for row in scores.rows if row.statistic == "sd"
     }
     columns = list(dict.fromkeys((row.measure, row.against, split_group(row)[1]) for row in rows))
-    headers = [*(["group"] if by else []), "observer", "n", *_column_titles(columns)]
+    has_column = bool(by) and not compact  # of groups, which are titles in a compact table
+    headers = [*(["group"] if has_column else []), "observer", "n", *_column_titles(columns)]
     index = {(split_group(row)[0], row.observer, (row.measure, row.against, split_group(row)[1])): row for row in rows}
     lines = []
     keys = dict.fromkeys((split_group(row)[0], row.observer) for row in rows)
@@ -176,12 +277,14 @@ def score_grid(scores: Scores, *, compact: bool = False) -> Grid:
         for measure, against, part in columns:
             row = index.get((group, observer, (measure, against, part)))
             sd = deviations.get((group, part, observer, measure, against))
-            deviation = "" if sd is None or sd.value is None else f" \u00b1 {_digits(sd.value)}"
+            deviation = "" if sd is None or sd.value is None else f" \u00b1 {decimals(sd.value)}"
             cells.append(number_text(row, compact=compact) + deviation if row else "")
         n = next(row.n for column in columns if (row := index.get((group, observer, column))))
-        names = [*([_group_name(group)] if by else []), observer, str(n)]
-        lines.append(_line((group, _section(scores, observer)), [*names, *cells]))
-    return Grid(tuple(headers), tuple(lines))
+        names = [*([group_name(group)] if has_column else []), observer, str(n)]
+        line = _line((group, _section(scores, observer)), [*names, *cells])
+        lines.append(replace(line, title=group_name(group) if by and compact else ""))
+    grid = Grid(tuple(headers), tuple(lines), 2 if has_column else 1)
+    return _without_constants(grid, ("n",)) if compact else grid
 
 
 def _column_titles(columns: Sequence[tuple[str, str | None, GroupKey]]) -> list[str]:
@@ -202,15 +305,19 @@ def benchmark_grid(table: BenchmarkTable, *, compact: bool = False, summary: boo
 
     Args:
         table: The benchmark's table.
-        compact: Put standard deviations below values and leave intervals out.
+        compact: Put standard deviations and intervals below values, and models above their lines as titles.
         summary: Only the summary columns (True) or only the others (False); all by default.
     """
     selected = [index for index, column in enumerate(table.columns) if summary in (None, column.summary)]
     lines = []
     for line in table.lines:
         cells = [_benchmark_cell(table.columns[index], line.cells[index], compact) for index in selected]
-        lines.append(Line(((), line.section), (GridCell(line.model), GridCell(line.function), *cells)))
-    return Grid(("model", "function", *(table.columns[index].title for index in selected)), tuple(lines))
+        if compact:
+            lines.append(Line(((), line.model), (GridCell(line.function or "none"), *cells), title=line.model))
+        else:
+            lines.append(Line(((), line.section), (GridCell(line.model), GridCell(line.function), *cells)))
+    names = ("function",) if compact else ("model", "function")
+    return Grid((*names, *(table.columns[index].title for index in selected)), tuple(lines), len(names))
 
 
 def _benchmark_cell(column: TableColumn, cell: TableCell, compact: bool) -> GridCell:
@@ -220,12 +327,13 @@ def _benchmark_cell(column: TableColumn, cell: TableCell, compact: bool) -> Grid
     digits = column.digits
     sign, mark = _MARKS.get(cell.rank or 0, ("", ""))
     value, deviation = f"{cell.value:.{digits}f}", "" if cell.sd is None else f"\u00b1 {cell.sd:.{digits}f}"
-    if compact:
-        return GridCell(f"{value}{sign}\n{deviation}".rstrip(), mark)
     interval = ""
     if column.summary and cell.low is not None and cell.high is not None:
-        interval = f" [{cell.low:.{digits}f}, {cell.high:.{digits}f}]"
-    return GridCell(f"{value} {deviation}".rstrip() + interval + sign, mark)
+        interval = f"[{cell.low:.{digits}f}, {cell.high:.{digits}f}]"
+    if compact:
+        second = f"{deviation} {interval}".strip()
+        return GridCell(f"{value}{sign}" + (f"\n{second}" if second else ""), mark)
+    return GridCell(" ".join(part for part in (value, deviation, interval) if part) + sign, mark)
 
 
 def benchmark_remarks(layout: TableLayout, scores: Scores) -> list[str]:
@@ -243,7 +351,7 @@ def ceiling_remarks(scores: Scores) -> list[str]:
     for (people, statistic), rows in ceilings.items():
         last = rows[-1].group
         texts = [f"{short_name(row.measure)} {number_text(row)}" for row in rows if row.group == last]
-        group = f", {_group_name(last)}" if last else ""
+        group = f", {group_name(last)}" if last else ""
         remarks.append(f"{_CEILINGS[statistic]} ceiling of {people}{group}: {', '.join(texts)}")
     return remarks
 
@@ -260,11 +368,54 @@ def correlation_grid(scores: Scores) -> Grid | None:
         if not group:
             label = "global" if len(groups) > 1 else "all"
         else:
-            label = "average" if all(value == "*" for _, value in group) else _group_name(group)
+            label = "average" if all(value == "*" for _, value in group) else group_name(group)
         cells = {(row.observer, row.against): number_text(row) for row in rows if row.group == group}
         lines.append(_line(((), ""), [label, *(cells.get(pair, "") for pair in pairs)]))
     headers = ("Spearman's r", *(f"{short_name(a)} and {short_name(b)}" for a, b in pairs))
     return Grid(headers, tuple(lines))
+
+
+def disagreement_grid(found: Disagreements, *, top: int, compact: bool = False) -> Grid:
+    """Return the images on which a model and people differ most, one line per model and image.
+
+    Args:
+        found: Result of `disagree`.
+        top: Number of lines.
+        compact: Leave `experiment` and `condition` out.
+    """
+    shown = found.rows[:top]
+    several = len(found.models) > 1
+    contexts = [
+        name
+        for name in ("experiment", "condition")
+        if not compact and len({getattr(row, name) for row in found.rows}) > 1
+    ]
+    headers = ["image", *contexts, *(["model"] if several else []), "difference", "truth", "model says", "people say"]
+    lines = []
+    for row in shown:
+        names = [row.image or row.stimulus or "", *(getattr(row, name) or "" for name in contexts)]
+        names += [row.observer] if several else []
+        answers = [_share_text(row.probabilities) if row.probabilities else row.response or "no answer"]
+        lines.append(
+            _line(((), ""), [*names, f"{row.difference:.3f}", row.truth or "", *answers, _count_text(row.people)])
+        )
+    hidden = found.total - len(shown)
+    remarks = (f"{hidden} more; --top N shows more, --out FILE has all",) if hidden else ()
+    return Grid(tuple(headers), tuple(lines), text=(len(headers) - 2, len(headers) - 1), remarks=remarks)
+
+
+def _share_text(shares: Sequence[tuple[str, float]]) -> str:
+    """Return the most probable labels with their probabilities."""
+    return ", ".join(f"{label} {share:.2f}" for label, share in shares[:_MOST_LABELS] if share >= 0.005)
+
+
+def _count_text(counts: Sequence[tuple[str, float]]) -> str:
+    """Return the answers of people, the commonest first: how many gave each, or which fraction."""
+    shown = ", ".join(
+        f"{label} {count:g}" if count >= 1 else f"{label} {count:.2f}" for label, count in counts[:_MOST_LABELS]
+    )
+    more = len(counts) - _MOST_LABELS
+    return f"{shown}, {more} other labels" if more > 0 else shown
 
 
 def interval_caption(scores: Scores) -> str:
@@ -272,36 +423,6 @@ def interval_caption(scores: Scores) -> str:
     settings = scores.settings
     confidence, resamples = f"{settings['confidence']:.0%}", settings["resamples"]
     return f"value [{confidence} interval], {resamples} resamples, seed {settings['seed']}"
-
-
-def short_name(measure: str) -> str:
-    """Return a measure's abbreviation in capitals where it has one, else its name.
-
-    >>> short_name("error_consistency"), short_name("accuracy")
-    ('EC', 'accuracy')
-    """
-    aliases = measures[measure].aliases if measure in measures else ()
-    short = next((alias.upper() for alias in aliases if len(alias) <= 4 and alias != "acc"), None)
-    return short or measure.replace("_", " ")
-
-
-def number_text(row: Row, *, compact: bool = False) -> str:
-    """Return a value and its interval as text; with `compact` the interval is on a second line.
-
-    >>> number_text(Row(observer="a", against="b", measure="error_consistency", value=0.3311, low=0.2763, n=10))
-    '0.331'
-    """
-    if row.value is None:
-        return "-"
-    if row.low is None or row.high is None:
-        return _digits(row.value)
-    if compact:
-        return f"{_digits(row.value)}\n[{row.low:.2f}\u00a0{row.high:.2f}]"  # a space that does not break
-    return f"{_digits(row.value)} [{_digits(row.low)}, {_digits(row.high)}]"
-
-
-def _digits(value: float) -> str:
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:.0f}"
 
 
 def _line(section: tuple[GroupKey, str], texts: Sequence[str]) -> Line:
@@ -312,10 +433,3 @@ def _section(scores: Scores, observer: str) -> str:
     """Return the section of the table that an observer belongs to: people, simulated people or models."""
     sections = {"human": PEOPLE, "simulated": SIMULATED}
     return observer if observer in _ORDER else sections.get(scores.kinds.get(observer, ""), MODELS)
-
-
-def _group_name(group: GroupKey) -> str:
-    """Return a group as text: its values, and `mean over` the keys that are averaged."""
-    values = [value for _, value in group if value != "*"]
-    averaged = [key for key, value in group if value == "*"]
-    return " ".join([*values, *([f"mean over {' and '.join(averaged)}"] if averaged else [])])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cosight.files import atomic_write
 from cosight.reports.grids import Grid, Line
+from cosight.statistics.row_text import unbroken
 
 __all__ = ["Figure", "Page", "PageTable", "Section", "write_page"]
 
@@ -23,11 +24,12 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A grid with a caption and remarks below it."""
+    """A grid with a caption and remarks below it; a folded one is opened by a click on its caption."""
 
     grid: Grid
     caption: str
     remarks: tuple[str, ...] = ()
+    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,22 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page; `facts` are names and values of what it was made from."""
+    """A page.
+
+    Attributes:
+        title: The question that it answers.
+        verdict: The answer, some sentences.
+        lead: What was done.
+        figure: The figure that shows the answer.
+        sections: Everything else.
+        facts: Names and values of what it was made from.
+    """
 
     title: str
+    verdict: str
     lead: str
     sections: tuple[Section, ...]
+    figure: Figure | None = None
     facts: tuple[tuple[str, str], ...] = ()
 
 
@@ -56,6 +69,7 @@ def write_page(page: Page, folder: Path) -> Path:
     text = (files("cosight.reports") / "templates" / "page.html").read_text(encoding="utf-8")
     style = (files("cosight.reports") / "templates" / "page.css").read_text(encoding="utf-8")
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template.filters["unbroken"] = unbroken
     html = template.from_string(text).render(page=page, style=style, starts=_section_starts)
     path = folder / "index.html"
     with atomic_write(path) as draft:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cosight.errors import InvalidInput
+import polars as pl
+
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, CodeArray, common_trials
 from cosight.progress import Progress, report_progress
@@ -31,7 +33,7 @@ from cosight.statistics.pair_scores import (
     pairs_of,
 )
 from cosight.statistics.resampling import draw_resamples, random_stream
-from cosight.statistics.rows import Row, Scores, check_names, make_scores
+from cosight.statistics.rows import GroupKey, Row, Scores, check_names, make_scores
 from cosight.statistics.score_forms import solo_block
 from cosight.trials.clusters import with_clusters
 from cosight.trials.formats import read
@@ -46,8 +48,9 @@ from cosight.trials.join import (
 from cosight.trials.manifest import collect_manifests, is_stimulus_set
 from cosight.trials.spaces import ABSTAIN, LabelSpace
 from cosight.trials.summary import explain_mismatch, overlap_notices, shared_with_models
+from cosight.trials.table import PEOPLE, Trials
 
-__all__ = ["DEFAULT_MEASURES", "MISSING", "Missing", "compare"]
+__all__ = ["DEFAULT_MEASURES", "MISSING", "Missing", "compare", "only_models"]
 
 DEFAULT_MEASURES = (
     "accuracy",
@@ -76,6 +79,7 @@ def compare(
     *sources: ScoreSource,
     measure: str | Sequence[str] | None = None,
     by: str | Sequence[str] | None = None,
+    only: str | Sequence[str] | None = None,
     cluster_by: str | Sequence[str] | None = None,
     pairs: PairKind = "all",
     all_pairs: bool = False,
@@ -104,11 +108,13 @@ def compare(
             In Python also trials, the run that `evaluate` returned, and DataFrames.
         measure: Comma-separated measure names or aliases (`cosight list measures`).
         by: Comma-separated columns to group by: experiment, condition, level, truth.
+        only: Comma-separated names of the models to compare with people (default: all).
         cluster_by: Column of the trials or the manifest whose values are clusters of stimuli, drawn together for the
             intervals; two comma-separated columns are crossed; none draws each stimulus by itself (default: the source
             photo, `parent` in the manifest of a run or set; the shape and texture pictures of cue-conflict images).
         pairs: Which pairs of observers to compare.
-        all_pairs: Compare every two models with each other, and list their differences, even if there are more than 50.
+        all_pairs: Compare every two models with each other, and list their differences, even if there are more than 50
+            (default: of more than 50, only the difference of the two that are closest to people).
         preset: Published way of scoring: exclusions, grouping, measures, conventions (`cosight list presets`).
         missing: Missing answers: leave-out (wrong for error consistency), or random for randomly drawn classes
             (default: leave-out, or as the preset has it).
@@ -144,7 +150,7 @@ def compare(
     check_grouping(grouping)
     roles = split_names(role) or ()
     paths = trial_sources(sources)
-    trials = read(*(source for source in paths if not is_stimulus_set(source)), labels=labels)
+    trials = only_models(read(*(source for source in paths if not is_stimulus_set(source)), labels=labels), only)
     if chosen is not None and chosen.all_classes and trials.space is None:
         raise InvalidInput(
             f"preset {preset} counts every class of the label space, got trials without one; give it with --labels"
@@ -189,10 +195,35 @@ def compare(
     if "experiment" not in grouping:
         table = table.with_notices(*_namesake_notices(table))
     return make_scores(
-        rows, table, command="compare", measure=list(names), by=list(grouping), pairs=pairs, all_pairs=all_pairs,
-        preset=preset, missing=missing, role=roles, gamma=gamma, resamples=resamples, confidence=confidence,
-        seed=seed,
+        rows, table, command="compare", measure=list(names), by=list(grouping), only=split_names(only) or [],
+        pairs=pairs, all_pairs=all_pairs, preset=preset, missing=missing, role=roles, gamma=gamma, resamples=resamples,
+        confidence=confidence, seed=seed,
     )  # fmt: skip
+
+
+def only_models(trials: Trials, names: str | Sequence[str] | None) -> Trials:
+    """Return the trials of some models and of all people.
+
+    Args:
+        trials: Trials of any observers.
+        names: Names of models, or one comma-separated text; None for all models.
+
+    Raises:
+        UnknownName: No model has one of these names.
+
+    >>> only_models(read("sample:edges"), ["model:resnet50"]).observers.height
+    11
+    """
+    chosen = split_names(names)
+    if chosen is None:
+        return trials
+    is_person = pl.col("kind").is_in(PEOPLE)
+    models = trials.observers.filter(~is_person)["observer"].to_list()
+    for name in chosen:
+        if name not in models:
+            guess = did_you_mean(name, models, otherwise=f"there are {', '.join(models[:3])}")
+            raise UnknownName(f"no model is called {name!r}; {guess}")
+    return trials.keep(is_person | pl.col("observer").is_in(chosen))
 
 
 def _measure_names(measure: Sequence[str] | None, preset: Preset | None) -> tuple[str, ...]:
@@ -309,6 +340,13 @@ def _group_block(
     return join_blocks(blocks) if blocks else empty_block(group.group, options.resamples)
 
 
+def _two_closest(rows: Sequence[Row], measure: str, group: GroupKey) -> set[str]:
+    """Return the names of the two models that are closest to people."""
+    ranks = [row for row in rows if (row.measure, row.statistic, row.group) == (measure, "rank", group)]
+    ordered = sorted((row.value, row.observer) for row in ranks if row.value is not None)
+    return {name for _, name in ordered[:2]}
+
+
 def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: set[str], correlate: bool) -> list[Row]:
     """Return the rows of every group and of their means, then differences between models, then correlations."""
     confidence, seed = options.confidence, options.seed
@@ -322,8 +360,9 @@ def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: s
             index = models_against_people(block, name, models)
             rows += rank_rows(block, index, of="models", confidence=confidence, seed=seed)
     overall = means[-1] if means else blocks[0]
-    for name in options.pair_measures if options.of_models else ():
-        rows += difference_rows(overall, name, models, confidence=confidence, seed=seed)
+    for name in options.pair_measures:
+        compared = models if options.of_models else _two_closest(rows, name, overall.group)
+        rows += difference_rows(overall, name, compared, confidence=confidence, seed=seed)
     if correlate:
         domains = blocks  # or, with several keys, the means over all but the first key
         if len(by) > 1:

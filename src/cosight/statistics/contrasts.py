@@ -23,6 +23,7 @@ from cosight.statistics.pair_scores import (
     PAIRED,
     SUMMED,
 )
+from cosight.statistics.row_text import two_digits
 from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, GroupKey, Row, number
 
 __all__ = [
@@ -57,7 +58,7 @@ def normalise_by_ceiling(block: Block, models: Collection[str]) -> list[Block]:
     blocks = []
     for key in block.keys:
         ceiling, value = (index_of.get(key._replace(statistic=statistic)) for statistic in (CEILING_ONE, PAIRED))
-        of_model = key.statistic == "value" and key.against == PEOPLE and key.observer in names
+        of_model = key.statistic == "value" and key.against in (PEOPLE, SIMULATED) and key.observer in names
         if not of_model or ceiling is None or value is None or block.n[ceiling] < FEW_TRIALS:
             continue
         direction = measures[key.measure].direction
@@ -118,12 +119,14 @@ class _Differences:
 
 
 def models_against_people(block: Block, measure: str, models: Collection[str]) -> list[int]:
-    """Return the indices of the values of `models` with people."""
-    return [
+    """Return the indices of the values of `models` with real people or, where there are none, simulated people."""
+    values = [
         index
         for index, key in enumerate(block.keys)
-        if key.statistic == "value" and key.measure == measure and key.against == PEOPLE and key.observer in models
+        if key.statistic == "value" and key.measure == measure and key.observer in models
     ]
+    of = {people: [i for i in values if block.keys[i].against == people] for people in (PEOPLE, SIMULATED)}
+    return of[PEOPLE] or of[SIMULATED]
 
 
 def rank_rows(block: Block, index: Sequence[int], *, of: str, confidence: float, seed: int) -> list[Row]:
@@ -207,14 +210,16 @@ def difference_rows(block: Block, measure: str, models: Collection[str], *, conf
     lowest, highest = range_of(measure, "difference")
     rows = []
     for (i, j), position, contrast, p_adjusted in zip(pairs, positions, contrasts, adjusted, strict=True):
-        notes = ["against the same people"]
+        notes = [f"against the same {block.keys[i].against}"]
         flags = list(merge_flags(block.flags[i], block.flags[j], differences.flags.get(position, ())))
+        if block.keys[i].against == SIMULATED:
+            flags.append("simulated")
         if not np.isnan(errors := differences.errors[position]):
             flags.append("rarefied")
             notes.append(f"at equal numbers of errors, {errors:.0f} each")
         if not np.isnan(contrast.p):
             sign = "<=" if contrast.at_resolution else "="
-            notes.append(f"p {sign} {_two_digits(contrast.p)}")
+            notes.append(f"p {sign} {two_digits(contrast.p)}")
         if contrast.at_resolution:
             flags.append("p_at_resolution")
         if not np.isfinite(contrast.value):
@@ -244,15 +249,6 @@ def difference_rows(block: Block, measure: str, models: Collection[str], *, conf
             )
         )
     return rows
-
-
-def _two_digits(p: float) -> str:
-    """Return a p value with two significant digits and without a leading zero.
-
-    >>> _two_digits(2 / 2001), _two_digits(0.0421), _two_digits(1.0)
-    ('.001', '.042', '1')
-    """
-    return np.format_float_positional(p, precision=2, fractional=False, trim="-").lstrip("0")
 
 
 def correlations(blocks: Sequence[Block], names: Sequence[str]) -> list[Block]:

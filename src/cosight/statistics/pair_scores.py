@@ -43,7 +43,7 @@ from cosight.statistics.blocks import (
 )
 from cosight.statistics.outputs import output_measures
 from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, ObserverGroup, WeightedStatistic, random_stream
-from cosight.statistics.rows import MODELS, PEOPLE
+from cosight.statistics.rows import MODELS
 
 __all__ = [
     "CEILING_HALF",
@@ -137,7 +137,7 @@ def _differences_at_equal_errors(draw: Draw, name: str, form: PairForm, means: S
     models = [row for row, observer in enumerate(draw.names) if observer in summed]
     if form.at_equal_errors is None or not 2 <= len(models) <= _MOST_MODELS:
         return []
-    people = next(group.members for group in draw.observer_groups if group.name == PEOPLE)
+    people = draw.people_groups[0].members  # those that `summed` is about
     i, j = np.triu_indices(len(models), 1)
     pairs = np.stack([np.array(models)[i], np.array(models)[j]], axis=1)
     others = np.zeros((len(pairs), len(draw.names)), dtype=np.bool_)
@@ -228,7 +228,7 @@ def _means_over_pairs(each: Block, draw: Draw, pairs: Pairs, name: str) -> list[
                 resampled[group.members] = True
                 resampled[row] = False  # the observer that the number is about is not resampled
                 blocks.append(mean(index, resampled, Key(observer, group.name, name), (group,)))
-                if group.name == PEOPLE and row in models:
+                if group.name == draw.people_groups[0].name and row in models:
                     summed = _for_differences(each.at(index), pairs[index], draw.observer_weights, resampled)
                     key = Key(observer, group.name, name, SUMMED)
                     blocks.append(replace(blocks[-1], keys=(key,), resampled=summed[None]))
@@ -278,7 +278,7 @@ def _mean_over_pairs(
     n = each.n[defined].mean()
     left_out = int((~defined).sum())
     scarce = sum("few_errors" in flags for flags in each.flags)
-    note = "leave-one-person-out ceiling; " if key.observer == key.against == PEOPLE else ""
+    note = "leave-one-person-out ceiling; " if key.observer == key.against != MODELS else ""
     note += f"mean of {int(defined.sum())} pairs"
     note += f", {left_out} undefined left out" if left_out else ""
     remarks = [
@@ -396,16 +396,16 @@ def model_ceiling_blocks(
         blocks: The group's numbers so far, with the ceilings on all stimuli among them.
         confidence: Of the intervals to be made.
     """
-    people = next((group for group in draw.people_groups if group.name == PEOPLE and len(group.members) > 1), None)
+    people = next(iter(draw.people_groups), None)
     models = [row for group in draw.observer_groups if group.name == MODELS for row in group.members]
-    if people is None or not forms or not models:
+    if people is None or len(people.members) < 2 or not forms or not models:
         return []
     shown = draw.answers.response != NOT_SHOWN
     by_people = shown[people.members].any(axis=0)
     all_numbers = join_blocks(list(blocks))
     masks, mask_of = np.unique(shown[models] & by_people, axis=0, return_inverse=True)
     ceilings = [
-        _ceilings_of(all_numbers)
+        _ceilings_of(all_numbers, people)
         if mask.sum() == by_people.sum()
         else _ceilings_on(draw, people, forms, mask, confidence)
         for mask in masks
@@ -451,7 +451,7 @@ def _beside_model_at_equal_errors(
         blocks.append(
             make_block(
                 draw.group,
-                [Key(draw.names[model], PEOPLE, name, statistic) for statistic in (EQUAL_VALUE, EQUAL_CEILING)],
+                [Key(draw.names[model], people.name, name, statistic) for statistic in (EQUAL_VALUE, EQUAL_CEILING)],
                 np.array([mean_or_nan(column[defined]) for column in values.T]),
                 np.zeros((2, draw.resamples)),
                 np.full(2, mean_or_nan(errors)),
@@ -461,9 +461,9 @@ def _beside_model_at_equal_errors(
     return blocks
 
 
-def _ceilings_of(block: Block) -> Block:
+def _ceilings_of(block: Block, people: ObserverGroup) -> Block:
     """Return the means of people with people and their split-half ceilings."""
-    return block.at([i for i, key in enumerate(block.keys) if key.observer == key.against == PEOPLE])
+    return block.at([i for i, key in enumerate(block.keys) if key.observer == key.against == people.name])
 
 
 def _ceilings_on(
@@ -477,7 +477,7 @@ def _ceilings_on(
     answers = Answers(response, draw.answers.truth, draw.answers.classes)
     part = replace(draw, answers=answers, patterns=Compressed(answers, np.ones(answers.stimuli, dtype=np.int64)))
     blocks = [*pair_blocks(part, pairs, symmetric, confidence), *ceiling_blocks(part, symmetric)]
-    return _ceilings_of(join_blocks(blocks))
+    return _ceilings_of(join_blocks(blocks), people)
 
 
 def _beside_model(ceilings: Block, all_numbers: Block, index_of: Mapping[Key, int], model: str) -> Block:
@@ -490,7 +490,7 @@ def _beside_model(ceilings: Block, all_numbers: Block, index_of: Mapping[Key, in
         model: The name of the model.
     """
     keys = [
-        Key(model, PEOPLE, key.measure, CEILING_ONE if key.statistic == "value" else key.statistic)
+        Key(model, key.against, key.measure, CEILING_ONE if key.statistic == "value" else key.statistic)
         for key in ceilings.keys
     ]
     own = [index_of.get(key._replace(statistic="value")) for key in keys]

@@ -127,6 +127,16 @@ class Row:
         """
         return dict(self.group).get(name)
 
+    def reversed(self) -> Row:
+        """Return the difference of two observers in the other order.
+
+        >>> row = Row(observer="a", against="b", measure="accuracy", statistic="difference", value=0.25, n=10)
+        >>> row.reversed().observer, row.reversed().value
+        ('b', -0.25)
+        """
+        value, low, high = (None if end is None else -end for end in (self.value, self.high, self.low))
+        return replace(self, observer=self.against or "", against=self.observer, value=value, low=low, high=high)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Scores:
@@ -241,9 +251,7 @@ class Scores:
             return rows[a, b]
         if (b, a) not in rows:
             raise InvalidInput(f"a difference is between two models, got {a!r} and {b!r}")
-        row = rows[b, a]
-        value, low, high = (None if end is None else -end for end in (row.value, row.high, row.low))
-        return replace(row, observer=a, against=b, value=value, low=low, high=high)
+        return rows[b, a].reversed()
 
     def __repr__(self) -> str:
         for digits, measure_count in ((3, None), (2, None), *((2, count) for count in range(9, 0, -1))):

@@ -9,7 +9,7 @@ import numpy as np
 
 from cosight.statistics.blocks import Block, Key, join_blocks, make_block, merge_flags
 
-__all__ = ["ObserverName", "observer_name", "with_seed_means"]
+__all__ = ["ObserverName", "display_name", "observer_name", "with_seed_means"]
 
 _SEEDED = re.compile(r"^(?P<model>.+)@(?P<seed>\d+)(?:\.(?:safetensors|pth?|onnx))?$")  # weights may be named after it
 _ENSEMBLE = "ensemble:"
@@ -62,6 +62,16 @@ def observer_name(text: str) -> ObserverName:
     if seeded is None:
         return ObserverName(model, None, function)
     return ObserverName(seeded["model"], int(seeded["seed"]), function)
+
+
+def display_name(observer: str) -> str:
+    """Return an observer's name for tables and texts: an ensemble of one model under several seeds is called so.
+
+    >>> display_name("ensemble:vit@45+vit@46#sp"), display_name("vit@45#sp")
+    ('2 x vit#sp', 'vit@45#sp')
+    """
+    name = observer_name(observer)
+    return observer if name.members == 1 else name.line
 
 
 def with_seed_means(block: Block) -> Block:

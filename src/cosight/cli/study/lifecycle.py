@@ -105,11 +105,13 @@ def status(study: StudyFolder, db: Database = None, as_json: AsJson = False) -> 
         counts = {"given": progress.given, "wanted": progress.wanted}
         typer.echo(json.dumps({"study": design.name, **asdict(progress), **counts}))
         return
+    from cosight.cli.tables import print_text
+
     group = "simulated people" if progress.simulated else "people"
     state = "paused" if progress.paused else "complete" if progress.given >= progress.wanted else "open"
-    typer.echo(f"{design.name}: {state}, {progress.given} of {progress.wanted} answers by {group}")
+    print_text(f"{design.name}: {state}, {progress.given} of {progress.wanted} answers by {group}")
     people = progress.participants
-    typer.echo(f"{people.started} started, {people.active} active, {people.finished} finished, {people.released} left")
+    print_text(f"{people.started} started, {people.active} active, {people.finished} finished, {people.released} left")
     answers = [image.answers for image in progress.images]
     wanted = progress.images[0].wanted
-    typer.echo(f"{len(answers)} images with {min(answers)} to {max(answers)} answers, {wanted} wanted")
+    print_text(f"{len(answers)} images with {min(answers)} to {max(answers)} answers, {wanted} wanted")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cosight.cli.options import AsCsv, AsJson, notify
+from cosight.cli.output import check_pipe
 from cosight.cli.study.lifecycle import Database, StudyFolder
 from cosight.errors import InvalidInput
 
@@ -33,6 +34,8 @@ def quality(study: StudyFolder, db: Database = None, as_json: AsJson = False, as
 
     if as_json and as_csv:
         raise InvalidInput("choose one of --json and --csv, got both")
+    if as_json or as_csv:
+        check_pipe("--json" if as_json else "--csv")
     trials = read_trials(study, db=db)
     assessment = assess(trials)
     notify(assessment.notices)
@@ -94,22 +97,23 @@ def export(
 
 
 def _print_quality(assessment: Quality, trials: Trials) -> None:
+    from cosight.cli.tables import print_text
     from cosight.humans.results.export import curated_list, is_curation
 
     _print_table("participants", [_participant_cells(row) for row in assessment.participants.iter_rows(named=True)])
     for one in assessment.flagged:
-        typer.echo(f"excluded: {one.participant}: {'; '.join(one.reasons)}")
+        print_text(f"excluded: {one.participant}: {'; '.join(one.reasons)}")
     typer.echo("")
     _print_table("agreement", [_agreement_cells(row) for row in assessment.agreement])
     if is_curation(trials) and len(assessment.kept):
         images = curated_list(assessment.kept)
         disputed = images.filter("disagreement")
         kept = int(images["kept"].sum())
-        typer.echo(f"{kept} of {images.height} images kept; curators disagree about {disputed.height}:")
+        print_text(f"{kept} of {images.height} images kept; curators disagree about {disputed.height}:")
         columns = disputed.select("image", "keep", "reject", "reasons")
         cells = [{name: str(value or "") for name, value in row.items()} for row in columns.iter_rows(named=True)]
         _print_table("disagreements", cells)
-    typer.echo(
+    print_text(
         f"value [95% interval], {assessment.resamples} resamples, seed {assessment.seed}; --json has every number"
     )
 

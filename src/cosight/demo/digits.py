@@ -1,8 +1,8 @@
-"""`cosight demo`: build the digits benchmark, train and evaluate networks in processes, score them, write a page."""
+"""`cosight demo digits`: build the digits benchmark, train and evaluate networks in processes, score them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,8 +13,8 @@ import polars as pl
 from cosight.benchmarks.digits.digits_builder import build_digits
 from cosight.benchmarks.visalign.categories import Counts, write_category_sheet
 from cosight.benchmarks.visalign.results_table import FUNCTIONS
-from cosight.demo.report import CLEAN, LETTER, write_demo_page
-from cosight.errors import InvalidInput
+from cosight.demo.report import CLEAN, LETTER
+from cosight.demo.size import ARCHITECTURES, REPORT, STIMULI, Size
 from cosight.files import atomic_write
 from cosight.humans.simulated.panel import Panel, simulated_trials
 from cosight.models.model_spec import ensemble_of
@@ -30,110 +30,48 @@ from cosight.trials import Trials, read, write
 from cosight.trials.spaces import ABSTAIN
 from cosight.trials.table import concat
 
-__all__ = ["ARCHITECTURES", "STIMULI", "Demo", "Size", "demo"]
+__all__ = ["DigitsResult", "demo_digits"]
 
 Progress = Callable[[int, int, str], None]
-STIMULI = "digits"  # folder of the stimulus set
-
-# The five architectures of Lee et al. 2023, small; the slowest first, so that the processes end together. Rates and
-# epochs were tuned on handwritten digits (docs/training.md).
-ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
-    "swin-small": {"rate": 2e-3, "epochs": 8},
-    "densenet-small": {"rate": 2e-3, "epochs": 8},
-    "convnext-small": {"rate": 2e-3, "epochs": 8},
-    "vit-small": {"rate": 1e-3, "epochs": 10},
-    "mixer-small": {"rate": 2e-3, "epochs": 8},
-}
 _BATCH = 128  # images of 32 x 32: for such small networks a call costs more than its arithmetic
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
-    """Size of the demo.
+class DigitsResult:
+    """Scores of the networks on the digits benchmark.
 
     Attributes:
-        images: Images per category in each of the splits test and calibration; twice as many Uncertain ones.
-        train: Training images.
-        architectures: Architectures to train.
-        seeds: Seeds per architecture.
-        epochs: Epochs; None for each architecture's own number.
-        persons: Persons of the simulated panel that the networks' errors are compared with.
-        resamples: Bootstrap resamples.
-    """
-
-    images: int = 30
-    train: int = 600
-    architectures: tuple[str, ...] = tuple(ARCHITECTURES)
-    seeds: tuple[int, ...] = (45, 46, 47, 48, 49)
-    epochs: int | None = None
-    persons: int = 10
-    resamples: int = 1000
-
-    @property
-    def counts(self) -> Counts:
-        """Number of images of each category."""
-        return Counts.scaled(self.images, train=self.train, distractors=self.images)
-
-
-@dataclass(frozen=True, slots=True)
-class Demo:
-    """The results of a demo.
-
-    Attributes:
-        folder: The output folder.
         benchmark: VisAlign's table on digits.
         abstention: Mean abstention of clean digits and of letters.
         comparison: Errors of one network per architecture and of the simulated panel.
-        page: The page, an HTML file.
     """
 
-    folder: Path
     benchmark: Scores
     abstention: Scores
     comparison: Scores
-    page: Path
 
 
-_FULL_SIZE = Size()
-
-
-def demo(
-    out: str | Path = "demo-run",
-    *,
-    seed: int = 0,
-    size: Size = _FULL_SIZE,
-    processes: int | None = None,
-    progress: Progress | None = None,
-) -> Demo:
-    """Build the digits benchmark, train, evaluate, score and compare small networks, and write a page about it.
-
-    Networks are trained in processes, so a script must call it below `if __name__ == "__main__":`.
+def demo_digits(
+    folder: Path, *, seed: int, size: Size, processes: int | None, progress: Progress | None
+) -> DigitsResult:
+    """Build the digits benchmark, train, evaluate, score and compare small networks.
 
     Args:
-        out: Output folder. An unfinished demo there is resumed.
+        folder: Output folder. An unfinished demo there is resumed.
         seed: Seed of everything random.
         size: Size of the demo.
         processes: Number of worker processes (default: one per core). Does not change the output.
         progress: Called with steps done, steps in all, and a description.
-
-    Returns:
-        The scores and the page.
-
-    Raises:
-        InvalidInput: `out` has other content.
     """
-    folder = Path(out)
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / STIMULI).is_dir():
-        raise InvalidInput(f"--out must be a new or empty folder, or an unfinished demo, got {folder}; choose another")
-    stimuli = build_digits(folder / STIMULI, counts=size.counts, seed=seed, progress=progress).generated.stimuli
+    counts = Counts.scaled(size.images, train=size.train, distractors=size.images)
+    stimuli = build_digits(folder / STIMULI, counts=counts, seed=seed, progress=progress).generated.stimuli
     total = len(size.architectures) * (len(size.seeds) + 1)
     with worker_pool(processes or core_count(), initializer=_use_one_thread, one_thread=True) as pool:
         for done, step in enumerate(_train_and_evaluate(pool, folder, size), start=1):
             if progress:
                 progress(done, total, step)
     result = _score(folder, stimuli, size, seed, progress)
-    write_category_sheet(stimuli, folder / "report" / "categories.png", side=48)
-    write_demo_page(folder / "report", result.benchmark, result.abstention, result.comparison)
+    write_category_sheet(stimuli, folder / REPORT / "categories.png", side=48)
     return result
 
 
@@ -195,7 +133,7 @@ def _run_folder(folder: Path, architecture: str) -> Path:
     return folder / "runs" / architecture
 
 
-def _score(folder: Path, stimuli: StimulusSet, size: Size, seed: int, progress: Progress | None) -> Demo:
+def _score(folder: Path, stimuli: StimulusSet, size: Size, seed: int, progress: Progress | None) -> DigitsResult:
     """Compute every score and write it as JSON, and the trials that the comparison is made from."""
     runs = [_run_folder(folder, architecture) for architecture in size.architectures]
     options: dict[str, Any] = {"resamples": size.resamples, "seed": seed, "progress": progress}
@@ -218,7 +156,7 @@ def _score(folder: Path, stimuli: StimulusSet, size: Size, seed: int, progress: 
     for name, scores in (("benchmark", benchmark), ("abstention", abstention), ("comparison", comparison)):
         with atomic_write(folder / f"{name}.json") as draft:
             draft.write_text(scores.to_json(), encoding="utf-8")
-    return Demo(folder, benchmark, abstention, comparison, folder / "report" / "index.html")
+    return DigitsResult(benchmark, abstention, comparison)
 
 
 def _select(trials: Trials, stimuli: StimulusSet, condition: pl.Expr) -> Trials:
