@@ -252,7 +252,7 @@ def _find_benchmark(on: str | Path, source: str | Path | None) -> Benchmark | No
         if source is not None:
             return benchmarks[str(on)]  # raises UnknownName with the nearest names
         names = ", ".join(benchmarks)
-        hint = nearest_path(on, otherwise=did_you_mean(str(on), benchmarks, otherwise="check the path"))
+        hint = did_you_mean(str(on), benchmarks, otherwise=nearest_path(on))
         raise InvalidInput(
             f"--on must be a stimulus set, a folder of images, or a benchmark ({names}), got {on}; {hint}"
         )
