@@ -99,6 +99,7 @@ def test_no_dependency_is_pinned_so_that_an_installed_torch_stays():
 
 COMMANDS = [
     ("cosight demo", "demo"),
+    ("cosight demo digits", "demo"),
     ("cosight evaluate timm:resnet50 --on photos --out run", "models"),
     ("cosight evaluate --help", "models"),
     ("cosight run resume run", "models"),
@@ -143,7 +144,7 @@ def test_every_other_command_works_without_extras(tmp_path):
     lines = [f"{name} --help" for name in names if name not in needy]
     lines += ["cosight compare sample:edges --resamples 5", "cosight score sample:edges --resamples 5"]
     lines += ["cosight trials show sample:edges", "cosight list measures", "cosight list models"]
-    lines += ["cosight plan --measure gold --error .05 --classes 11"]
+    lines += ["cosight plan --measure gold --error .05 --classes 11", "cosight demo people"]
     ended, _ = run_hidden(ALL, lines, tmp_path)
     assert {line: result for line, result in ended.items() if result[0]} == {}
 
@@ -162,7 +163,7 @@ def test_a_missing_module_is_an_import_error_that_names_the_smallest_extra():
 def test_calls_of_the_package_need_what_their_commands_need(tmp_path):
     code = "import cosight, sys; getattr(cosight, sys.argv[1])"
     hide = HIDDEN.partition("from cosight.cli")[0].replace("sys.argv[1]", "sys.argv[2]")
-    for name, extra in (("demo", "demo"), ("train", "models"), ("evaluate", "models")):
+    for name, extra in (("train", "models"), ("evaluate", "models")):
         command = [sys.executable, "-c", f"{hide}\n{code}", name, json.dumps(ALL)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
         assert done.stderr.splitlines()[-1].endswith(f"pip install 'cosight[{extra}]'"), done.stderr

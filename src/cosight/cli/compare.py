@@ -49,7 +49,7 @@ def compare(
 
     Examples:
         cosight compare sample:cue-conflict
-        cosight compare sample:cue-conflict --measure ec --only model:alexnet,model:vgg19
+        cosight compare sample:edges --only model:alexnet,model:vgg19
         cosight compare sample:edges sample:silhouettes --by experiment --out rows.csv
     """
     from cosight.cli.tables import print_comparison
