@@ -109,7 +109,8 @@ def loops(name: str, photos: Path, out: Path) -> dict[str, Callable[[int], Any]]
     images = ImageFolder(str(photos), transform)
     ready = torch.stack([images[index][0] for index in range(len(images))]).split(_BATCH)
     torch.manual_seed(0)
-    ours = as_model(timm.create_model(name, num_classes=1000), name=f"timm:{name}")  # the other stays as torch lays it
+    # on the CPU, like the other, which stays as torch lays it
+    ours = as_model(timm.create_model(name, num_classes=1000), name=f"timm:{name}", device="cpu")
 
     def raw(run: int) -> Any:
         with torch.inference_mode():

@@ -179,5 +179,6 @@ def python_blocks():
 @pytest.mark.parametrize("block", list(python_blocks()))
 def test_python_in_the_docs_runs(block, tmp_path, monkeypatch, simulated_observers):
     monkeypatch.chdir(tmp_path)
+    write_photos(tmp_path / "photos")
     write(simulated_observers(), tmp_path / "demo-run" / "trials.parquet")
     exec(compile(block, "docs", "exec"), {})

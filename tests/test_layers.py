@@ -10,7 +10,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "cosight"
 FLOORS = [
     {
-        *("errors", "extras", "registry", "arrays", "files", "processes", "progress", "toml_settings"),
+        *("errors", "extras", "registry", "arrays", "devices", "files", "processes", "progress", "toml_settings"),
         *("torchvision_ops", "data", "samples"),
     },
     {"measures"},
@@ -35,6 +35,7 @@ GROUND_ORDER = [
     "extras",
     "registry",
     "arrays",
+    "devices",
     "files",
     "processes",
     "progress",

@@ -22,6 +22,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from cosight.devices import Precision
 from cosight.errors import InvalidInput
 from cosight.extras import require
 from cosight.humans.database.progress import Progress as StudyProgress
@@ -96,6 +97,8 @@ def simulate(
     observer: str = PANEL,
     url: str | None = None,
     db: str | None = None,
+    device: str = "auto",
+    precision: Precision = "float32",
     seed: int = 0,
     browser: bool = False,
     progress: Progress | bool | None = None,
@@ -110,6 +113,8 @@ def simulate(
         observer: panel: simulated people; or a model, such as timm:resnet50.a1_in1k.
         url: Address of the served study (default: a server is started).
         db: The database of the server that is started.
+        device: Where a model runs: cpu, cuda, cuda:N, mps, or auto (a GPU if there is one).
+        precision: Numbers that a model in torch computes in.
         seed: Seed of everything random.
         browser: Use the real page in Chromium, one participant after the other.
         progress: True for a progress bar (default: in notebooks and at the prompt), False for none, or a function
@@ -132,7 +137,7 @@ def simulate(
     pictures = read_pictures(read_study(Path(study)))
     run = simulate_in_browser if browser else simulate_over_http
     with report_progress(progress) as report:
-        simulated = _load_observer(pictures, observer, report)
+        simulated = _load_observer(pictures, observer, report, device=device, precision=precision)
         with _served(Path(study), url, db) as address:
             result = run(pictures, address, simulated, participants=participants, seed=seed, progress=report)
     return replace(result, observer=simulated.name)
@@ -252,18 +257,25 @@ def _served(study: Path, url: str | None, db: str | None) -> Iterator[str]:
         yield address
 
 
-def _load_observer(pictures: StudyPictures, name: str, progress: Progress | None) -> SimulatedObserver:
+def _load_observer(
+    pictures: StudyPictures, name: str, progress: Progress | None, *, device: str, precision: Precision
+) -> SimulatedObserver:
     if name == PANEL:
         return panel_observer(pictures)
     if "curate" in pictures.study.kind.options:
         raise InvalidInput(f"models cannot take part in curate studies, got --observer {name}; leave it out")
     if pictures.study.space is None:
-        return _load_similarity_model(pictures, name)
-    return _evaluate_classifier(pictures, pictures.study.space, name, progress)
+        return _load_similarity_model(pictures, name, device, precision)
+    return _evaluate_classifier(pictures, pictures.study.space, name, progress, device, precision)
 
 
 def _evaluate_classifier(
-    pictures: StudyPictures, space: LabelSpace, name: str, progress: Progress | None
+    pictures: StudyPictures,
+    space: LabelSpace,
+    name: str,
+    progress: Progress | None,
+    device: str,
+    precision: Precision,
 ) -> SimulatedObserver:
     """Evaluate a model on everything that the study can show."""
     from cosight.runs.evaluate import evaluate
@@ -278,19 +290,19 @@ def _evaluate_classifier(
             rows.append({"stimulus": stimulus, "file": copy, "image": stimulus})
         write_manifest(folder, manifest_frame(rows), {})
         labels = space.name if space.name in label_spaces else ",".join(space.answers)
-        run = evaluate(name, on=folder, out=out, labels=labels, progress=progress)
+        run = evaluate(name, on=folder, out=out, labels=labels, device=device, precision=precision, progress=progress)
         if len(run.observers) > 1:
             raise InvalidInput(f"--observer must be one model, {name} is {len(run.observers)}; name one of them")
         responses = run.responses().frame.select("stimulus", "response")
     return classifier_observer(run.observers[0], space, dict(responses.iter_rows()))
 
 
-def _load_similarity_model(pictures: StudyPictures, name: str) -> SimulatedObserver:
+def _load_similarity_model(pictures: StudyPictures, name: str, device: str, precision: Precision) -> SimulatedObserver:
     """Compute a model's features of everything that the study can show; its classes do not matter."""
     from cosight.models.loading import load_model
     from cosight.stimuli.images import read_image
 
-    model = load_model(name, features=True)
+    model = load_model(name, device=device, precision=precision, features=True)
     features = {}
     for stimulus, file in pictures.files.items():
         vector = model.answer(model.prepare(read_image(file))[None]).features

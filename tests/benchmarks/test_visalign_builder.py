@@ -113,6 +113,14 @@ def test_attackers_are_known_by_what_they_are(built):
     assert settings["attackers"] == [{"name": "the halves", "weights": "0" * 64}]
 
 
+def test_the_precision_of_an_attacker_is_part_of_it(folders):
+    class Rough(Halves):
+        precision = "bfloat16"
+
+    settings = builder(folders, load=lambda name: Rough()).settings
+    assert settings["attackers"] == [{"name": "the halves", "weights": "0" * 64, "precision": "bfloat16"}]
+
+
 def test_corruptions_have_kinds_and_severities(built):
     part = built[0].generated.stimuli.frame.filter(category=8)
     assert part["level"].is_between(1, 10).all()

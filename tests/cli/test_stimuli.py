@@ -408,6 +408,28 @@ def test_long_names_are_kept(tmp_path, cosight):
     assert done.code == 0, done.err
 
 
+def test_attack_on_a_device_in_a_precision(source, tmp_path, cosight, monkeypatch):
+    import torch
+    from safetensors.torch import save_file
+
+    from cosight.models.cifar_resnet import CifarResNet
+
+    torch.manual_seed(0)
+    save_file(CifarResNet(3).state_dict(), tmp_path / "net.safetensors")
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    net = f"cosight:resnet20,checkpoint={tmp_path / 'net.safetensors'},name=net"
+    attack = ("stimuli", "attack", source, tmp_path / "out", "--model", net, "--prepare", "32x32", "--limit", 4)
+    options = ("--eps", "0.5", "--device", "cpu", "--precision", "bfloat16")
+    done = cosight(*attack, *options)
+    assert done.code == 0, done.err
+    parameters = [json.loads(text) for text in read_set(tmp_path / "out").frame["parameters"]]
+    assert parameters
+    assert {(row["model"], row["precision"]) for row in parameters} == {("net", "bfloat16")}
+    done = cosight(*attack, *options[:-2])
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "parameters" in done.err
+
+
 def test_another_seed_or_variant_is_not_mixed_in(source, tmp_path, cosight):
     arguments = (
         "stimuli",

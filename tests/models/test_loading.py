@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -27,6 +29,7 @@ from cosight.models import (
     wrap_module,
 )
 from cosight.models.cifar_resnet import BLOCKS, CifarResNet
+from cosight.models.torch_models import _why_unreachable, hub_url
 from cosight.torchvision_ops import import_torchvision
 from cosight.trials import label_spaces
 
@@ -204,8 +207,10 @@ def test_timm_weights_with_ten_classes_and_at_another_size(tmp_path):
 )
 def test_classes_of_the_hubs_weights_are_wordnet_ids(monkeypatch, name, space, classes):
     import_torchvision()
+    import huggingface_hub.constants
     import timm
 
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)  # the hub is not tried
     made = timm.create_model(name)  # before it is replaced: nothing is fetched
     monkeypatch.setattr(timm, "create_model", lambda *_, **__: made)
     ids = load_model(f"timm:{name}").class_names
@@ -224,6 +229,55 @@ def test_no_network_is_one_line(monkeypatch):
     ) as caught:
         load_torch("timm:test_resnet")
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def closed_port():
+    """An address on this machine at which nobody listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    return f"http://127.0.0.1:{port}"
+
+
+def test_a_hub_out_of_reach_is_told_in_seconds(monkeypatch, tmp_path, closed_port):
+    """The hub's client alone tries again for more than a minute."""
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", closed_port)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    import_torchvision()
+    import timm  # noqa: F401 (its import takes seconds itself)
+
+    started = monotonic()
+    with pytest.raises(
+        InvalidInput,
+        match=r"cannot download the weights of timm:test_resnet: no connection to 127.0.0.1 \(Connection refused\); "
+        "connect, or add checkpoint=FILE",
+    ):
+        load_torch("timm:test_resnet")
+    assert monotonic() - started < 10  # it is 0.1 s; the machine may be busy
+
+
+def test_a_proxy_is_tried_instead_of_the_server(monkeypatch, closed_port):
+    for name in ("http_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    assert _why_unreachable(closed_port) == "no connection to 127.0.0.1 (Connection refused)"
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        monkeypatch.setenv("http_proxy", f"127.0.0.1:{proxy.getsockname()[1]}")
+        assert _why_unreachable("http://hub.invalid/file") is None
+        assert _why_unreachable(closed_port) is None  # the proxy knows
+
+
+def test_no_connection_is_needed_for_what_is_cached(monkeypatch, tmp_path):
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    assert hub_url("timm/resnet50.a1_in1k") == huggingface_hub.constants.ENDPOINT
+    (tmp_path / "models--timm--resnet50.a1_in1k/snapshots/0123").mkdir(parents=True)
+    assert hub_url("timm/resnet50.a1_in1k") is None
 
 
 # --- what is wrong

@@ -58,6 +58,13 @@ def test_an_observers_name_does_not_tell_where_its_weights_lie():
     [
         ("resnet50", r"source:name\[,key=value...\], got 'resnet50'; for example timm:resnet50"),
         ("", "for example timm:resnet50"),
+        ("timm/resnet50.a1_in1k", r"did you mean timm:resnet50.a1_in1k\?$"),
+        ("nets/mynet.pth", "weights need their architecture: timm:resnet50,checkpoint=nets/mynet.pth, or for a net"),
+        ("mynet.safetensors", "timm:resnet50,checkpoint=mynet.safetensors"),
+        ("mynet.onnx", r"did you mean onnx:mynet.onnx\?$"),
+        ("nets/mynet.py", "name the function that returns the model: python:mynet:FUNCTION"),
+        ("answers.csv", r"did you mean trials:answers.csv\?$"),
+        ("/", "this is a folder: give images with --on FOLDER"),
         ("timm:", "got 'timm:'"),
         (":resnet50", "got ':resnet50'"),
         ("ti mm:resnet50", "got 'ti mm:resnet50'"),
@@ -67,6 +74,16 @@ def test_an_observers_name_does_not_tell_where_its_weights_lie():
 def test_other_lines_are_refused(text, message):
     with pytest.raises(InvalidInput, match=message):
         parse(text)
+
+
+def test_a_short_name():
+    spec = parse("timm:resnet50.a1_in1k,size=64,name=r50")
+    assert (spec.label, str(spec)) == ("r50", "timm:resnet50.a1_in1k,name=r50,size=64")
+    assert parse("ensemble:timm:a+[timm:b,size=64],name=both").label == "both"
+    assert parse("ensemble:timm:a+[timm:b,name=small]").label == "ensemble:timm:a+small"
+    for name in ("", " ", "a#knn", "a\tb"):
+        with pytest.raises(InvalidInput, match="the name of a model must be printable text without #"):
+            parse(f"timm:resnet50,name={name}")
 
 
 def test_a_value_that_could_not_be_read_back_is_refused():

@@ -214,8 +214,59 @@ def test_there_are_no_gradients_and_no_other_device(tiny_onnx):
     line = f"onnx:{tiny_onnx().path},{IN_RANGE}"
     with pytest.raises(InvalidInput, match=r"gradients need a model in torch, got onnx:tiny\.onnx"):
         load_torch(line)
-    with pytest.raises(InvalidInput, match="only models in torch run on cuda"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"--device cuda needs the CUDAExecutionProvider of onnxruntime, this one has .*use --device cpu",
+    ):
         load_model(line, device="cuda")
+    with pytest.raises(InvalidInput, match=r"--device mps needs the CoreMLExecutionProvider"):
+        load_model(line, device="mps")
+    with pytest.raises(InvalidInput, match="--device must be auto, cpu, cuda, cuda:N or mps, got 'gpu'"):
+        load_model(line, device="gpu")
+    assert [load_model(line, device=device).device for device in ("auto", "cpu")] == ["cpu", "cpu"]
+
+
+@pytest.mark.filterwarnings("ignore:Specified provider")
+def test_a_provider_that_does_not_start_is_not_replaced_by_the_cpu(tiny_onnx, monkeypatch):
+    """onnxruntime itself only warns, and continues on the CPU."""
+    import onnxruntime
+
+    names = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: names)
+    for device in ("auto", "cuda", "cuda:1"):
+        with pytest.raises(
+            InvalidInput, match=r"CUDAExecutionProvider of onnxruntime does not start, so onnx:tiny.onnx"
+        ):
+            load_model(f"onnx:{tiny_onnx().path},{IN_RANGE}", device=device)
+
+
+def test_a_session_on_a_device_answers_as_on_the_cpu(tiny_onnx, monkeypatch):
+    """With the CPU in the place of CUDA: which provider and card a session is started with."""
+    import onnxruntime
+
+    started = []
+    open_session = onnxruntime.InferenceSession
+
+    class Session:
+        def __init__(self, path, options, providers):
+            started.append((options.intra_op_num_threads, providers))
+            self.inner = open_session(path, options, providers=["CPUExecutionProvider"])
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+        def get_providers(self):
+            return ["CUDAExecutionProvider", "CPUExecutionProvider"]
+
+    model = load_model(f"onnx:{tiny_onnx().path},{IN_RANGE},threads=1")
+    monkeypatch.setattr(onnxruntime, "get_available_providers", Session.get_providers.__get__(model))
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    placed = model.on("cuda:1")
+    assert (placed.device, placed.on("cuda:1")) == ("cuda:1", placed)
+    assert started == [(1, [("CUDAExecutionProvider", {"device_id": 1}), "CPUExecutionProvider"])]
+    images = np.random.default_rng(0).random((3, 3, 32, 32), dtype=np.float32)
+    assert np.array_equal(placed.answer(images).logits, model.answer(images).logits)
+    assert (placed.weights_digest, placed.settings) == (model.weights_digest, model.settings)
 
 
 def test_onnx_runs_without_torch(tiny_onnx):

@@ -265,7 +265,8 @@ def test_a_model_with_other_classes():
     photo = np.random.default_rng(3).integers(256, size=(40, 50, 3), dtype=np.uint8)
     assert np.array_equal(both.prepare(photo), model.prepare(photo))
     assert (both.preprocessing, both.settings) == (model.preprocessing, model.settings)
-    assert as_model(both, name="again", features=True) is both
+    assert as_model(both, features=True) is both
+    assert as_model(both, name="again", features=True).name == "again"
 
 
 def test_its_digest_changes_with_the_model_and_with_the_probe():

@@ -100,7 +100,13 @@ def test_a_module_and_a_model_of_ones_own():
         expected = module(torch.from_numpy((BATCH - 0.5) / 0.25))
     np.testing.assert_allclose(model.answer(BATCH).logits, expected.numpy(), atol=1e-5)
     own = Constant()
-    assert as_model(own, name="x") is own
+    assert as_model(own) is own
+    renamed = as_model(own, name="x")
+    assert (renamed.name, renamed.classes, own.name) == ("x", 2, "constant")
+    assert as_model(model, name="y").name == "y"
+    assert as_model(module, preprocessing=HALVES).name == "python:CifarResNet"
+    with pytest.raises(InvalidInput, match="the name of a model must be printable text without #, got 'a#b'"):
+        as_model(own, name="a#b")
 
 
 class Viewing(nn.Module):
@@ -157,8 +163,13 @@ def test_a_module_of_timm_knows_its_input():
 @pytest.mark.parametrize(
     ("thing", "options", "message"),
     [
-        (means, {"preprocessing": None}, "the preprocessing of mine is unknown; pass preprocessing"),
-        (CifarResNet(3), {"preprocessing": None}, "the preprocessing of mine is unknown"),
+        (
+            means,
+            {"preprocessing": None},
+            "how photos are prepared for mine is not known; .*Preprocessing\\(size=224\\)",
+        ),
+        (CifarResNet(3), {"preprocessing": None}, "how photos are prepared for mine is not known"),
+        (CifarResNet(3), {"preprocessing": 224}, "must be a Preprocessing, weights of a torchvision .*got int; for ex"),
         (3, {}, "a model is an nn.Module, a function of arrays or has answer, class_names.*mine is int"),
         (CifarResNet, {}, "mine is the class CifarResNet"),
         (lambda batch: batch, {}, r"returns logits \(N, classes\), mine returns \(2, 3, 32, 32\) for 2 images"),
@@ -339,7 +350,11 @@ def test_class_names_from_a_file(mine, tmp_path):
         ("my_models_of_a_test:nonsense", InvalidInput, "a model is an nn.Module, a function .* is int"),
         ("my_models_of_a_test:broken", InvalidInput, "raised RuntimeError: no weights$"),
         ("my_models_of_a_test:needs", InvalidInput, "called without arguments and raised TypeError"),
-        ("my_models_of_a_test:network", InvalidInput, "the preprocessing of .* is unknown.* size, mean and std"),
+        (
+            "my_models_of_a_test:network",
+            InvalidInput,
+            "how photos are prepared for .* is not known; add its size, mean",
+        ),
         ("my_models_of_a_test:network,size=32,checkpoint=x", InvalidInput, "got checkpoint"),
     ],
 )

@@ -142,7 +142,7 @@ def test_modules_and_functions_can_be_asked_from_python(few_images, tmp_path):
     done = cosight.evaluate(module, array, on=few_images, out=tmp_path / "run", threads=1)
     assert done.observers == ("mine:linear", "mine:function")
     assert done.trials().frame.group_by("observer").len()["len"].to_list() == [100, 100]
-    with pytest.raises(InvalidInput, match="the preprocessing of python:Sequential is unknown"):
+    with pytest.raises(InvalidInput, match="how photos are prepared for python:Sequential is not known"):
         cosight.evaluate(net, on=few_images, out=tmp_path / "other")
 
 

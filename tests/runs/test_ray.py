@@ -227,6 +227,13 @@ def test_more_threads_than_a_node_has(cluster, images, in_workshop, tmp_path):
         evaluate(TINY, on=images, out=tmp_path / "run", engine="ray", threads=3, workers=1)
 
 
+def test_devices_that_the_cluster_does_not_have(cluster, images, in_workshop, tmp_path):
+    with pytest.raises(InvalidInput, match="Ray gives every worker a card of its own, got --device cuda:1; use --dev"):
+        evaluate(TINY, on=images, out=tmp_path / "run", engine="ray", device="cuda:1")
+    with pytest.raises(InvalidInput, match="--device cuda is not available: no node of the Ray cluster has a GPU"):
+        evaluate(TINY, on=images, out=tmp_path / "run", engine="ray", device="cuda")
+
+
 @pytest.mark.parametrize(
     ("address", "where"), [(f"{_HERE}:9", f"at {_HERE}:9 "), (f"ray://{_HERE}:9", "at ray://"), ("", "")]
 )

@@ -1,6 +1,7 @@
 """Attacked images: which attempts are kept, which are not and why; and sets of them."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -242,6 +243,17 @@ def test_stored_pixels_fool_the_model_and_the_manifest_tells_how(sources, tmp_pa
         }
         assert (row["experiment"], row["level"], row["kind"]) == ("attacks", 1, "fgsm")
         assert (row["category"], row["group"]) == (3, "must-act")
+
+
+def test_precision_is_part_of_what_was_done(sources, tmp_path):
+    class Rough(Brightness):
+        precision = "bfloat16"
+
+    recipe = AttackRecipe(sources, ("m",), lambda name: Rough(), eps=(0.04,), classes=CLASSES)
+    frame = generate_set(recipe, tmp_path / "out", workers=1).stimuli.frame
+    assert {json.loads(text)["precision"] for text in frame["parameters"]} == {"bfloat16"}
+    with pytest.raises(InvalidInput, match="parameters"):
+        generate_set(replace(recipe, load=load), tmp_path / "out", workers=1)
 
 
 def test_keeping_all_keeps_every_eps_that_fools(sources, tmp_path):

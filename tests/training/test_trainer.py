@@ -245,7 +245,7 @@ def test_targets_reach_the_network(content, settings, digits, tmp_path):
     ("changes", "error", "told"),
     [
         ({"architecture": "mixer-smal"}, UnknownName, "did you mean mixer-small"),
-        ({"data": "nowhere"}, InvalidInput, "a stimulus set is a folder"),
+        ({"data": "nowhere"}, InvalidInput, "a folder of images, nowhere does not exist"),
         ({"resize": 16}, InvalidInput, "at least the network's input of 32"),
         ({"rate": 1e30, "clip": 1e30, "least_rate": 1.0}, InvalidInput, "must stay finite"),
         ({"architecture": None, "pretrained": "nothing.safetensors"}, InvalidInput, "does not exist"),
@@ -255,6 +255,41 @@ def test_bad_input(changes, error, told, settings, tmp_path):
     with pytest.raises(error, match=told) as caught:
         train(Recipe(**{**settings, **changes}), out=tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_half_precision_is_another_network(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    (exact,) = train(Recipe(**settings), out=tmp_path / "exact", device="cpu")
+    (rough,) = train(Recipe(**settings), out=tmp_path / "rough", precision="bfloat16")
+    weights = [weights_of(network.path) for network in (exact, rough)]
+    assert all(value.dtype == torch.float32 for value in weights[1].values())
+    assert any(not torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+    assert rough.history[-1].loss == pytest.approx(exact.history[-1].loss, abs=0.1)
+    assert checkpoint_facts(rough.path)["precision"] == "bfloat16"
+    with pytest.raises(InvalidInput, match="it was trained with precision 'bfloat16', got 'float32'; choose another"):
+        train(Recipe(**settings), out=tmp_path / "rough")
+
+
+def test_a_network_from_before_there_was_a_choice_of_precision(settings, tmp_path):
+    (done,) = train(Recipe(**settings), out=tmp_path)
+    tensors, facts = load_file(done.path), checkpoint_facts(done.path)
+    del facts["precision"]
+    save_file(tensors, done.path, metadata={"cosight": json.dumps(facts)})
+    (again,) = train(Recipe(**settings), out=tmp_path)
+    assert not again.new
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "gpu"}, "--device must be auto, cpu, cuda, cuda:N or mps, got 'gpu'"),
+        ({"precision": "float16"}, "--precision must be float32 or bfloat16 here, got 'float16'"),
+    ],
+)
+def test_devices_and_precisions_that_are_wrong(options, message, settings, tmp_path):
+    with pytest.raises(InvalidInput, match=message):
+        train(Recipe(**settings), out=tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_image_that_is_not_the_manifests_is_told(settings, digits, tmp_path):

@@ -23,7 +23,7 @@ from cosight.cli.plan import plan
 from cosight.cli.score import score
 from cosight.cli.signatures import add_command
 from cosight.cli.train import train
-from cosight.errors import CosightError, InvalidInput
+from cosight.errors import CosightError, InvalidInput, first_line
 from cosight.extras import extra_of
 
 __all__ = ["app", "main"]
@@ -83,6 +83,10 @@ def main() -> None:
     except MemoryError as error:
         _exit_with(f"not enough memory ({error}); use fewer --resamples, fewer observers or a smaller --batch")
     except RuntimeError as error:
+        from cosight.devices import is_out_of_memory
+
+        if is_out_of_memory(error):
+            _exit_with(f"not enough memory ({first_line(error)}); use a smaller batch or model, or another --device")
         if not str(error).startswith("Symlink loop"):  # Path.resolve before Python 3.13
             raise
         _exit_with(f"{error}; name a file or folder that exists")

@@ -9,13 +9,16 @@ from typing import Annotated
 
 import typer
 
+from cosight.devices import Precision
 from cosight.progress import progress_bar
 from cosight.registry import split_names
 
 __all__ = [
     "AsCsv",
     "AsJson",
+    "Device",
     "Labels",
+    "ModelPrecision",
     "Role",
     "Seed",
     "Sources",
@@ -40,6 +43,8 @@ Role = Annotated[
         show_default=False,
     ),
 ]
+Device = Annotated[str, typer.Option(help="Where models run: cpu, cuda, cuda:N, mps, or auto (a GPU if there is one).")]
+ModelPrecision = Annotated[Precision, typer.Option(help="Numbers that models in torch compute in.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every row as JSON.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print every row as CSV.")]

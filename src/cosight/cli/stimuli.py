@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from cosight.cli.commands import Command, Group
-from cosight.cli.options import AsJson, Labels, Seed, notify, progress_bar, split_names
+from cosight.cli.options import AsJson, Device, Labels, ModelPrecision, Seed, notify, progress_bar, split_names
 from cosight.cli.signatures import Call, command_for
+from cosight.devices import Precision, check_device_name, check_placement, choose_device
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -246,6 +247,8 @@ def attack(
     space: Annotated[str, typer.Option(help="Unit of eps: normalised (each channel's std) or pixels.")] = "normalised",
     keep: Annotated[str, typer.Option(help="Which eps that fool a model are kept: smallest or all.")] = "smallest",
     labels: Labels = None,
+    device: Device = "auto",
+    precision: ModelPrecision = "float32",
 ) -> None:
     """Attack images with models' gradients and keep what fools them.
 
@@ -257,6 +260,7 @@ def attack(
         cosight stimuli attack photos pgd --model python:mynet:model --kind pgd-l2
     """
     from cosight.benchmarks.visalign.categories import ATTACKED
+    from cosight.models.loading import check_model_spec
     from cosight.stimuli.attack_recipe import VISALIGN_EPS, AttackRecipe
     from cosight.trials.spaces import label_space
 
@@ -265,10 +269,13 @@ def attack(
         sizes = tuple(float(part) for part in eps.split(",")) if eps else VISALIGN_EPS
     except ValueError as error:
         raise InvalidInput(f"--eps must be comma-separated numbers, got {eps!r}") from error
+    for line in model:
+        check_model_spec(line)
+    check_placement(check_device_name(device), precision)
     recipe = AttackRecipe(
         sources=options.read_sources(),
         models=tuple(model),
-        load=_load_model,
+        load=partial(_load_model, device=device, precision=precision),
         attack=kind,
         eps=sizes,
         space=space,  # type: ignore[arg-type]
@@ -293,6 +300,9 @@ def compose(
     size: Annotated[int, typer.Option(min=32, max=_LARGEST_SIDE, help="Side of the images in pixels.")] = 512,
     steps: Annotated[int, typer.Option(min=1, max=_MOST_IMAGES, help="Denoising steps of the pipeline.")] = 50,
     guidance: Annotated[float, typer.Option(help="How closely the pipeline follows the prompt.")] = 7.5,
+    device: Annotated[
+        str, typer.Option(help="Where the pipeline runs: cpu, cuda, cuda:N, mps, or auto (a GPU if there is one).")
+    ] = "auto",
 ) -> None:
     """Compose images of VisAlign's categories 2 and 5 from photos or prompts. Look at each before people see it.
 
@@ -313,7 +323,9 @@ def compose(
         if others or backgrounds:
             raise InvalidInput("--others and --backgrounds are for photos; a pipeline follows its prompts")
         settings: dict[str, Any] = {"size": size, "steps": steps, "guidance": guidance, "seed": options.seed}
-        recipe = GeneratedImages(category, name.removeprefix("diffusers:"), _load_pipeline, count, **settings)
+        check_placement(check_device_name(device), "float32")
+        load = partial(_load_pipeline, device=device)
+        recipe = GeneratedImages(category, name.removeprefix("diffusers:"), load, count, **settings)
     else:
         recipe = Composites(
             category,
@@ -500,14 +512,14 @@ def parse_steps(steps: str) -> list[str]:
 
 
 @cache
-def _load_model(reference: str) -> TorchModel:  # called in worker processes
+def _load_model(reference: str, *, device: str, precision: Precision) -> TorchModel:  # called in worker processes
     from cosight.models import load_torch
 
-    return load_torch(reference)
+    return load_torch(reference, device=device, precision=precision)
 
 
 @cache
-def _load_pipeline(name: str) -> Any:  # called in worker processes
+def _load_pipeline(name: str, *, device: str) -> Any:  # called in worker processes
     from cosight.stimuli.composition import load_pipeline
 
-    return load_pipeline(name)
+    return load_pipeline(name, device=choose_device(device))

@@ -111,7 +111,7 @@ def _train(folder: Path, architecture: str, seed: int, epochs: int | None) -> st
     recipe = Recipe(
         data=str(folder / STIMULI), architecture=architecture, seeds=(seed,), stop=settings["epochs"], **settings
     )
-    return train(recipe, out=folder / "networks")[0].line
+    return train(recipe, out=folder / "networks", device="cpu")[0].line  # the same numbers on every machine
 
 
 def _evaluate(folder: Path, architecture: str, members: Sequence[str]) -> None:
@@ -123,6 +123,7 @@ def _evaluate(folder: Path, architecture: str, members: Sequence[str]) -> None:
         on=folder / STIMULI,
         out=_run_folder(folder, architecture),
         abstain=FUNCTIONS,
+        device="cpu",
         threads=1,
         batch=_BATCH,
     )

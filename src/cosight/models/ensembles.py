@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from cosight.devices import Precision
 from cosight.errors import InvalidInput
-from cosight.models.model import Model, ModelOutputs, as_logits, check_batch
+from cosight.models.model import Model, ModelOutputs, as_logits, check_batch, place
 from cosight.stimuli.images import Bytes, Floats
 
 __all__ = ["Ensemble", "SideBySide", "ensemble"]
@@ -50,6 +51,11 @@ class Ensemble:
         """What changes the answers besides weights and preprocessing: the settings of each member."""
         return {"members": [getattr(member, "settings", {}) for member in self.members]}
 
+    @property
+    def device(self) -> str:
+        """The device of the first member; `on` places all members alike."""
+        return getattr(self.members[0], "device", "cpu")
+
     def prepare(self, image: Bytes) -> Floats:
         """Return the members' inputs for a photo, side by side where they differ: float32 in [0, 1]."""
         inputs = np.zeros((3, *self.preprocessing.size), dtype=np.float32)
@@ -73,6 +79,10 @@ class Ensemble:
             total += outputs.probabilities
         mean = (total / len(self.members)).astype(np.float32)
         return ModelOutputs(as_logits(mean, "probabilities"), members=logits)
+
+    def on(self, device: str, *, precision: Precision | None = None) -> Ensemble:
+        """Return the ensemble with every member on a device, computing in a precision."""
+        return replace(self, members=tuple(place(member, device, precision) for member in self.members))
 
     def with_features(self, layer: str | None = None) -> Ensemble:
         """Raise: there is no layer before a mean of probabilities."""

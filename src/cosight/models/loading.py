@@ -14,26 +14,27 @@
 Options: `checkpoint`; `mean` and `std` (one number, or one per channel), `size` (side, or height/width),
 `interpolation` and `crop` (fraction of the resized photo's side that is kept) instead of the model's own; `layer` (for
 features); `classes` (a label space, or a file of class names: a JSON list, or one per line); `outputs` (logits or
-probabilities, for onnx and python); `precision` (bf16 where the hardware has it, for models in torch). Another package
-adds a source through the entry point group `cosight.sources`.
+probabilities, for onnx and python); `name` (the observer's name). Another package adds a source through the entry point
+group `cosight.sources`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import NoReturn
 
+from cosight.devices import Precision, check_device_name, check_placement
 from cosight.errors import InvalidInput
 from cosight.extras import require_for
 from cosight.models.architectures import load_cosight
 from cosight.models.ensembles import Ensemble, ensemble
-from cosight.models.model import Model, check_file
-from cosight.models.model_spec import KEYS, ModelSpec, checkpoint_of, parse, precision_of
-from cosight.models.onnx_models import ONNX_KEYS, check_onnx, load_onnx, onnx_files
+from cosight.models.model import Model, check_file, place
+from cosight.models.model_spec import KEYS, ModelSpec, checkpoint_of, parse
+from cosight.models.onnx_models import ONNX_KEYS, check_onnx, check_onnx_placement, load_onnx, onnx_files
 from cosight.models.openclip_models import OPENCLIP_KEYS, load_openclip, zero_shot
 from cosight.models.python_models import PYTHON_KEYS, as_model, load_python
 from cosight.models.recorded_answers import RECORDED_KEYS, check_recorded
@@ -47,6 +48,7 @@ __all__ = [
     "KEYS",
     "ModelList",
     "ModelSource",
+    "check_model_name",
     "check_model_spec",
     "load_model",
     "load_torch",
@@ -65,7 +67,9 @@ class ModelSource:
         load: Loads the model of a spec.
         keys: Options that it takes.
         summary: One sentence.
-        check: Raises what can be known to be wrong without loading anything.
+        check: Raises what can be known to be wrong at once, such as a missing file.
+        check_name: Raises if there is no model of this name; it may import the library that knows.
+        check_placement: Raises if models cannot run on this device in this precision.
         files: Returns the files that decide the answers; None if only loading the model tells.
         among: Loads a model that chooses among the classes of any label space.
     """
@@ -75,6 +79,8 @@ class ModelSource:
     keys: tuple[str, ...]
     summary: str
     check: Callable[[ModelSpec], None] | None = None
+    check_name: Callable[[ModelSpec], None] | None = None
+    check_placement: Callable[[str, Precision], None] | None = None
     files: Callable[[ModelSpec], Sequence[Path]] | None = None
     among: Callable[[ModelSpec, LabelSpace], Model] | None = None
 
@@ -83,7 +89,7 @@ sources: Registry[ModelSource] = Registry("source", listed=False)
 
 
 def check_model_spec(line: str) -> None:
-    """Raise if a line cannot name a model, as far as is known without loading it."""
+    """Raise if a line cannot name a model, as far as is known at once: form, source, options and files."""
     spec = parse(line)
     source = sources[spec.source]
     spec.allow(source.keys)
@@ -97,6 +103,18 @@ def check_model_spec(line: str) -> None:
         check_model_spec(str(member))
 
 
+def check_model_name(line: str, *, device: str = "auto", precision: Precision = "float32") -> None:
+    """Raise if a source has no model of this name, or not on this device. The libraries that know are imported."""
+    spec = parse(line)
+    source = sources[spec.source]
+    if source.check_placement is not None:
+        source.check_placement(device, precision)
+    if source.check_name is not None:
+        source.check_name(spec)
+    for member in spec.members:
+        check_model_name(str(member), device=device, precision=precision)
+
+
 def spec_files(spec: ModelSpec) -> list[Path] | None:
     """Return the files that, with the spec itself, decide a model's answers; None if only loading it tells."""
     if spec.members:
@@ -107,13 +125,19 @@ def spec_files(spec: ModelSpec) -> list[Path] | None:
 
 
 def load_model(
-    model: str | ModelSpec, *, device: str = "cpu", features: bool = False, space: LabelSpace | None = None
+    model: str | ModelSpec,
+    *,
+    device: str = "auto",
+    precision: Precision = "float32",
+    features: bool = False,
+    space: LabelSpace | None = None,
 ) -> Model:
     """Load a model from any source.
 
     Args:
         model: Name of the model, `source:name[,key=value...]`.
-        device: Device of a model in torch.
+        device: Where the model runs: cpu, cuda, cuda:N, mps, or auto (a GPU if there is one).
+        precision: float32, bfloat16 or float16, for models in torch.
         features: Whether answers have features; the option `layer` has the same effect.
         space: Label space of a zero-shot model whose name has no `classes`.
 
@@ -121,12 +145,14 @@ def load_model(
         The model.
 
     Raises:
-        InvalidInput: An option is wrong, weights cannot be loaded, or a package is missing.
+        InvalidInput: An option is wrong, weights cannot be loaded, the device is not available, or a package is
+            missing.
         UnknownName: There is no such source or model; the message suggests the nearest ones.
     """
     spec = parse(model) if isinstance(model, str) else model
     source = sources[spec.source]
     spec.allow(source.keys)
+    check_device_name(device)
     try:
         if source.among is not None and space is not None and spec.get("classes") is None:
             loaded = source.among(spec, space)
@@ -134,26 +160,16 @@ def load_model(
             loaded = source.load(spec)
     except ImportError as error:
         raise InvalidInput(f"{spec.source} models need {error.name}; pip install 'cosight[models]'") from error
-    if device != "cpu":
-        if not isinstance(loaded, TorchModel):
-            raise InvalidInput(f"only models in torch run on {device}, got {loaded.name}; leave the device out")
-        loaded = loaded.on(device)
-    precision = precision_of(spec)
-    if precision is not None:
-        if not isinstance(loaded, TorchModel):
-            raise InvalidInput(
-                f"only models in torch have a precision, got {precision} for {loaded.name}; leave it out"
-            )
-        loaded = replace(loaded, precision=precision)
-    return as_model(loaded, name=spec.label, features=features, layer=spec.get("layer"))
+    return place(as_model(loaded, features=features, layer=spec.get("layer")), device, precision)
 
 
-def load_torch(model: str | ModelSpec, *, device: str = "cpu") -> TorchModel:
+def load_torch(model: str | ModelSpec, *, device: str = "auto", precision: Precision = "float32") -> TorchModel:
     """Load a model in torch, for gradients.
 
     Args:
         model: Name of the model.
-        device: Device of the model.
+        device: As for `load_model`.
+        precision: As for `load_model`.
 
     Returns:
         The model.
@@ -161,7 +177,7 @@ def load_torch(model: str | ModelSpec, *, device: str = "cpu") -> TorchModel:
     Raises:
         InvalidInput: As `load_model`, and if the model is not in torch.
     """
-    loaded = load_model(model, device=device)
+    loaded = load_model(model, device=device, precision=precision)
     if not isinstance(loaded, TorchModel):
         raise InvalidInput(f"gradients need a model in torch, got {loaded.name}; use its checkpoint with timm, say")
     return loaded
@@ -176,7 +192,7 @@ def _option_files(spec: ModelSpec) -> list[Path]:
 def _load_ensemble(spec: ModelSpec, space: LabelSpace | None = None) -> Ensemble:
     if len(spec.members) < 2:  # before the one is loaded
         raise InvalidInput(f"an ensemble needs at least two members, got 1 in {spec}; join them with +")
-    return ensemble([load_model(member, space=space) for member in spec.members], name=spec.label)
+    return ensemble([load_model(member, device="cpu", space=space) for member in spec.members], name=spec.label)
 
 
 def _refuse_recorded(spec: ModelSpec) -> NoReturn:
@@ -189,7 +205,8 @@ for _source in (
         load_timm,
         KEYS,
         "Any architecture of timm, with its own weights or a checkpoint.",
-        check=check_timm,
+        check_name=check_timm,
+        check_placement=check_placement,
         files=_option_files,
     ),
     ModelSource(
@@ -197,11 +214,17 @@ for _source in (
         load_torchvision,
         KEYS,
         "torchvision's classifiers, with its weights or a checkpoint.",
-        check=check_torchvision,
+        check_name=check_torchvision,
+        check_placement=check_placement,
         files=_option_files,
     ),
     ModelSource(
-        "cosight", load_cosight, KEYS, "Architectures of this package, trained here or elsewhere.", files=_option_files
+        "cosight",
+        load_cosight,
+        KEYS,
+        "Architectures of this package, trained here or elsewhere.",
+        check_placement=check_placement,
+        files=_option_files,
     ),
     ModelSource(
         "onnx",
@@ -209,6 +232,7 @@ for _source in (
         ONNX_KEYS,
         "Any classifier exported to ONNX, run by onnxruntime.",
         check=check_onnx,
+        check_placement=check_onnx_placement,
         files=lambda spec: [*onnx_files(spec), *_option_files(spec)],
     ),
     ModelSource("python", load_python, PYTHON_KEYS, "A user's module, model or function of arrays."),
@@ -217,11 +241,16 @@ for _source in (
         load_openclip,
         OPENCLIP_KEYS,
         "open_clip's zero-shot models, among classes given as text.",
+        check_placement=check_placement,
         files=_option_files,
         among=zero_shot,
     ),
     ModelSource(
-        "ensemble", _load_ensemble, (), "The mean of the probabilities of models joined by +.", among=_load_ensemble
+        "ensemble",
+        _load_ensemble,
+        ("name",),
+        "The mean of the probabilities of models joined by +.",
+        among=_load_ensemble,
     ),
     ModelSource(
         "trials",

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from cosight.devices import Precision, is_out_of_memory
 from cosight.errors import InvalidInput, first_line
 from cosight.files import nearest_path
 from cosight.stimuli.images import Bytes, Floats
@@ -32,6 +33,7 @@ __all__ = [
     "check_file",
     "check_outputs",
     "explain_errors",
+    "place",
     "probe_images",
 ]
 
@@ -108,6 +110,16 @@ class Model(Protocol):
         ...
 
 
+def place(model: Model, device: str, precision: Precision | None) -> Model:
+    """Return a model on a device, computing in a precision (None: its own); raise where that cannot be chosen."""
+    if hasattr(model, "on"):
+        return model.on(device, precision=precision)  # type: ignore[no-any-return]
+    if device not in ("auto", "cpu") or precision not in (None, "float32"):
+        option = f"--device {device}" if device not in ("auto", "cpu") else f"--precision {precision}"
+        raise InvalidInput(f"{model.name} is no model in torch and chooses device and precision itself, got {option}")
+    return model
+
+
 def check_batch(batch: Floats, *, name: str, size: tuple[int, int]) -> Floats:
     """Return the batch if it is float32 (N, 3, height, width) in [0, 1] of this size; raise otherwise."""
     wanted = f"{name} takes float32 images (N, 3, {size[0]}, {size[1]}) in [0, 1]"
@@ -177,12 +189,14 @@ def probe_images(size: tuple[int, int], count: int = 2) -> Floats:
 
 @contextmanager
 def explain_errors(name: str, size: tuple[int, int]) -> Iterator[None]:
-    """Turn whatever a model raises on its first images into an error of one line."""
+    """Turn whatever a model raises on its first images into an error of one line, except that memory ran out."""
     try:
         yield
     except InvalidInput:
         raise
     except Exception as error:  # any code may run here
+        if is_out_of_memory(error):
+            raise
         raise InvalidInput(
             f"{name} cannot answer images of {size[0]} x {size[1]}, it raised {type(error).__name__}: "
             f"{first_line(error, most=160)}; check its size"

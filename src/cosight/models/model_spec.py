@@ -21,7 +21,6 @@ from cosight.errors import InvalidInput, did_you_mean
 from cosight.files import read_json
 from cosight.models.model import Outputs
 from cosight.models.preprocessing import Preprocessing
-from cosight.models.torch_models import Precision
 from cosight.trials import label_spaces
 
 if TYPE_CHECKING:
@@ -32,20 +31,20 @@ __all__ = [
     "KEYS",
     "LARGEST_SIDE",
     "ModelSpec",
+    "check_display_name",
     "checkpoint_of",
     "class_names_of",
     "ensemble_of",
     "head_size",
     "outputs_of",
     "parse",
-    "precision_of",
     "preprocessing_of",
     "size_of",
 ]
 
 LARGEST_SIDE = 16_384  # pixels of a model's input
 INPUT_KEYS = ("mean", "std", "size", "interpolation", "crop")
-KEYS = ("checkpoint", *INPUT_KEYS, "layer", "classes", "precision")
+KEYS = ("checkpoint", *INPUT_KEYS, "layer", "classes", "name")
 
 _OPTION = re.compile(r",(?=[A-Za-z_]\w*=)", re.ASCII)
 _MEMBER = re.compile(r"\+(?=\[|[A-Za-z_]\w*:)", re.ASCII)
@@ -56,6 +55,9 @@ _EXECUTION_KEYS = ("threads",)  # they do not change the answers, so they are no
 _TRAINED = re.compile(r"(.+@\d+)\.safetensors")  # as training names its checkpoints: NAME@SEED
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _FORM = "a model is named source:name[,key=value...]"
+_HUBS = ("timm", "torchvision", "openclip")  # sources that others write with a slash
+_WEIGHTS = (".pth", ".pt", ".safetensors", ".ckpt", ".bin", ".tar")
+_SOURCE_OF_FILES = {".onnx": "onnx", ".csv": "trials", ".parquet": "trials"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class ModelSpec:
             raise InvalidInput(
                 f"a name or value must not contain `,key=`, which begins an option, got {bad or self.name!r}; rename it"
             )
+        if self.get("name") is not None:
+            check_display_name(str(self.get("name")))
         object.__setattr__(self, "options", tuple(sorted(self.options)))
 
     def __str__(self) -> str:
@@ -97,11 +101,16 @@ class ModelSpec:
 
     @property
     def label(self) -> str:
-        """The observer's name: the same on every machine, so files are named without their folders.
+        """The observer's name: the option `name`, else the model's, without folders: the same on every machine.
 
         >>> parse("cosight:vit-small,checkpoint=networks/vit-small@45.safetensors").label
         'cosight:vit-small@45'
+        >>> parse("timm:resnet50.a1_in1k,name=r50").label
+        'r50'
         """
+        display_name = self.get("name")
+        if display_name is not None:
+            return display_name
         options = {
             key: Path(value).name if key in _FILE_KEYS else value
             for key, value in self.options
@@ -145,7 +154,7 @@ class ModelSpec:
     def allow(self, keys: Collection[str]) -> None:
         """Raise if an option is not one of `keys`."""
         for key, _ in self.options:
-            if self.source == _ENSEMBLE:
+            if self.source == _ENSEMBLE and key not in keys:
                 raise InvalidInput(
                     f"options of an ensemble's member belong in brackets with the member, got {key}: [A,{key}=...]"
                 )
@@ -172,11 +181,37 @@ def parse(text: str) -> ModelSpec:
     'timm:resnet50.a1_in1k,size=288'
     """
     source, colon, rest = text.strip().partition(":")
-    if not colon or "," in source:
-        raise InvalidInput(f"{_FORM}, got {text!r}; for example timm:{text.strip() or 'resnet50'}")
+    if not colon or "," in source or "/" in source:
+        raise InvalidInput(f"{_FORM}, got {text!r}; {_suggest_spec(text.strip())}")
     name, *options = _split(_OPTION, rest, source)
     pairs = (option.partition("=") for option in options)
     return ModelSpec(source, name, tuple((key, value) for key, _, value in pairs))
+
+
+def _suggest_spec(text: str) -> str:
+    """Return the hint that ends the message about a line that names no source."""
+    source, _, name = text.partition("/")
+    suffix = Path(text).suffix.lower()
+    if source in _HUBS and name:
+        return f"did you mean {source}:{name}?"
+    if suffix in _WEIGHTS:
+        return (
+            f"weights need their architecture: timm:resnet50,checkpoint={text}, or for a network of your own "
+            "python:MODULE:FUNCTION, a function that returns it"
+        )
+    if suffix == ".py":
+        return f"name the function that returns the model: python:{Path(text).stem}:FUNCTION"
+    if suffix in _SOURCE_OF_FILES:
+        return f"did you mean {_SOURCE_OF_FILES[suffix]}:{text}?"
+    if text and Path(text).is_dir():
+        return "this is a folder: give images with --on FOLDER"
+    return f"for example timm:{text or 'resnet50'}"
+
+
+def check_display_name(name: str) -> None:
+    """Raise unless a name can be an observer's: printable text without #, which precedes an abstention function."""
+    if not name.strip() or not name.isprintable() or "#" in name:
+        raise InvalidInput(f"the name of a model must be printable text without #, got {name!r}")
 
 
 def ensemble_of(members: Sequence[ModelSpec | str]) -> ModelSpec:
@@ -297,8 +332,3 @@ def class_names_of(spec: ModelSpec) -> tuple[str, ...] | None:
 def outputs_of(spec: ModelSpec) -> Outputs | None:
     """Return the option `outputs`; it is checked when the model is tried."""
     return spec.get("outputs")  # type: ignore[return-value]
-
-
-def precision_of(spec: ModelSpec) -> Precision | None:
-    """Return the option `precision`; the model checks it."""
-    return spec.get("precision")  # type: ignore[return-value]

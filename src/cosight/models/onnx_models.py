@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from cosight.errors import InvalidInput, UnknownName
+from cosight.devices import Precision, check_device_name
+from cosight.errors import InvalidInput, UnknownName, first_line
 from cosight.files import read_json
 from cosight.models.model import (
     ModelOutputs,
@@ -43,9 +44,10 @@ from cosight.models.preprocessing import Preprocessing, normalise, preprocess
 from cosight.processes import MOST_WORKERS
 from cosight.stimuli.images import Bytes, Floats
 
-__all__ = ["ONNX_KEYS", "OnnxModel", "check_onnx", "load_onnx", "onnx_files"]
+__all__ = ["ONNX_KEYS", "OnnxModel", "check_onnx", "check_onnx_placement", "load_onnx", "onnx_files"]
 
-ONNX_KEYS = (*INPUT_KEYS, "layer", "classes", "threads", "output", "outputs")
+ONNX_KEYS = (*INPUT_KEYS, "layer", "classes", "threads", "output", "outputs", "name")
+_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "mps": "CoreMLExecutionProvider"}
 _FACTS_FILE = "preprocessing.json"
 _FACT_KEYS = {"size", "crop", "crop_pct", "crop_mode", "interpolation", "mean", "std", "classes"}
 
@@ -64,6 +66,8 @@ class OnnxModel:
         class_names: Names of the classes, if known.
         outputs: Whether the output has logits or probabilities; the model returns logits.
         layer: Name of the output with features; None for no features.
+        device: cpu, cuda, cuda:N or mps; set it with `on`.
+        path: The file.
     """
 
     name: str
@@ -75,6 +79,8 @@ class OnnxModel:
     class_names: tuple[str, ...] | None = None
     outputs: Outputs = "logits"
     layer: str | None = None
+    device: str = "cpu"
+    path: Path = Path()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -92,6 +98,46 @@ class OnnxModel:
         values = _run(self.session, names, batch, self.preprocessing)
         features = values[1].reshape(len(batch), -1).astype(np.float32, copy=False) if self.layer else None
         return ModelOutputs(as_logits(values[0], self.outputs), features)
+
+    def on(self, device: str, *, precision: Precision | None = None) -> OnnxModel:
+        """Return the same model in a session on a device, tried on two images.
+
+        Args:
+            device: cpu, cuda or cuda:N (CUDAExecutionProvider), mps (CoreMLExecutionProvider), or auto: CUDA if this
+                onnxruntime has it, else the CPU. What the provider cannot compute runs on the CPU.
+            precision: None or float32; an ONNX file fixes the precision of every operation.
+
+        Raises:
+            InvalidInput: This onnxruntime does not have the provider, it does not start, or another precision is asked
+                for.
+        """
+        import onnxruntime  # type: ignore[import-untyped]
+
+        check_onnx_placement(device, precision or "float32")
+        if device == "auto":
+            device = "cuda" if _PROVIDERS["cuda"] in onnxruntime.get_available_providers() else "cpu"
+        if device == self.device:
+            return self
+        kind, _, number = device.partition(":")
+        provider = _PROVIDERS[kind]
+        providers: list[Any] = [(provider, {"device_id": int(number)}) if number else provider]
+        if kind != "cpu":
+            providers.append(_PROVIDERS["cpu"])
+        try:
+            session = onnxruntime.InferenceSession(
+                str(self.path), self.session.get_session_options(), providers=providers
+            )
+        except Exception as error:  # its errors have no common class
+            raise InvalidInput(f"{provider} cannot load {self.name}: {first_line(error)}; use --device cpu") from error
+        if provider not in session.get_providers():  # onnxruntime only logs that a library is missing
+            raise InvalidInput(
+                f"{provider} of onnxruntime does not start, so {self.name} would run on the CPU; check the CUDA and "
+                "cuDNN that it needs, or use --device cpu"
+            )
+        placed = replace(self, session=session, device=device)
+        with explain_errors(self.name, self.preprocessing.size):
+            placed.answer(probe_images(self.preprocessing.size))
+        return placed
 
     def with_features(self, layer: str | None = None) -> OnnxModel:
         """Return the same model with the output of this name as features."""
@@ -124,7 +170,7 @@ def load_onnx(spec: ModelSpec) -> OnnxModel:
     for file in (path, *external_weights(path)):
         with file.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return OnnxModel(spec.label, session, preprocessing, classes, digest.hexdigest(), output, names, outputs)
+    return OnnxModel(spec.label, session, preprocessing, classes, digest.hexdigest(), output, names, outputs, path=path)
 
 
 def check_onnx(spec: ModelSpec) -> None:
@@ -135,6 +181,26 @@ def check_onnx(spec: ModelSpec) -> None:
         check_file(file, f"the file of weights that {path} refers to")
 
 
+def check_onnx_placement(device: str, precision: Precision) -> None:
+    """Raise if this onnxruntime has no provider for a device, or if a precision is asked for."""
+    check_device_name(device)
+    if precision != "float32":
+        raise InvalidInput(
+            f"an ONNX file fixes its precision, got --precision {precision}; export it in that precision and leave the "
+            "option out"
+        )
+    if device in ("auto", "cpu"):
+        return
+    import onnxruntime
+
+    provider, available = _PROVIDERS[device.partition(":")[0]], onnxruntime.get_available_providers()
+    if provider not in available:
+        raise InvalidInput(
+            f"--device {device} needs the {provider} of onnxruntime, this one has {', '.join(available)}; use "
+            f"--device cpu{', or install onnxruntime-gpu' if device.startswith('cuda') else ''}"
+        )
+
+
 def onnx_files(spec: ModelSpec) -> tuple[Path, ...]:
     """Return the files that decide a model's answers: the model, its external weights, and the preprocessing."""
     path = Path(spec.name).expanduser()
@@ -142,7 +208,7 @@ def onnx_files(spec: ModelSpec) -> tuple[Path, ...]:
 
 
 def _open_session(path: Path, spec: ModelSpec) -> Any:
-    import onnxruntime  # type: ignore[import-untyped]
+    import onnxruntime
 
     threads = spec.numbers("threads") or (0.0,)  # 0: one per core
     if len(threads) != 1 or not 0 <= threads[0] <= MOST_WORKERS or threads[0] != int(threads[0]):

@@ -24,6 +24,7 @@ from cosight.models.preprocessing import Preprocessing
 from cosight.models.torch_models import (
     TorchModel,
     explain_download_errors,
+    hub_url,
     load_weights,
     read_weights,
     weights_digest,
@@ -179,7 +180,10 @@ def _load_towers(open_clip: Any, weights: _Weights) -> Any:
     state = read_weights(weights.path) if weights.path else None  # first, because towers are slow to build
     tag = None if weights.path else weights.tag
     what = f"the {'weights' if tag else 'configuration'} of {weights.line}"
-    with _quiet_download(what, "connect, or add checkpoint=FILE" if tag else "connect once, it is then cached"):
+    hint = "connect, or add checkpoint=FILE" if tag else "connect once, it is then cached"
+    config = open_clip.get_pretrained_cfg(weights.architecture, tag) if tag else {}
+    repository = "/".join(config.get("hf_hub", "").split("/")[:2])
+    with _quiet_download(what, hint, url=hub_url(repository) if repository else None):
         clip = open_clip.create_model(
             weights.architecture, pretrained=tag, force_quick_gelu=weights.quick_gelu, pretrained_text=False
         )
@@ -189,7 +193,7 @@ def _load_towers(open_clip: Any, weights: _Weights) -> Any:
 
 
 @contextmanager
-def _quiet_download(what: str, hint: str) -> Iterator[None]:
+def _quiet_download(what: str, hint: str, url: str | None = None) -> Iterator[None]:
     """Report errors in one line, and suppress what open_clip logs: that weights are random, before it has them."""
 
     def is_of_others(record: logging.LogRecord) -> bool:
@@ -198,7 +202,7 @@ def _quiet_download(what: str, hint: str) -> Iterator[None]:
     root = logging.getLogger()  # where open_clip logs
     root.addFilter(is_of_others)
     try:
-        with explain_download_errors(what, hint):
+        with explain_download_errors(what, hint, url=url):
             yield
     finally:
         root.removeFilter(is_of_others)

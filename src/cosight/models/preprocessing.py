@@ -36,14 +36,16 @@ _FILTERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Preprocessing:
     """How photos are resized, cropped and normalised.
 
     Args:
-        size: Height and width of the input.
-        mean: Subtracted from each channel, in units of pixels in [0, 1].
-        std: Divisor of each channel after that.
+        size: Side of the input in pixels, or height and width.
+        mean: Subtracted from each channel, in units of pixels in [0, 1]: one number, or one per channel (default:
+            ImageNet's).
+        std: Divisor of each channel after that (default: ImageNet's). With `mean=0, std=1` the network gets pixels in
+            [0, 1].
         interpolation: nearest, bilinear, bicubic or lanczos.
         crop: Fraction of the resized photo's side that the crop keeps (timm's crop_pct).
         crop_mode: "center" keeps the aspect ratio when resizing, "squash" does not.
@@ -51,19 +53,41 @@ class Preprocessing:
     Raises:
         InvalidInput: A setting is out of range.
 
-    >>> Preprocessing((224, 224), crop=0.875).facts["size"]
+    >>> Preprocessing(224, crop=0.875).facts["size"]
     [224, 224]
     """
 
     size: tuple[int, int]
-    mean: tuple[float, ...] = IMAGENET_MEAN
-    std: tuple[float, ...] = IMAGENET_STD
-    interpolation: str = "bicubic"
-    crop: float = 1.0
-    crop_mode: CropMode = "center"
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: str
+    crop: float
+    crop_mode: CropMode
 
-    def __post_init__(self) -> None:
-        if len(self.size) != 2 or min(self.size) < 1:
+    def __init__(
+        self,
+        size: int | tuple[int, int],
+        mean: float | tuple[float, ...] = IMAGENET_MEAN,
+        std: float | tuple[float, ...] = IMAGENET_STD,
+        interpolation: str = "bicubic",
+        crop: float = 1.0,
+        crop_mode: CropMode = "center",
+    ) -> None:
+        settings = {
+            "size": (size, size) if isinstance(size, int) else size,
+            "mean": (mean,) * 3 if isinstance(mean, int | float) else mean,
+            "std": (std,) * 3 if isinstance(std, int | float) else std,
+            "interpolation": interpolation,
+            "crop": crop,
+            "crop_mode": crop_mode,
+        }
+        for name, value in settings.items():
+            object.__setattr__(self, name, value)  # the class is frozen
+        self._check()
+
+    def _check(self) -> None:
+        is_pair = isinstance(self.size, tuple) and len(self.size) == 2
+        if not is_pair or not all(isinstance(side, int) and side > 0 for side in self.size):
             raise InvalidInput(f"size must be one or two positive integers, got {self.size}")
         if len(self.mean) != len(self.std) or not all(map(isfinite, self.mean)):
             raise InvalidInput(f"mean and std must have one number per channel, got {self.mean} and {self.std}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
+from cosight.devices import Precision, check_device_name
 from cosight.errors import InvalidInput, UnknownName, did_you_mean, first_line
 from cosight.models.ensembles import Ensemble
 from cosight.models.model import (
@@ -27,9 +28,18 @@ from cosight.models.model import (
     check_class_names,
     check_outputs,
     explain_errors,
+    place,
     probe_images,
 )
-from cosight.models.model_spec import INPUT_KEYS, ModelSpec, class_names_of, outputs_of, preprocessing_of, size_of
+from cosight.models.model_spec import (
+    INPUT_KEYS,
+    ModelSpec,
+    check_display_name,
+    class_names_of,
+    outputs_of,
+    preprocessing_of,
+    size_of,
+)
 from cosight.models.onnx_models import OnnxModel
 from cosight.models.preprocessing import Preprocessing, normalise, preprocess
 from cosight.models.torch_models import TorchModel, wrap_module
@@ -40,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PYTHON_KEYS", "ArrayModel", "as_model", "load_python"]
 
-PYTHON_KEYS = (*INPUT_KEYS, "layer", "classes", "outputs", "precision")
+PYTHON_KEYS = (*INPUT_KEYS, "layer", "classes", "outputs", "name")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,67 +124,93 @@ def _to_array(values: Any, name: str) -> Floats:
 def as_model(
     thing: object,
     *,
-    name: str,
-    preprocessing: Preprocessing | None = None,
+    name: str | None = None,
+    preprocessing: object = None,
     outputs: Outputs | None = None,
     class_names: tuple[str, ...] | None = None,
     features: bool = False,
     layer: str | None = None,
+    device: str = "auto",
+    precision: Precision | None = None,
 ) -> Model:
-    """Make a model of an nn.Module or a function of arrays; a model is returned as it is.
+    """Make a model of an nn.Module or a function of arrays.
 
     Args:
         thing: A module or function of normalised images (N, 3, height, width), or a model.
-        name: Observer name.
-        preprocessing: How photos are prepared. Needed, except for modules of timm, which know it, and for models. With
-            `mean=(0, 0, 0), std=(1, 1, 1)`, module and function get pixels in [0, 1].
+        name: Observer name (default: python: and the name of the class or function; a model keeps its own).
+        preprocessing: How photos are prepared: `Preprocessing(size=224)`, torchvision's weights
+            (`ResNet50_Weights.DEFAULT`), their transforms, or a `Compose` of Resize, CenterCrop, ToTensor and
+            Normalize. A module of timm has it in its configuration, a model has its own; otherwise it is needed.
         outputs: Whether the outputs are logits or probabilities; needed if they look like probabilities.
         class_names: Names of the outputs.
         features: Whether answers have features.
         layer: Path of the submodule whose output is the features (default: the penultimate layer).
+        device: Device of a module: auto, cpu, cuda, cuda:N or mps. The module is moved there. With auto a module on the
+            CPU is moved to a GPU if there is one; one that is on a GPU, or already is a model, stays where it is.
+        precision: float32, bfloat16 or float16, for modules (default: float32; a model keeps its own).
 
     Returns:
         A model whose `answer` returns logits.
 
     Raises:
-        InvalidInput: `thing` cannot be a model, or it does not return logits for two images.
+        InvalidInput: `thing` cannot be a model, it does not return logits for two images, its preprocessing is not
+            known, or the device is not available.
 
     >>> def mean_colour(images):
     ...     return images.mean(axis=(2, 3))
-    >>> grey = Preprocessing((8, 8), mean=(0, 0, 0), std=(1, 1, 1))
-    >>> as_model(mean_colour, name="mine:colour", preprocessing=grey).classes
-    3
+    >>> as_model(mean_colour, preprocessing=Preprocessing(size=8, mean=0, std=1)).name
+    'python:mean_colour'
     """
+    if name is not None:
+        check_display_name(name)
+    check_device_name(device)
     model = _adopt(thing, name, preprocessing, outputs, class_names)
-    return _with_features(model, layer) if features or layer else model
+    if features or layer:
+        model = _with_features(model, layer)
+    current = getattr(model, "device", "cpu")
+    if device == "auto" and (_is_model(thing) or current != "cpu"):
+        return model if precision is None else place(model, current, precision)
+    return place(model, device, precision or "float32")
 
 
 def _adopt(
     thing: object,
-    name: str,
-    preprocessing: Preprocessing | None,
+    name: str | None,
+    preprocessing: object,
     outputs: Outputs | None,
     class_names: tuple[str, ...] | None,
 ) -> Model:
     if _is_model(thing):
         if preprocessing or outputs or class_names:
             raise InvalidInput(
-                f"{name} is a model with its own preprocessing, outputs and class names; leave these arguments out"
+                f"{name or thing.name} is a model with its own preprocessing, outputs and class names; leave these "
+                "arguments out"
             )
-        return thing
+        return thing if name in (None, thing.name) else _rename(thing, name)
+    name = name or f"python:{getattr(thing, '__name__', type(thing).__name__)}"
+    if not callable(thing) or isinstance(thing, type):
+        kind = f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__
+        members = ", ".join(member for member in dir(Model) if not member.startswith("_"))
+        raise InvalidInput(f"a model is an nn.Module, a function of arrays or has {members}, {name} is {kind}")
+    if preprocessing is None and hasattr(thing, "pretrained_cfg"):
+        from cosight.models.timm_models import timm_preprocessing
+
+        preprocessing = timm_preprocessing(thing)  # type: ignore[arg-type]
+    elif preprocessing is None:
+        raise InvalidInput(
+            f"how photos are prepared for {name} is not known; say it, for example as_model(net, "
+            "preprocessing=Preprocessing(size=224)), which normalises as for ImageNet (mean=0, std=1: pixels in [0, 1])"
+        )
+    elif not isinstance(preprocessing, Preprocessing):
+        from cosight.models.torchvision_models import torchvision_preprocessing
+
+        preprocessing = torchvision_preprocessing(preprocessing)
     if _is_module(thing):
-        preprocessing = preprocessing or _timm_default(thing, name)
         module = wrap_module(thing, name=name, preprocessing=preprocessing, outputs=outputs, class_names=class_names)
         # A user's code decides what the weights do, so the digest includes answers to fixed images.
         facts = {"weights": module.weights_digest}
         digest = behaviour_digest(lambda batch: module.answer(batch).logits, module.size, facts)
         return replace(module, weights_digest=digest)
-    if not callable(thing) or isinstance(thing, type):
-        kind = f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__
-        members = ", ".join(member for member in dir(Model) if not member.startswith("_"))
-        raise InvalidInput(f"a model is an nn.Module, a function of arrays or has {members}, {name} is {kind}")
-    if preprocessing is None:
-        raise _unknown_preprocessing(name)
     function, settings = thing, preprocessing
 
     def answer(batch: Floats) -> Any:
@@ -189,20 +225,11 @@ def _adopt(
     return ArrayModel(name, function, settings, values.shape[1], digest, names, outputs)
 
 
-def _unknown_preprocessing(name: str) -> InvalidInput:
-    return InvalidInput(
-        f"the preprocessing of {name} is unknown; pass preprocessing (on a line: size, mean and std; mean=0,std=1 for "
-        "pixels in [0, 1])"
-    )
-
-
-def _timm_default(module: nn.Module, name: str) -> Preprocessing:
-    """Return the preprocessing of a module of timm; raise for any other."""
-    if not hasattr(module, "pretrained_cfg"):
-        raise _unknown_preprocessing(name)
-    from cosight.models.timm_models import timm_preprocessing
-
-    return timm_preprocessing(module)
+def _rename(model: Model, name: str) -> Model:
+    """Return a model with another name."""
+    if isinstance(model, TorchModel | ArrayModel | OnnxModel | Ensemble):
+        return replace(model, name=name)
+    return _RenamedModel(model, name)
 
 
 def _is_model(thing: object) -> TypeGuard[Model]:
@@ -235,19 +262,21 @@ def load_python(spec: ModelSpec) -> Model:
             thing = thing()
         except Exception as error:  # the user's code
             raise InvalidInput(f"{spec} is called without arguments and raised {_describe(error)}") from error
-    if _is_model(thing):
-        if {key for key, _ in spec.options} - {"layer", "precision"}:
-            raise InvalidInput(f"{spec} returns a model, which has its own preprocessing; leave the options out")
-        if isinstance(thing, TorchModel | ArrayModel | OnnxModel | Ensemble):
-            return replace(thing, name=spec.label)
-        return _RenamedModel(thing, spec.label)
+    if _is_model(thing) and {key for key, _ in spec.options} - {"layer", "name"}:
+        raise InvalidInput(f"{spec} returns a model, which has its own preprocessing; leave the options out")
     preprocessing: Preprocessing | None = None
     if hasattr(thing, "pretrained_cfg") and _is_module(thing):
-        preprocessing = preprocessing_of(spec, _timm_default(thing, spec.label))
-    elif callable(thing):
+        from cosight.models.timm_models import timm_preprocessing
+
+        preprocessing = preprocessing_of(spec, timm_preprocessing(thing))
+    elif callable(thing) and not _is_model(thing):
         size = size_of(spec)
         if size is None or spec.get("mean") is None or spec.get("std") is None:
-            raise _unknown_preprocessing(spec.label)
+            raise InvalidInput(
+                f"how photos are prepared for {spec} is not known; add its size, mean and std, for example "
+                "size=224,mean=0,std=1 for pixels in [0, 1], or let the function return as_model(net, "
+                "preprocessing=Preprocessing(size=224))"
+            )
         preprocessing = preprocessing_of(spec, Preprocessing(size))
     return _adopt(thing, spec.label, preprocessing, outputs_of(spec), class_names_of(spec))
 

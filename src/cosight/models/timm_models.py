@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.models.model_spec import ModelSpec, checkpoint_of, class_names_of, head_size, preprocessing_of, size_of
 from cosight.models.preprocessing import Preprocessing
-from cosight.models.torch_models import TorchModel, explain_download_errors, load_weights, read_weights, wrap_module
+from cosight.models.torch_models import (
+    TorchModel,
+    explain_download_errors,
+    hub_url,
+    load_weights,
+    read_weights,
+    wrap_module,
+)
 
 if TYPE_CHECKING:
     from torch import nn
@@ -28,7 +35,9 @@ def load_timm(spec: ModelSpec) -> TorchModel:
     if path is None:
         if not timm.models.is_model_pretrained(spec.name):
             raise InvalidInput(f"timm has no weights for {spec.name}; add checkpoint=FILE")
-        with explain_download_errors(f"the weights of timm:{spec.name}"):
+        repository = timm.models.get_pretrained_cfg_value(spec.name, "hf_hub_id")
+        url = hub_url(repository.partition("@")[0]) if repository else None
+        with explain_download_errors(f"the weights of timm:{spec.name}", url=url):
             module = timm.create_model(spec.name, pretrained=True, **options)
     else:
         weights = read_weights(path)

@@ -13,13 +13,27 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import socket
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
+import numpy as np
+
+from cosight.devices import (
+    Precision,
+    autocast,
+    check_precision,
+    choose_device,
+    is_out_of_memory,
+    out_of_memory,
+)
 from cosight.errors import InvalidInput, UnknownName, did_you_mean, first_line
 from cosight.models.model import (
     ModelOutputs,
@@ -35,27 +49,25 @@ from cosight.models.preprocessing import Preprocessing, preprocess, resize_and_c
 from cosight.stimuli.images import Bytes, Floats
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor, nn
 
 __all__ = [
-    "Precision",
     "Tap",
     "TorchModel",
     "explain_download_errors",
+    "hub_url",
     "load_weights",
     "read_weights",
     "weights_digest",
     "wrap_module",
 ]
 
-Precision = Literal["float32", "bf16"]
-
-# Names in torch.cpu.get_capabilities of the instructions that multiply bfloat16: Intel, AMD and ARM.
-_BF16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
 _WRAPPERS = ("state_dict", "model")
 _PARALLEL = "module."
 _UNUSED = "num_batches_tracked"  # batch norm's count of training steps: does not change outputs, missing in old files
 _MOST_LAYERS, _MOST_KEYS = 4, 3  # named in a message
+_CONNECT_SECONDS = 4.0  # in which a server must accept a connection
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,10 +84,7 @@ class TorchModel:
         outputs: What the module returns; the model returns logits.
         tap: Where features are taken; None for no features.
         channels_last: Memory layout of the pixels; faster where the module supports it.
-        precision: With bf16 the module runs under torch's autocast, on hardware that has instructions for it.
-
-    Raises:
-        InvalidInput: The precision is unknown, or the device does not support it.
+        precision: With bfloat16 or float16 the module runs under torch's autocast; set it with `on`.
     """
 
     name: str
@@ -89,20 +98,17 @@ class TorchModel:
     channels_last: bool = False
     precision: Precision = "float32"
 
-    def __post_init__(self) -> None:
-        if self.precision not in get_args(Precision):
-            raise InvalidInput(f"precision must be {' or '.join(get_args(Precision))}, got {self.precision!r}")
-        if self.precision == "bf16" and not _has_bf16(_device(self.module)):
-            raise InvalidInput(
-                f"precision=bf16 needs a device with bfloat16 instructions, {self.name} is on {_device(self.module)}, "
-                "which has none; leave it out for float32"
-            )
-
     @property
     def settings(self) -> dict[str, Any]:
         """What changes the answers besides weights and preprocessing, for run records."""
         layer = self.tap.facts if self.tap else None
         return {"precision": self.precision, "outputs": self.outputs, "layer": layer}
+
+    @property
+    def device(self) -> str:
+        """The torch device that the weights are on."""
+        device = _device_of(self.module)
+        return device.type if device.type == "mps" else str(device)  # there is one MPS, which torch calls mps:0
 
     @property
     def size(self) -> tuple[int, int]:
@@ -125,7 +131,7 @@ class TorchModel:
             wanted = f"(N, {len(self.mean)}, {self.size[0]}, {self.size[1]})"
             raise InvalidInput(f"{self.name} takes images {wanted}, got {tuple(images.shape)}; prepare or resize them")
         pixels = _normalise(self.module, images, self.preprocessing)
-        with self._autocast():
+        with autocast(self.device, self.precision):
             outputs = self.module(pixels)
         return _to_logits(outputs, self.outputs)
 
@@ -136,17 +142,10 @@ class TorchModel:
         check_batch(batch, name=self.name, size=self.size)
         with torch.inference_mode():
             pixels = _to_pixels(self.module, batch, self.preprocessing, channels_last=self.channels_last)
-            with self._autocast():
+            with autocast(self.device, self.precision):
                 outputs, features = self.tap(self.module, pixels) if self.tap else (self.module(pixels), None)
             logits = _to_array(_to_logits(outputs, self.outputs))
         return ModelOutputs(logits, None if features is None else _to_array(features))
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        import torch
-
-        if self.precision == "float32":
-            return nullcontext()
-        return torch.autocast(_device(self.module), dtype=torch.bfloat16)
 
     def resize_and_crop(self, image: Bytes) -> Bytes:
         """Return the uint8 RGB image of the input size that the model sees of a photo."""
@@ -169,9 +168,40 @@ class TorchModel:
                 tap = _layer_tap(self.module, layer, pixels, self.name)
         return replace(self, tap=tap)
 
-    def on(self, device: str) -> TorchModel:
-        """Return the same model on another device."""
-        return replace(self, module=self.module.to(device))
+    def on(self, device: str, *, precision: Precision | None = None) -> TorchModel:
+        """Move the module to a device and return the model there, tried on two images.
+
+        Args:
+            device: auto, cpu, cuda, cuda:N or mps.
+            precision: Precision to compute in (default: that of this model).
+
+        Raises:
+            InvalidInput: The device is not there, does not compute in this precision, or the model does not fit into
+                its memory.
+        """
+        import torch
+
+        chosen = choose_device(device)
+        precision = check_precision(precision or self.precision, chosen)
+        if chosen == _device_of(self.module).type and precision == self.precision:
+            return self
+        channels_last = self.channels_last and not chosen.startswith("mps")  # MPS has kernels without that layout
+        if self.channels_last and not channels_last:
+            self.module.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        try:
+            placed = replace(self, module=self.module.to(chosen), channels_last=channels_last, precision=precision)
+            with explain_errors(self.name, self.size):
+                logits = placed.answer(probe_images(self.size)).logits
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise out_of_memory(self.name, chosen, 2) from error
+            raise
+        if not np.isfinite(logits).all():
+            raise InvalidInput(
+                f"{self.name} returns nan or inf for a noise image in {precision} on {chosen}; "
+                f"use --precision {'bfloat16 or ' if precision == 'float16' else ''}float32"
+            )
+        return placed
 
 
 def wrap_module(
@@ -231,20 +261,12 @@ def _use_channels_last(module: nn.Module, images: Floats, preprocessing: Preproc
     return False
 
 
-def _device(module: nn.Module) -> str:
-    """Return the type of device that the weights are on: cpu, cuda."""
-    weights = next(module.parameters(), None)
-    return "cpu" if weights is None else weights.device.type
-
-
-def _has_bf16(device: str) -> bool:
-    """Return whether a device multiplies bfloat16 itself; emulated, it is slower than float32 and no more precise."""
+def _device_of(module: nn.Module) -> torch.device:
+    """Return the device of the weights, or of the buffers where there are none; the CPU where there are neither."""
     import torch
 
-    if device == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    capabilities = torch.cpu.get_capabilities()
-    return device == "cpu" and any(capabilities.get(name, False) for name in _BF16_INSTRUCTIONS)
+    tensor = next(chain(module.parameters(), module.buffers()), None)
+    return torch.device("cpu") if tensor is None else tensor.device
 
 
 def _to_array(tensor: Tensor) -> Floats:
@@ -260,8 +282,10 @@ def _to_logits(values: Tensor, outputs: Outputs) -> Tensor:
 
 
 def _normalise(module: nn.Module, images: Tensor, preprocessing: Preprocessing) -> Tensor:
-    weights = next(module.parameters(), images)
-    pixels = images.to(device=weights.device, dtype=weights.dtype)
+    device = _device_of(module)
+    if device.type == "cuda" and images.device.type == "cpu" and not images.requires_grad:
+        images = images.pin_memory().to(device, non_blocking=True)  # pinned, so the CPU need not wait for the copy
+    pixels = images.to(device=device, dtype=next(module.parameters(), images).dtype)
     mean, std = (pixels.new_tensor(values).reshape(1, -1, 1, 1) for values in (preprocessing.mean, preprocessing.std))
     return (pixels - mean) / std
 
@@ -480,9 +504,49 @@ def load_weights(weights: Mapping[str, Tensor], module: nn.Module, *, model: str
 
 
 @contextmanager
-def explain_download_errors(what: str, hint: str = "connect, or add checkpoint=FILE") -> Iterator[None]:
-    """Turn whatever a library raises while it downloads `what` into an error of one line."""
+def explain_download_errors(
+    what: str, hint: str = "connect, or add checkpoint=FILE", *, url: str | None = None
+) -> Iterator[None]:
+    """Turn whatever a library raises while it downloads `what` into an error of one line.
+
+    `url` is what the library would fetch, None where it need not; its server must accept a connection first, because
+    hub clients retry for a minute.
+    """
+    problem = url and _why_unreachable(url)
+    if problem:
+        raise InvalidInput(f"cannot download {what}: {problem}; {hint}")
     try:
         yield
     except Exception as error:  # hub clients and the layers below them raise anything
         raise InvalidInput(f"cannot download {what}: {first_line(error)}; {hint}") from error
+
+
+def hub_url(repository: str) -> str | None:
+    """Return the address of the Hugging Face hub; None where a repository is cached or the hub is switched off."""
+    from huggingface_hub import constants
+
+    snapshots = Path(constants.HF_HUB_CACHE, f"models--{repository.replace('/', '--')}", "snapshots")
+    is_cached = snapshots.is_dir() and any(snapshots.iterdir())
+    return None if constants.HF_HUB_OFFLINE or is_cached else constants.ENDPOINT
+
+
+def _why_unreachable(url: str) -> str | None:
+    """Return why no connection to the server of a URL, or to the proxy in front of it, can be made; None if one can."""
+    parts = urlsplit(url)
+    if not proxy_bypass(parts.netloc):
+        proxy = getproxies().get(parts.scheme)
+        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}") if proxy else parts
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    problem = [f"{host} does not answer"]
+
+    def connect() -> None:
+        try:
+            socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
+            problem.clear()
+        except OSError as error:
+            problem[:] = [f"no connection to {host} ({error.strerror or first_line(error)})"]
+
+    thread = Thread(target=connect, daemon=True)  # a name server that does not answer has no timeout of ours
+    thread.start()
+    thread.join(_CONNECT_SECONDS)
+    return problem[0] if problem else None

@@ -10,10 +10,11 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from cosight.arrays import whole_number
+from cosight.devices import Precision, check_device_name, check_placement
 from cosight.errors import CosightError, InvalidInput
 from cosight.extras import require
 from cosight.models.abstention import abstentions
-from cosight.models.loading import check_model_spec
+from cosight.models.loading import check_model_name, check_model_spec, sources
 from cosight.models.model_spec import parse
 from cosight.processes import MOST_WORKERS
 from cosight.progress import Progress, report_progress
@@ -22,7 +23,7 @@ from cosight.runs.execution import ExecutionOptions, OnError, engines
 from cosight.runs.folder import RUN, RunFolder
 from cosight.runs.observers import ModelReference
 from cosight.runs.run_job import Run, RunJob
-from cosight.runs.run_plan import RunPlan, digest_of, plan_probe_training, plan_run
+from cosight.runs.run_plan import RunPlan, check_request, digest_of, plan_probe_training, plan_run
 from cosight.runs.run_record import RunRecord, read_record
 from cosight.stimuli.images import FileFormat
 from cosight.trials.mapping import How
@@ -49,6 +50,8 @@ def evaluate(
     format: FileFormat = "png",  # noqa: A002 (the option's name)
     thumbnails: bool = False,
     engine: str = "local",
+    device: str = "auto",
+    precision: Precision = "float32",
     batch: int = 32,
     threads: int | None = None,
     workers: int | None = None,
@@ -77,8 +80,11 @@ def evaluate(
         tiles: Folder of images that mosaic and stickers draw from (default: `source`).
         format: File format that altered photos are encoded in before models see them.
         thumbnails: Store a thumbnail of each stimulus.
-        engine: Where models run: local, or ray (the cluster at RAY_ADDRESS).
-        batch: Batch size.
+        engine: What runs the models: local (this process), or ray (the cluster at RAY_ADDRESS).
+        device: Where models run: cpu, cuda, cuda:N, mps, or auto (a GPU if there is one).
+        precision: Numbers that models in torch compute in. bfloat16 and float16 are faster on GPUs; answers change
+            slightly.
+        batch: Batch size. It is halved where the memory of the device is too small.
         threads: Number of threads per model (default: the library's).
         workers: Number of threads that read images (local) or of actors (ray); default: one per core.
         on_error: What to do about an image or a model that cannot be read: stop, or skip it and report it.
@@ -105,33 +111,45 @@ def evaluate(
     if abstain == ("all",):
         abstain = tuple(abstentions)
     arguments = _record_arguments(locals())
-    references = _check_models(models)
     if engines.name_of(engine) == "ray":
         require("ray", by="--engine ray")
+    check_device_name(device)
     if on_error not in get_args(OnError):
         raise InvalidInput(f"--on-error must be stop or skip, got {on_error!r}")
+    _check_order(models, on)
+    references = _check_models(models)
+    check_request(
+        on, source=source, labels=labels, how=how, precision=precision, probe=probe, tiles=tiles, format=format,
+        abstain=abstain,
+    )  # fmt: skip
     folder = RunFolder(Path(out))
     _check_output(folder, on, source)
+    here: tuple[str, Precision] = (device, precision) if engines[engine].in_this_process else ("cpu", "float32")
+    _check_placement(references, *here)  # last: it imports the libraries of the models
     with folder.locked(), report_progress(progress) as report:
         plan = plan_run(
             on, folder.path, source=source, labels=labels, how=how, features=features, limit=limit, seed=seed,
-            tiles=tiles, format=format, batch=batch, abstain=abstain, on_error=on_error,
+            tiles=tiles, format=format, batch=batch, precision=precision, abstain=abstain, on_error=on_error,
         )  # fmt: skip
         probe_training = None if probe is None else plan_probe_training(probe, plan)
         record = _open_record(folder, plan, probe_training, arguments)
         record.is_own |= set(record.models) <= {reference.description for reference in references}
-        options = ExecutionOptions(threads, workers, on_error, folder.path / "thumbnails" if thumbnails else None)
+        shown = folder.path / "thumbnails" if thumbnails else None
+        options = ExecutionOptions(threads, workers, on_error, shown, device)
         job = RunJob(folder, plan, options, engines[engine](), record, report, list(plan.notices))
         return job.run(references, probe_training, engine=engine, threads=threads, workers=workers)
 
 
-def resume(run: str | Path, *, trust: bool = False, progress: Progress | bool | None = None) -> Run:
+def resume(
+    run: str | Path, *, trust: bool = False, device: str | None = None, progress: Progress | bool | None = None
+) -> Run:
     """Resume a run: all its models, with the arguments of its last call.
 
     Args:
         run: Folder of a run.
         trust: Also resume a run that somebody else started, or that was started on another machine, or whose record
             was edited. Its models are executed: look at `models` and `arguments` in its run.json first.
+        device: Where models run now (default: as in the last call).
         progress: As for `evaluate`.
 
     Returns:
@@ -149,6 +167,8 @@ def resume(run: str | Path, *, trust: bool = False, progress: Progress | bool | 
             f"executes its models ({', '.join(record.models) or 'none'}); add --trust if you know them"
         )
     arguments = {**_recorded_options(record, path), "out": path}
+    if device is not None:
+        arguments["device"] = check_device_name(device)
     working_folder = Path(record.arguments["folder"])
     for model in record.models:
         try:
@@ -209,8 +229,18 @@ def _to_json(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
+def _check_order(models: Sequence[Any], on: str | Path) -> None:
+    """Raise where images are given as the model, and the model as the images."""
+    source, colon, _ = str(on).partition(":")
+    if colon and source in sources and not Path(on).exists():
+        folder = next((model for model in models if isinstance(model, str) and Path(model).is_dir()), "IMAGES")
+        raise InvalidInput(
+            f"--on must be what models are shown, got the model {on}; did you mean: cosight evaluate {on} --on {folder}"
+        )
+
+
 def _check_models(models: Sequence[Any]) -> list[ModelReference]:
-    """Return references to the models; raise for a misspelled name now, not when its turn comes after hours."""
+    """Return references to the models; raise for a wrong line now, not when its turn comes after hours."""
     if not models:
         raise InvalidInput("name at least one model, got none; for example timm:resnet50.a1_in1k")
     specs = [model for model in models if isinstance(model, str)]
@@ -219,6 +249,15 @@ def _check_models(models: Sequence[Any]) -> list[ModelReference]:
         if specs.count(spec) > 1:
             raise InvalidInput(f"each model answers once, got {spec} {specs.count(spec)} times; name it once")
     return [ModelReference(model) for model in models]
+
+
+def _check_placement(references: Sequence[ModelReference], device: str, precision: Precision) -> None:
+    """Raise for a misspelled name of a model, and for a device or precision that it cannot have."""
+    for reference in references:
+        if reference.spec is None:
+            check_placement(device, precision)
+        else:
+            check_model_name(reference.spec, device=device, precision=precision)
 
 
 def _check_output(folder: RunFolder, on: str | Path, source: str | Path | None) -> None:

@@ -13,13 +13,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
+from cosight.devices import is_out_of_memory, out_of_memory, release_memory
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.processes import core_count
@@ -55,12 +56,13 @@ _THUMBNAIL_SIDE = 128  # pixels of the longer side
 
 @dataclass(frozen=True, slots=True)
 class ExecutionOptions:
-    """How a run is executed. Answers do not depend on it, except for rounding (`threads`)."""
+    """How a run is executed. Answers do not depend on it, except for rounding (`threads`, `device`)."""
 
     threads: int | None = None  # per model; None: the library's default
     loaders: int | None = None  # threads that read images; None: one per core
     on_error: OnError = "stop"
     thumbnails: Path | None = None  # folder of thumbnails, where they are stored
+    device: str = "auto"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,10 +75,16 @@ class ShardAnswers:
     columns: pl.DataFrame
     skipped: dict[int, str] = field(default_factory=dict)  # row -> reason
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # nan where skipped
+    batch: int | None = None  # images at a time, where memory was too small for the batch of the plan
 
 
 class Engine(Protocol):
-    """Answers the shards of one observer, in any order, each once."""
+    """Answers the shards of one observer, in any order, each once.
+
+    `in_this_process` is whether models answer where the run was started, so that they must be on its device.
+    """
+
+    in_this_process: ClassVar[bool]
 
     def answers(
         self,
@@ -93,6 +101,8 @@ class Engine(Protocol):
 @dataclass(frozen=True, slots=True)
 class LocalEngine:
     """Runs one model at a time in this process; images are read in threads."""
+
+    in_this_process: ClassVar[bool] = True
 
     def answers(
         self,
@@ -155,6 +165,7 @@ def answer_shards(
     )
     with ThreadPoolExecutor(options.loaders or core_count(), thread_name_prefix="cosight-load") as pool:
         prepared: deque[_Batch] = deque()
+        at_once = plan.batch  # images that memory is large enough for, as far as is known
         answered: list[tuple[list[LoadedStimulus], BatchAnswers]] = []
         try:
             while True:
@@ -169,10 +180,11 @@ def answer_shards(
                     raise InvalidInput(f"{broken} (--on-error skip continues without it)") from broken
                 digests = pl.Series("stimulus", [stimulus.digest for stimulus in loaded], dtype=pl.String)
                 rows = plan.stimuli.frame[batch.rows.start : batch.rows.stop].with_columns(digests)
-                answers = observer.answer(batch.rows.start, rows, batch.buffer)
+                answers, at_once = _answer_in_memory(observer, batch, rows, at_once)
                 answered.append((loaded, answers if plan.stores_arrays else replace(answers, arrays={})))
                 if batch.rows.stop == batch.shard.rows.stop:
-                    yield _join_batches(batch.shard, answered)
+                    shard_answers = _join_batches(batch.shard, answered)
+                    yield shard_answers if at_once == plan.batch else replace(shard_answers, batch=at_once)
                     answered = []
                 del batch  # its buffer, before the next one is allocated
         finally:
@@ -202,6 +214,40 @@ def _submit_batch(
         return loaded
 
     return _Batch(shard, rows, buffer, [pool.submit(load, part) for part in plan.stimuli.portions(rows)])
+
+
+def _answer_in_memory(observer: Observer, batch: _Batch, rows: pl.DataFrame, at_once: int) -> tuple[BatchAnswers, int]:
+    """Return the answers to a batch, and the number of images at a time; it is halved when memory runs out."""
+    parts: list[BatchAnswers] = []
+    done = 0
+    while done < len(rows):
+        part = slice(done, done + at_once)
+        try:
+            parts.append(observer.answer(batch.rows.start + done, rows[part], batch.buffer[part]))
+        except Exception as error:  # memory may run out in any library
+            if not is_out_of_memory(error):
+                raise
+            tried = len(rows[part])
+            if tried == 1:
+                raise out_of_memory(observer.name, observer.facts.get("device"), 1) from error
+            at_once = tried // 2
+        else:
+            done += at_once
+            continue
+        release_memory()  # here the error, and with it the tensors of the failed attempt, is gone
+    return (parts[0] if len(parts) == 1 else _join_parts(parts)), at_once
+
+
+def _join_parts(parts: Sequence[BatchAnswers]) -> BatchAnswers:
+    starts = np.cumsum([0, *(part.columns.height for part in parts)])
+    return replace(
+        parts[0],
+        columns=pl.concat([part.columns for part in parts]),
+        arrays={name: np.concatenate([part.arrays[name] for part in parts]) for name in parts[0].arrays},
+        unanswered=tuple(
+            int(start) + index for start, part in zip(starts, parts, strict=False) for index in part.unanswered
+        ),
+    )
 
 
 def _join_batches(shard: Shard, batches: Sequence[tuple[list[LoadedStimulus], BatchAnswers]]) -> ShardAnswers:

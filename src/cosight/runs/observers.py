@@ -118,9 +118,9 @@ class ModelObserver:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Number of outputs, and the label mapping in words."""
+        """Number of outputs, the label mapping in words, and the device."""
         mapping = {"from": self.mapping.source, "to": self.mapping.target, "how": self.mapping.how}
-        return {"outputs": self.model.classes, "mapping": mapping}
+        return {"outputs": self.model.classes, "mapping": mapping, "device": getattr(self.model, "device", None)}
 
     def buffer(self, count: int) -> Floats:
         """Return a float32 array (count, 3, height, width)."""
@@ -290,20 +290,28 @@ class ModelReference:
         paths = None if self.spec is None else spec_files(parse(self.spec))
         return None if paths is None else {str(path): file_stamp(path) for path in paths if path.is_file()}
 
-    def load(self, plan: RunPlan, *, threads: int | None = None) -> Model:
-        """Load the model."""
+    def load(self, plan: RunPlan, *, threads: int | None = None, device: str = "auto") -> Model:
+        """Load the model on a device."""
         # an ensemble has no features: beside models that need them to abstain, it takes part without
         is_ensemble = self.spec is not None and parse(self.spec).source == "ensemble"
         features = (plan.features and not (is_ensemble and plan.abstain)) or self.probe is not None
-        if self.spec is None:
-            return as_model(self.model, name=f"python:{type(self.model).__name__}", features=features)
-        return load_model(with_threads(parse(self.spec), threads), features=features, space=plan.space)
+        if self.spec is not None:
+            spec = with_threads(parse(self.spec), threads)
+            return load_model(spec, device=device, precision=plan.precision, features=features, space=plan.space)
+        precision = None if plan.precision == "float32" else plan.precision
+        model = as_model(self.model, features=features, device=device, precision=precision)
+        own = getattr(model, "precision", plan.precision)
+        if own != plan.precision:
+            raise InvalidInput(
+                f"{model.name} computes in {own}, the run in {plan.precision}; evaluate it with precision={own!r}"
+            )
+        return model
 
-    def observers(self, plan: RunPlan, *, threads: int | None = None) -> list[Observer]:
-        """Load the observers: the model, or everyone in a file of recorded answers."""
+    def observers(self, plan: RunPlan, *, threads: int | None = None, device: str = "auto") -> list[Observer]:
+        """Load the observers on a device: the model, or everyone in a file of recorded answers."""
         if self.spec is not None and self.is_recorded:
             return [RecordedObserver(answers, plan.stimuli, plan.space) for answers in load_recorded(parse(self.spec))]
-        model = self.load(plan, threads=threads)
+        model = self.load(plan, threads=threads, device=device)
         if self.probe is not None:
             model = attach_probe(model, read_probe(self.probe), name=f"{model.name},probe={self.probe_name}")
         functions, unsupported = strangeness_functions(model, plan.abstain)

@@ -17,9 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
+from cosight.devices import check_placement
 from cosight.errors import InvalidInput, first_line
 
 if TYPE_CHECKING:
@@ -38,7 +39,12 @@ _SAME_FILES = "than where the run was started; give every node the same files an
 
 @dataclass(frozen=True, slots=True)
 class RayEngine:
-    """Runs on the Ray cluster that this process is connected to, the one at RAY_ADDRESS, or the one on this machine."""
+    """Runs on the Ray cluster that this process is connected to, the one at RAY_ADDRESS, or the one on this machine.
+
+    Each actor chooses its device on its own node. On CUDA it gets a card of its own from Ray.
+    """
+
+    in_this_process: ClassVar[bool] = False
 
     def answers(
         self,
@@ -54,6 +60,10 @@ class RayEngine:
                 f"Ray workers load models by name, got the model {observer.name} itself; "
                 "name it as python:package.module:function, or use --engine local"
             )
+        if ":" in options.device:
+            raise InvalidInput(
+                f"Ray gives every worker a card of its own, got --device {options.device}; use --device cuda"
+            )
         if not shards:
             return
         threads = options.threads or 1
@@ -66,13 +76,20 @@ class RayEngine:
             tuple(sys.path),
         )
         with _connect() as ray:
-            cores_by_node = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
-            most_actors = sum(cores // threads for cores in cores_by_node)
+            nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+            cores_by_node, cards_by_node = ([int(node.get(name, 0)) for node in nodes] for name in ("CPU", "GPU"))
+            if options.device == "cuda" and not any(cards_by_node):
+                raise InvalidInput("--device cuda is not available: no node of the Ray cluster has a GPU; use cpu")
+            on_cards = options.device == "cuda" or (options.device == "auto" and any(cards_by_node))
+            most_actors = sum(
+                min(cores // threads, cards) if on_cards else cores // threads
+                for cores, cards in zip(cores_by_node, cards_by_node, strict=True)
+            )
             if not most_actors:
                 largest = max(cores_by_node, default=0)
                 raise InvalidInput(f"--threads must be at most the CPUs of a Ray node, {largest} here, got {threads}")
             shared_plan = ray.put(replace(plan))  # sent to the cluster once, without its cached properties
-            actor_class = ray.remote(num_cpus=threads)(_Actor)
+            actor_class = ray.remote(num_cpus=threads, num_gpus=int(on_cards))(_Actor)
             pool = _ActorPool(ray, lambda: actor_class.remote(task, shared_plan), deque(shards))
             yield from pool.answers(min(options.loaders or most_actors, len(shards)))
 
@@ -129,6 +146,7 @@ class _Actor:
             raise InvalidInput(
                 f"images must be in the same folder on every node, {platform.node()} has no {self.plan.stimuli.folder}"
             )
+        check_placement(self.task.options.device, self.plan.precision)
         _ = self._observer
 
     def answer(self, shard: Shard) -> ShardAnswers:
@@ -142,7 +160,7 @@ class _Actor:
     def _observer(self) -> Observer:
         """The driver's observer, loaded here; raises when it differs from the driver's."""
         task = self.task
-        for observer in task.reference.observers(self.plan, threads=task.options.threads):
+        for observer in task.reference.observers(self.plan, threads=task.options.threads, device=task.options.device):
             if observer.name == task.observer:
                 different = [key for key, value in task.identity.items() if observer.identity.get(key) != value]
                 if different:

@@ -151,12 +151,14 @@ class RunJob:
         if finished:
             self.observers += finished
             return
+        device = self.options.device if self.engine.in_this_process else "cpu"
         if probe_training is not None and not reference.is_recorded:
-            model = reference.load(replace(self.plan, features=True), threads=self.options.threads)
+            with_features = replace(self.plan, features=True)
+            model = reference.load(with_features, threads=self.options.threads, device=device)
             with compute_threads(self.options.threads):
                 path = train_probe(model, probe_training, self.folder.path, self.options, self.progress)
             reference = replace(reference, probe=path, probe_name=probe_training.stimuli.folder.resolve().name)
-        for observer in reference.observers(self.plan, threads=self.options.threads):
+        for observer in reference.observers(self.plan, threads=self.options.threads, device=device):
             self._add_observer(observer, reference, files)
             self._answer(observer, reference)
             self.observers.append(observer.name)
@@ -247,6 +249,8 @@ class RunJob:
             self.folder.write(observer, self.plan, answers, keys.pop(answers.shard.index))
             done += len(answers.shard.rows)
             self._count_images(len(answers.rows))
+            if answers.batch is not None:
+                self._note_batch(observer.name, answers.batch)
             if monotonic() - self.saved > _SAVE_INTERVAL:
                 self._save()
             if self.progress:
@@ -258,6 +262,11 @@ class RunJob:
             self.folder.join_features(observer.name, self.plan.shards)
         self.record.observers[observer.name]["state"] = "finished"
         self._save()
+
+    def _note_batch(self, observer: str, batch: int) -> None:
+        """Record the largest batch that memory was large enough for, and tell it once."""
+        batches = self.record.sessions[-1].setdefault("smaller_batches", {})
+        batches[observer] = min(batch, batches.get(observer, batch))
 
     def _add_abstention_observers(
         self, model: ModelObserver, reference: ModelReference, files: dict[str, str] | None
@@ -309,6 +318,9 @@ class RunJob:
         unfinished = [name for name, facts in self.record.observers.items() if facts["state"] == "going"]
         if unfinished:
             self.notes["not all stimuli are answered yet; resume with `cosight run resume`"] = unfinished
+        for name, batch in self.record.sessions[-1].get("smaller_batches", {}).items():
+            note = f"memory is too small for a batch of {self.plan.batch}; continued with {batch} images at a time"
+            self.notes.setdefault(note, []).append(name)
         notes = []
         for note, names in self.notes.items():
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""

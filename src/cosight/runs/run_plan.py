@@ -18,6 +18,7 @@ import polars as pl
 
 from cosight.arrays import whole_number
 from cosight.benchmarks import Benchmark, benchmarks
+from cosight.devices import Precision
 from cosight.errors import InvalidInput
 from cosight.files import MISSING_FILE
 from cosight.models.abstention import abstention
@@ -34,7 +35,7 @@ from cosight.trials.spaces import LabelSpace, guess_label_space, label_space, la
 if TYPE_CHECKING:
     from cosight.runs.execution import OnError
 
-__all__ = ["RunPlan", "Shard", "digest_of", "plan_probe_training", "plan_run"]
+__all__ = ["RunPlan", "Shard", "check_request", "digest_of", "plan_probe_training", "plan_run"]
 
 _SHARDS = 64  # per run; an interrupted run repeats at most one of them per observer
 _SMALLEST, _LARGEST = 64, 2048  # images per shard: few files for small sets, little memory for large ones
@@ -57,6 +58,7 @@ class RunPlan:
     space: LabelSpace
     how: How = "mean"
     batch: int = 32
+    precision: Precision = "float32"
     features: bool = False  # whether features are stored
     abstain: tuple[str, ...] = ()  # abstention functions
     limit: int | None = None  # of the number of images, and the seed that selects them
@@ -86,6 +88,7 @@ class RunPlan:
             "labels": {"name": self.space.name, "answers": list(self.space.answers)},
             "how": self.how,
             "batch": self.batch,
+            "precision": self.precision,
             "features": self.stores_arrays,
         }
 
@@ -124,6 +127,40 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def check_request(
+    on: str | Path,
+    *,
+    source: str | Path | None,
+    labels: str | LabelSpace | None,
+    how: How,
+    precision: Precision,
+    probe: str | Path | None,
+    tiles: str | Path | None,
+    format: FileFormat,  # noqa: A002 (the option's name)
+    abstain: Sequence[str],
+) -> None:
+    """Raise where an option of `evaluate` is wrong or a path does not exist; no image is read, no model loaded."""
+    for option, value, choices in (
+        ("--how", how, get_args(How)),
+        ("--format", format, get_args(FileFormat)),
+        ("--precision", precision, get_args(Precision)),
+    ):
+        if value not in choices:
+            raise InvalidInput(f"{option} must be {' or '.join(choices)}, got {value!r}")
+    benchmark = _find_benchmark(on, source)
+    if tiles is not None and (benchmark is None or benchmark.altered is None):
+        raise InvalidInput(
+            f"--tiles is an option of benchmarks that alter photos, got the stimulus set {on}; leave it out"
+        )
+    for option, path in (("--source", source), ("--tiles", tiles), ("--probe", probe)):
+        if path is not None and not Path(path).exists():
+            raise InvalidInput(f"{option} must be a folder of images, {path} does not exist; check the path")
+    if isinstance(labels, str):
+        label_space(labels)
+    for name in abstain:
+        abstention(name)
+
+
 def plan_run(
     on: str | Path,
     out: Path,
@@ -137,20 +174,14 @@ def plan_run(
     tiles: str | Path | None,
     format: FileFormat,  # noqa: A002 (the option's name)
     batch: int,
+    precision: Precision = "float32",
     abstain: Sequence[str] = (),
     on_error: OnError = "stop",
 ) -> RunPlan:
-    """Return the plan of a run; the arguments are those of `evaluate`."""
-    for option, value, choices in (("--how", how, get_args(How)), ("--format", format, get_args(FileFormat))):
-        if value not in choices:
-            raise InvalidInput(f"{option} must be {' or '.join(choices)}, got {value!r}")
+    """Return the plan of a run; the arguments are those of `evaluate`, after `check_request`."""
     notices: list[str] = []
     benchmark = _find_benchmark(on, source)
     if benchmark is None or benchmark.altered is None:
-        if tiles is not None:
-            raise InvalidInput(
-                f"--tiles is an option of benchmarks that alter photos, got the stimulus set {on}; leave it out"
-            )
         space, images = _label(_select_splits(read_set(on), abstain), labels)
         if not (labels or manifest_space(images.facts)):
             notices.append(f"answers are in {space.name}, inferred from the set's classes (--labels names another)")
@@ -186,6 +217,7 @@ def plan_run(
         space,
         how,
         batch,
+        precision,
         features or any("features" in abstention(name).needs for name in functions),
         functions,
         limit,
@@ -200,7 +232,7 @@ def plan_probe_training(path: str | Path, plan: RunPlan) -> RunPlan:
     Raises InvalidInput when an image of the run, or a photo that one is made from, is among them.
     """
     _, images = _label(read_set(path), plan.space)
-    training = RunPlan(stored_stimuli(images), plan.space, plan.how, plan.batch)
+    training = RunPlan(stored_stimuli(images), plan.space, plan.how, plan.batch, plan.precision)
     parents, known = (set(plan.stimuli.frame[column].drop_nulls()) for column in ("parent", "stimulus"))
     generated = bool(parents) and not known  # then only the photos have digests before the run
     shown = parents if generated else parents | {digest for digest in digests(plan.stimuli) if digest}

@@ -108,6 +108,7 @@ def read_record(folder: Path) -> RunRecord:
             f"{path} is not the record of a run: {error}; restore it, or choose another folder"
         ) from error
     observers = {facts.pop("observer"): facts for facts in content["observers"]}
+    content["plan"].setdefault("precision", "float32")  # the only one that early records could have
     request = content["plan"], content["arguments"], content["models"]
     record = RunRecord(*request, observers, content["sessions"], content["state"])
     record.is_own = is_signed(record._signed, content.get("signature"))

@@ -307,14 +307,19 @@ def _to_tensor(images: Sequence[Bytes]) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _ModelIdentity:
-    """What a model is, wherever its files are: its name, and the digest of its weights ("" if it has none)."""
+    """What a model is, wherever its files are: its name, the digest of its weights ("" if it has none), precision."""
 
     name: str
     weights: str
+    precision: str
 
     @classmethod
     def of(cls, classifier: Classifier, reference: str) -> _ModelIdentity:
-        return cls(getattr(classifier, "name", reference), getattr(classifier, "weights_digest", ""))
+        return cls(
+            getattr(classifier, "name", reference),
+            getattr(classifier, "weights_digest", ""),
+            getattr(classifier, "precision", "float32"),
+        )
 
     @property
     def folder(self) -> str:
@@ -411,6 +416,7 @@ class AttackRecipe:
                 eps_text = f"{eps:g}" if float(f"{eps:g}") == eps else repr(float(eps))  # two eps never share a name
                 parameters = {"attack": self.attack, "eps": eps, "space": self.space}
                 parameters |= {"model": model.name, "weights": model.weights, **attacks[self.attack].settings(eps)}
+                parameters |= {} if model.precision == "float32" else {"precision": model.precision}
                 folders.append(f"{self.attack}/{model.folder}/{eps_text}")
                 facts.append(
                     {

@@ -194,7 +194,7 @@ class CheckpointFiles:
 
     def _read_facts(self, path: Path) -> dict[str, Any]:
         """Return the metadata of a file; raise if it belongs to a network of another identity."""
-        facts = checkpoint_facts(path)
+        facts = {"precision": "float32", **checkpoint_facts(path)}  # early files have none, and could have no other
         for key, expected in self.identity.items():
             stored = facts.get(key)
             if stored == expected:

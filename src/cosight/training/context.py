@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cosight.devices import Precision, autocast
 from cosight.errors import InvalidInput
 from cosight.files import remove_drafts
 from cosight.progress import Progress
@@ -111,7 +112,7 @@ def _environment_number(name: str, default: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingContext:
-    """The recipe with its data, networks, processes and device."""
+    """The recipe with its data, networks, processes, device and precision."""
 
     recipe: Recipe
     network: NetworkFactory
@@ -119,8 +120,13 @@ class TrainingContext:
     images: TrainingImages
     group: ProcessGroup
     device: str
+    precision: Precision
     pool: ThreadPoolExecutor
     progress: Progress | None
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return the context in which the network computes in the precision."""
+        return autocast(self.device, self.precision)
 
     def read_images(self, examples: Examples, indices: Indices) -> list[Bytes]:
         """Return these images, resized but not cropped."""

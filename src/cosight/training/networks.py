@@ -77,7 +77,7 @@ def network_factory(recipe: Recipe) -> NetworkFactory:
         else:
             architecture = checkpoint_facts(Path(pretrained))["architecture"]
             line = f"cosight:{architecture},checkpoint={pretrained}"
-        trunk = load_torch(line)
+        trunk = load_torch(line, device="cpu")  # its weights are copied
         default = trunk.preprocessing
     side = min(default.size)
     resize = recipe.resize or int(side / default.crop)

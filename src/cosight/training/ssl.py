@@ -66,7 +66,9 @@ def pretrain(
         total = 0.0
         with seeded(seed, "ssl", epoch, group.rank):
             for done, batch in enumerate(batches, start=1):
-                loss = parallel(*_read_views(context, group.part_of(batch), epoch, seed))
+                views = _read_views(context, group.part_of(batch), epoch, seed)
+                with context.autocast():
+                    loss = parallel(*views).float()
                 take_step(loss, parallel, optimiser, rate=recipe.rate, clip=recipe.clip)
                 learner.after_step(epoch * len(batches) + done, recipe.ssl_epochs * len(batches))
                 total += float(loss.detach())

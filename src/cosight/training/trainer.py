@@ -13,12 +13,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from cosight.devices import check_device_name, check_placement, choose_device
 from cosight.errors import InvalidInput
 from cosight.extras import require
+from cosight.models.architectures import TIMM, architectures
+from cosight.models.model import check_file
+from cosight.models.model_spec import checkpoint_of, parse
 from cosight.models.preprocessing import preprocess
 from cosight.models.torch_models import weights_digest
 from cosight.processes import core_count
@@ -45,6 +49,8 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 __all__ = ["TrainedNetwork", "train"]
+
+TrainingPrecision = Literal["float32", "bfloat16"]  # float16 would need losses that are scaled
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,8 @@ def train(
     *,
     out: str | Path,
     seed: Sequence[int] = (),
-    device: str = "cpu",
+    device: str = "auto",
+    precision: TrainingPrecision = "float32",
     progress: Progress | bool | None = None,
 ) -> list[TrainedNetwork]:
     """Train a recipe's networks, one per seed. Calling it again resumes interrupted training.
@@ -86,7 +93,9 @@ def train(
         recipe: TOML file with architecture, data and settings.
         out: Output folder. Unfinished training there is resumed.
         seed: Comma-separated seeds to train instead of the recipe's.
-        device: Device to train on: cpu or cuda.
+        device: Where to train: cpu, cuda, cuda:N, mps, or auto (a GPU if there is one). Under torchrun each process
+            takes a card of its own.
+        precision: Numbers that the network computes in; weights stay float32.
         progress: True for a progress bar (default: in notebooks and at the prompt), False for none, or a function
             that is called with batches done, batches in all, and a description.
 
@@ -94,7 +103,7 @@ def train(
         The trained networks, in the order of their seeds.
 
     Raises:
-        InvalidInput: If the recipe or its data cannot be used.
+        InvalidInput: If the recipe or its data cannot be used, or the device is not available.
 
     >>> from cosight.stimuli import encode
     >>> for grey, name in enumerate(("dark", "light")):
@@ -111,6 +120,9 @@ def train(
         require("lightly", by=f"ssl = {settings.ssl}")
     if seed:
         settings = replace(settings, seeds=tuple(seed))
+    _check_request(settings, Path(out), device, precision)
+    check_placement(device, precision)
+    device = choose_device(device)
     with (
         report_progress(progress) as report,
         process_group() as group,
@@ -121,8 +133,26 @@ def train(
             device = f"cuda:{os.environ.get('LOCAL_RANK', group.rank)}"
         network, data = network_factory(settings), load_training_data(settings)
         images = TrainingImages(data.stimuli, network.resize, network.preprocessing.interpolation)
-        context = TrainingContext(settings, network, data, images, group, device, pool, report)
+        context = TrainingContext(settings, network, data, images, group, device, precision, pool, report)
         return [_train_seed(context, Path(out), number) for number in settings.seeds]
+
+
+def _check_request(recipe: Recipe, out: Path, device: str, precision: TrainingPrecision) -> None:
+    """Raise where an option is wrong or a path does not exist, before torch is imported."""
+    check_device_name(device)
+    if precision not in get_args(TrainingPrecision):
+        raise InvalidInput(f"--precision must be {' or '.join(get_args(TrainingPrecision))} here, got {precision!r}")
+    if out.exists() and not out.is_dir():
+        raise InvalidInput(f"--out must be a folder, {out} is a file; choose another")
+    if not Path(recipe.data).exists():
+        raise InvalidInput(f"data must be a stimulus set or a folder of images, {recipe.data} does not exist")
+    pretrained = recipe.pretrained
+    if pretrained is not None:
+        path = checkpoint_of(parse(pretrained)) if pretrained.startswith(TIMM) else Path(pretrained)
+        if path is not None:
+            check_file(path, "pretrained weights")
+    elif recipe.architecture is not None and not recipe.architecture.startswith(TIMM):
+        architectures.name_of(recipe.architecture)
 
 
 def _train_seed(context: TrainingContext, out: Path, seed: int) -> TrainedNetwork:
@@ -139,6 +169,7 @@ def _train_seed(context: TrainingContext, out: Path, seed: int) -> TrainedNetwor
         "seed": seed,
         "data_digest": context.data.digest,
         "trunk_digest": weights_digest(trunk.module) if trunk else None,
+        "precision": context.precision,
     }
     name = f"{recipe.name or network.architecture.replace(':', '-')}@{seed}"
     files = CheckpointFiles(out, name, identity)
@@ -230,7 +261,9 @@ def _train_epoch(
             to_channels_first(crop_and_flip(image, draws[index], size=size, padding=padding, flip=flip))
             for image, index in zip(context.read_images(examples, used), used, strict=True)
         ]
-        losses = cross_entropies(parallel(context.normalise(images)), context.targets(examples, used)) * bool(len(own))
+        with context.autocast():
+            logits = parallel(context.normalise(images))
+        losses = cross_entropies(logits.float(), context.targets(examples, used)) * bool(len(own))
         # Gradients are averaged over processes; this gives the mean over the batch, however it is divided.
         loss = losses.sum() * (group.world / len(batch))
         take_step(loss, parallel, optimiser, rate=state.schedule.rate, clip=recipe.clip)
@@ -249,7 +282,8 @@ def _validate(context: TrainingContext, module: nn.Module) -> tuple[float, float
         for batch in split_batches(context.group.part_of(np.arange(len(examples))), context.recipe.batch):
             images = context.read_images(examples, batch)
             inputs = context.normalise([preprocess(image, context.network.preprocessing) for image in images])
-            logits = module(inputs)
+            with context.autocast():
+                logits = module(inputs).float()
             loss += float(cross_entropies(logits, context.targets(examples, batch)).sum())
             correct += int((logits.argmax(dim=1).cpu().numpy() == examples.labels[batch]).sum())
     loss, correct = context.group.sum(loss, correct)

@@ -86,6 +86,7 @@ _HEAD = 1 << 16  # bytes that a format is recognised by
 _DESCRIPTION = "dataset_description.json"  # a folder with this file is a Psych-DS folder
 _FRAME = "the data frame"  # in messages
 _TABLE_SUFFIXES = (".csv", ".tsv")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 _RUN = "run.json"  # a folder with this file is a run
 
 
@@ -330,6 +331,10 @@ def _read_path(path: Path, space: LabelSpace | None) -> Trials:
         if tables:
             _CSV.read(tables[:1])  # raises: its message names the columns that are missing
         if path.is_file():
+            if path.suffix.lower() in _SPREADSHEETS:
+                raise InvalidInput(
+                    f"{path}: spreadsheets are not read; save the sheet as CSV (UTF-8) and name that file"
+                )
             raise InvalidInput(f"{path}: not a trial file ({names}); its first line or bytes fit none of these")
         raise InvalidInput(
             f"{path}: no trial files here ({names}), {len(unknown)} other files; name the folder that holds them"

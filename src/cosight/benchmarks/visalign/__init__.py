@@ -10,11 +10,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cosight.benchmarks.entry import Benchmark, BuildResult, Progress, ReportSection
 from cosight.benchmarks.visalign.results_table import TABLE
+from cosight.devices import Precision, check_device_name, check_placement
 from cosight.errors import InvalidInput
 from cosight.processes import core_count
 
@@ -41,6 +43,8 @@ def build(
     public: Annotated[Path | None, "Read the published set from this folder instead of building one."] = None,
     lists: Annotated[Path | None, "With --public: the folder with category1.txt ..., if it is not in the set."] = None,
     calibration: Annotated[int, "With --public: move this many of its images from test to a calibration split."] = 0,
+    device: Annotated[str, "Where attackers run: cpu, cuda, cuda:N, mps, or auto (a GPU if there is one)."] = "auto",
+    precision: Annotated[Precision, "Numbers that attackers compute in."] = "float32",
     workers: Annotated[int | None, "Number of worker processes (default: one per core)."] = None,
     progress: Progress | None = None,
 ) -> BuildResult:
@@ -87,11 +91,21 @@ def build(
     from cosight.benchmarks.building.source_photos import read_curated_photos
     from cosight.benchmarks.visalign.categories import parse_counts
     from cosight.benchmarks.visalign.visalign_builder import VisAlignBuilder, build_visalign, load_attacker
+    from cosight.models.loading import check_model_spec
 
     requested = parse_counts(counts)
+    if attackers:
+        for attacker in attackers:
+            check_model_spec(attacker)
+        check_placement(check_device_name(device), precision)
     sources, notices = read_curated_photos({name: folder for name, folder in folders.items() if folder}, curated or [])
     builder = VisAlignBuilder(
-        sources, requested, seed=seed, side=size, attackers=tuple(attackers or ()), load=load_attacker
+        sources,
+        requested,
+        seed=seed,
+        side=size,
+        attackers=tuple(attackers or ()),
+        load=partial(load_attacker, device=device, precision=precision),
     )
     return build_visalign(
         builder,

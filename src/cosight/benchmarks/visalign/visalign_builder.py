@@ -38,6 +38,7 @@ from cosight.trials.manifest import DISTRACTORS
 from cosight.trials.spaces import ABSTAIN, label_spaces
 
 if TYPE_CHECKING:
+    from cosight.devices import Precision
     from cosight.models import TorchModel
 
 __all__ = ["PhotoCandidate", "VisAlignBuilder", "VisAlignDistractorsBuilder", "build_visalign", "load_attacker"]
@@ -347,11 +348,11 @@ def build_visalign(
 
 
 @cache
-def load_attacker(name: str) -> TorchModel:
+def load_attacker(name: str, *, device: str = "auto", precision: Precision = "float32") -> TorchModel:
     """Load a model whose gradients make category 3, once per process."""
     from cosight.models import load_torch
 
-    return load_torch(name)
+    return load_torch(name, device=device, precision=precision)
 
 
 def _divide_photos(folders: Mapping[str, Photos], *, train: int, seed: int) -> _Pools:
@@ -388,8 +389,10 @@ def _preparation(side: int) -> Preparation:
 
 
 def _model_identity(model: Classifier, name: str) -> dict[str, str]:
-    """Identify an attacker by its name and weights, wherever its files are."""
-    return {"name": getattr(model, "name", name), "weights": getattr(model, "weights_digest", "")}
+    """Identify an attacker by its name, weights and precision, wherever its files are."""
+    identity = {"name": getattr(model, "name", name), "weights": getattr(model, "weights_digest", "")}
+    precision = getattr(model, "precision", "float32")
+    return identity if precision == "float32" else {**identity, "precision": precision}
 
 
 def _stamp_slot(photos: Photos, candidates: Sequence[PhotoCandidate], stamps: FileStamps) -> str:

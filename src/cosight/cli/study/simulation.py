@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cosight.cli.options import Seed, progress_bar
+from cosight.cli.options import Device, ModelPrecision, Seed, progress_bar
 from cosight.cli.study.lifecycle import Database, StudyFolder
 
 __all__ = ["simulate"]
@@ -22,6 +22,8 @@ def simulate(
     ] = "panel",
     url: Annotated[str | None, typer.Option(help="Address of the served study (default: a server is started).")] = None,
     db: Database = None,
+    device: Device = "auto",
+    precision: ModelPrecision = "float32",
     seed: Seed = 0,
     browser: Annotated[
         bool, typer.Option("--browser", help="Use the real page in Chromium, one participant after the other.")
@@ -44,6 +46,8 @@ def simulate(
             observer=observer,
             url=url,
             db=db,
+            device=device,
+            precision=precision,
             seed=seed,
             browser=browser,
             progress=progress,

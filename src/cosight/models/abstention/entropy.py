@@ -170,7 +170,8 @@ class AdjustedSoftmax:
         import torch
 
         check_batch(batch, name=model.name, size=model.size)
-        module = copy.deepcopy(model.module).double()  # the model itself does not change
+        module = copy.deepcopy(model.module)  # the model itself does not change
+        module = (module.cpu() if model.device.startswith("mps") else module).double()  # MPS has no float64
         precise = replace(model, module=module, precision="float32", tap=None)
         with torch.enable_grad():
             images = torch.tensor(batch, dtype=torch.float64).requires_grad_()
