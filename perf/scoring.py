@@ -226,7 +226,7 @@ def plain_intervals(table: Answers, pairs: Pairs, resamples: int) -> dict[str, F
         form = pair_forms[name]
         values = form.matrix(table)[pairs[:, 0], pairs[:, 1]]
         least = None if form.min_high is None else form.min_high(table, pairs, 0.95)
-        n, samples = form.count(table, pairs), form.resampled(table, weights, pairs)
+        n, samples = np.minimum(form.count(table, pairs), table.stimuli), form.resampled(table, weights, pairs)
         found = percentile_interval(samples, values, n=n, min_high=least)
         facts = measures[name]
         intervals[name] = np.clip(np.stack([found.low, found.high], axis=1), facts.low, facts.high)
