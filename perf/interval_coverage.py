@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -42,7 +43,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(_TABLES)} (default: all)")
     parser.add_argument("--studies", type=int, default=1000, help="simulated studies for each number")
+    parser.add_argument("--run", type=Path, help="a run of `evaluate --on laion-c`: quarters of its photos")
     options = parser.parse_args()
+    if options.run:
+        print(f"\nquarters of the photos of a run, {options.studies} quarters\n")
+        _photo_quarters(options.run, options.studies)
+        return
     for name in options.tables or _TABLES:
         print(f"\n{name}, {options.studies} studies for each number\n")
         _TABLES[name](options.studies)
@@ -225,6 +231,33 @@ def _quarters(studies: int) -> None:
                     held[row.measure].append(row.low <= value <= row.high)
         shares = " | ".join(f"{np.mean(held[name]):.3f}" for name in names)
         print(f"| {quarter} | {'pictures' if cluster_by is None else 'images'} | {shares} |", flush=True)
+
+
+def _photo_quarters(run: Path, studies: int) -> None:
+    """Real data: how often the interval from a quarter of the photos of a run holds the value of all of them."""
+    trials, manifest = read(run), run / "stimuli.parquet"
+    photos = trials.frame["image"].unique().sort().to_list()
+    names = ("accuracy", "error_consistency") if len(trials.observers) > 1 else ("accuracy",)
+    whole = compare(trials, manifest, measure=names, by=["condition"], resamples=1)
+    value_of = {(row.observer, row.against, row.measure, row.group): row.value for row in whole.rows}
+    cells = [(name, which) for name in names for which in ("one condition", "mean over conditions")]
+    heads = " | ".join(f"{name}, {which}" for name, which in cells)
+    print(f"| {len(photos) // 4} of {len(photos)} photos | {heads} |\n|{'---|' * (len(cells) + 1)}")
+    for cluster_by in (None, ["none"]):
+        held: dict[tuple[str, str], list[bool]] = {cell: [] for cell in cells}
+        for study in range(studies):
+            chosen = np.random.default_rng(study).choice(photos, len(photos) // 4, replace=False).tolist()
+            part = trials.keep(pl.col("image").is_in(chosen))
+            scores = compare(
+                part, manifest, measure=names, by=["condition"], cluster_by=cluster_by, resamples=300, seed=study
+            )
+            for row in scores.rows:
+                value = value_of[row.observer, row.against, row.measure, row.group]
+                which = "mean over conditions" if row.group == (("condition", "*"),) else "one condition"
+                if row.statistic == "value" and row.low is not None:
+                    held[row.measure, which].append(row.low <= value <= row.high)
+        shares = " | ".join(f"{np.mean(held[cell]):.3f}" for cell in cells)
+        print(f"| {'photos' if cluster_by is None else 'images'} drawn | {shares} |", flush=True)
 
 
 _TABLES: dict[str, Callable[[int], None]] = {

@@ -14,7 +14,8 @@ from cosight.measures.answers import Answers
 from cosight.measures.consistency import error_consistency, error_consistency_matrix
 from cosight.measures.misclassification import misclassification_agreement_matrix
 from cosight.measures.uncertainty import pair_estimate
-from cosight.trials.formats import read
+from cosight.trials.formats import read, write
+from cosight.trials.join import align
 
 _PARTS = (
     *("abstaining", "corruptions", "distortions", "evaluating", "exposing", "interval_coverage"),
@@ -193,13 +194,35 @@ def test_every_abstention_line_is_measured(perf, monkeypatch):
     assert {line.unit for line in found} == {"s", "MB"}
 
 
+def test_every_scoring_line_is_measured(perf, monkeypatch):
+    monkeypatch.setattr(perf.scoring, "peak_of_compare", lambda path, resamples: (1.0, 300.0))  # it has its own test
+    found = list(perf.scoring.lines(perf.scoring.Size(2, 2, 20, 2, 4, 2, 60, 2, 4, 6, 3)))
+    assert [line.limit for line in found] == [1, 30, 1, 2.5, 1.5, 2]
+    assert [line.unit for line in found] == ["s", "s", "MB", "s", "s", "s"]
+    assert all(line.ours > 0 and line.theirs > 0 for line in found)
+
+
 def test_the_table_is_measured_beside_a_loop_of_the_same_distances(perf):
-    [line] = perf.scoring.lines(perf.scoring.Size(2, 2, 20, 2))
-    assert line.ours > 0
-    assert line.theirs > 0
     gold, given = np.eye(3)[[0, 1] * 8], np.full((1, 16, 3), 1 / 3)
     means = perf.scoring._resampled_means(gold, np.repeat(np.arange(1, 9), 2), given, 4)
     assert means == pytest.approx(np.full((4, 1, 8), np.sqrt(1 - np.sqrt(1 / 3))))  # Hellinger: 1 - sum sqrt(p q)
+
+
+def test_intervals_written_out_are_those_of_the_engine(perf):
+    table, pairs = perf.lines.study(5, 80), perf.lines.pairs_of(5)
+    engine = perf.scoring.engine_intervals(align(perf.scoring.trials_of(table, 4)), pairs, 50)
+    plain = perf.scoring.plain_intervals(table, pairs, 50)
+    for name, found in engine.items():
+        assert found.shape == plain[name].shape == (10, 2)
+        assert found.astype(float) == pytest.approx(plain[name], nan_ok=True)
+
+
+@pytest.mark.slow
+def test_peak_of_compare_is_that_of_a_process_of_its_own(perf, tmp_path):
+    write(perf.scoring.trials_of(perf.lines.study(6, 100), 4), tmp_path / "trials.parquet")
+    seconds, peak = perf.scoring.peak_of_compare(tmp_path / "trials.parquet", 20)
+    assert 0 < seconds < 60
+    assert 50 < peak < 1000
 
 
 def test_the_loops_beside_evaluate_give_its_answers(perf, tmp_path):

@@ -54,6 +54,15 @@ def test_a_cluster_is_the_source_photo_for_people_and_models_alike():
         assert "intervals draw 4 stimuli in clusters (2 by parent); --cluster-by none" in table.notices[-1]
 
 
+def test_a_run_on_the_way_has_clusters_though_its_manifest_has_no_digests_yet():
+    manifest = [row | {"stimulus": None, "level": level} for row in TWO_PHOTOS for level in (1, 2)]
+    rows = [
+        trial(row["image"], stimulus=f"{row['image']} {row['level']}", condition=row["condition"], level=row["level"])
+        for row in manifest
+    ]
+    assert partition(clustered(rows, manifest)) == [["x0", "x0", "x1", "x1"], ["y0", "y0", "y1", "y1"]]
+
+
 def test_a_stimulus_without_a_parent_is_its_own_cluster_and_a_photo_is_of_the_cluster_made_from_it():
     manifest = [*TWO_PHOTOS, stimulus("x", None, digest="photo x"), stimulus("lone", None)]
     rows = [trial(row["image"], stimulus=row["stimulus"], condition=row["condition"]) for row in manifest]

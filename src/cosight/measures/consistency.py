@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosight.arrays import FloatArray, correctness, same_length
+from cosight.arrays import BoolArray, FloatArray, correctness, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers, common_trials, joint_errors
 from cosight.measures.arithmetic import BLOCK, Pairs, Weights, blocks, divide, kappa_of_counts, scarce_limit
@@ -261,8 +262,7 @@ def error_consistency_resampled(answers: Answers, weights: Weights, pairs: Pairs
     >>> error_consistency_resampled(answers, weights, np.array([[0, 1]]))
     array([[0.5, 1. ]])
     """
-    table = _count_resampled(answers, weights, pairs)
-    return table.kappa(table.agree)
+    return _resampled(_CorrectCounts.kappa, answers, weights, pairs)
 
 
 def observed_consistency_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
@@ -281,8 +281,7 @@ def observed_consistency_resampled(answers: Answers, weights: Weights, pairs: Pa
     >>> observed_consistency_resampled(answers, weights, np.array([[0, 1]]))
     array([[0.75, 1.  ]])
     """
-    table = _count_resampled(answers, weights, pairs)
-    return _observed(table, table.agree)
+    return _resampled(_observed, answers, weights, pairs)
 
 
 class _CorrectCounts(NamedTuple):
@@ -360,29 +359,29 @@ def _product(x: NDArray[np.float32], y: NDArray[np.float32]) -> FloatArray:
     return total
 
 
-def _count_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> _CorrectCounts:
-    """Count for each pair and resample; every count is (pairs, resamples)."""
-    right, seen = answers.correct, answers.shown
-    i, j = pairs.T
-    both = _weighted_count(right, i, right, j, weights)
-    if seen.all():
-        everyone, all_true = np.arange(answers.observers), np.ones((1, answers.stimuli), dtype=np.bool_)
-        alone = _weighted_count(right, everyone, right, everyone, weights)
-        drawn = _weighted_count(all_true, np.array([0]), all_true, np.array([0]), weights)
-        return _CorrectCounts(np.broadcast_to(drawn, both.shape), alone[i], alone[j], both)
-    n = _weighted_count(seen, i, seen, j, weights)
-    right_a, right_b = _weighted_count(right, i, seen, j, weights), _weighted_count(seen, i, right, j, weights)
-    return _CorrectCounts(n, right_a, right_b, both)
-
-
-def _weighted_count(
-    x: NDArray[np.bool_], i: NDArray[np.int64], y: NDArray[np.bool_], j: NDArray[np.int64], weights: Weights
+def _resampled(
+    value: Callable[[_CorrectCounts, FloatArray], FloatArray], answers: Answers, weights: Weights, pairs: Pairs
 ) -> FloatArray:
-    """Sum the weights of the stimuli where row i of x and row j of y are true; (pairs, resamples)."""
-    out = np.empty((len(i), len(weights)))
-    for part in blocks(len(i), x.shape[1], most=BLOCK):
-        out[part] = (x[i[part]] & y[j[part]]).astype(np.float32) @ weights.T
+    """Compute a value of the counts for each pair and resample, some pairs at a time; (pairs, resamples)."""
+    right, seen = answers.correct, answers.shown
+    everyone_saw_all = bool(seen.all())
+    alone, drawn = _weigh(right, weights), _weigh(np.ones((1, answers.stimuli), dtype=np.bool_), weights)
+    out = np.empty((len(pairs), len(weights)))
+    for part in blocks(len(pairs), max(answers.stimuli, len(weights)), most=BLOCK):
+        i, j = pairs[part].T
+        both = _weigh(right[i] & right[j], weights)
+        if everyone_saw_all:
+            table = _CorrectCounts(np.broadcast_to(drawn, both.shape), alone[i], alone[j], both)
+        else:
+            n = _weigh(seen[i] & seen[j], weights)
+            table = _CorrectCounts(n, _weigh(right[i] & seen[j], weights), _weigh(seen[i] & right[j], weights), both)
+        out[part] = value(table, table.agree)
     return out
+
+
+def _weigh(chosen: BoolArray, weights: Weights) -> FloatArray:
+    """Sum the weights of the stimuli where each row is true; (rows, resamples)."""
+    return (chosen.astype(np.float32) @ weights.T).astype(np.float64)
 
 
 def _unbiased(kappa: FloatArray, n: FloatArray) -> FloatArray:
@@ -398,11 +397,6 @@ def _observed(table: _CorrectCounts, agree: FloatArray) -> FloatArray:
     return divide(agree, table.n)
 
 
-def _unbiased_resampled(answers: Answers, weights: Weights, pairs: Pairs) -> FloatArray:
-    table = _count_resampled(answers, weights, pairs)
-    return _unbiased_kappa(table, table.agree)
-
-
 def _range_remarks(answers: Answers, pairs: Pairs) -> list[str]:
     """Return the range of EC that the accuracies of each pair allow, in words."""
     remarks = []
@@ -412,11 +406,7 @@ def _range_remarks(answers: Answers, pairs: Pairs) -> list[str]:
     return remarks
 
 
-def _make_form(
-    value: Callable[[_CorrectCounts, FloatArray], FloatArray],
-    resampled: Callable[[Answers, Weights, Pairs], FloatArray],
-    undefined: str,
-) -> PairForm:
+def _make_form(value: Callable[[_CorrectCounts, FloatArray], FloatArray], undefined: str) -> PairForm:
     """Make the form of a measure whose value depends on the counts and on how many trials are alike."""
 
     def matrix(answers: Answers) -> FloatArray:
@@ -427,10 +417,10 @@ def _make_form(
         table = _count_answers(answers, pairs)
         return value(table, table.most_alike(confidence))
 
-    return PairForm(matrix, resampled, common_trials, undefined, min_high=min_high)
+    return PairForm(matrix, partial(_resampled, value), common_trials, undefined, min_high=min_high)
 
 
-_consistency_form = _make_form(_CorrectCounts.kappa, error_consistency_resampled, _PERFECT)
+_consistency_form = _make_form(_CorrectCounts.kappa, _PERFECT)
 pair_forms.add("error_consistency", replace(_consistency_form, errors=joint_errors, remarks=_range_remarks))
-pair_forms.add("error_consistency_unbiased", _make_form(_unbiased_kappa, _unbiased_resampled, _PERFECT))
-pair_forms.add("observed_consistency", _make_form(_observed, observed_consistency_resampled, "no common trials"))
+pair_forms.add("error_consistency_unbiased", _make_form(_unbiased_kappa, _PERFECT))
+pair_forms.add("observed_consistency", _make_form(_observed, "no common trials"))

@@ -21,7 +21,17 @@ from scipy.special import ndtr, ndtri, stdtrit
 from cosight.arrays import BoolArray, FloatArray, finite, labels, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
-from cosight.measures.arithmetic import ROUNDING, Pairs, Weights, check_confidence, divide, mean_or_nan, share_interval
+from cosight.measures.arithmetic import (
+    BLOCK,
+    ROUNDING,
+    Pairs,
+    Weights,
+    blocks,
+    check_confidence,
+    divide,
+    mean_or_nan,
+    share_interval,
+)
 from cosight.measures.declarations import Direction, measures, pair_forms
 
 __all__ = [
@@ -37,6 +47,7 @@ __all__ = [
     "mean_with_interval",
     "pair_estimate",
     "paired_difference",
+    "paired_differences",
     "percentile_interval",
     "rank_intervals",
     "ranks",
@@ -290,9 +301,13 @@ def mean_over_pairs(values: FloatArray, pairs: Pairs, drawn: FloatArray, people:
         The means, (resamples,); nan where no pair is defined.
     """
     times = np.where(people, drawn, 1.0)
-    weight = (times[:, pairs[:, 0]] * times[:, pairs[:, 1]]).T  # (pairs, resamples)
-    weight = np.where(np.isnan(values), 0.0, weight)
-    return divide((np.nan_to_num(values) * weight).sum(axis=0), weight.sum(axis=0))
+    means = np.empty(values.shape[1])
+    for part in blocks(len(means), len(pairs), most=BLOCK // 4):
+        weight, of_part = (times[part, pairs[:, 0]] * times[part, pairs[:, 1]]).T, values[:, part]  # (pairs, resamples)
+        if (undefined := np.isnan(of_part)).any():
+            weight, of_part = np.where(undefined, 0.0, weight), np.where(undefined, 0.0, of_part)
+        means[part] = divide((of_part * weight).sum(axis=0), weight.sum(axis=0))
+    return means
 
 
 def pair_estimate(
@@ -430,16 +445,40 @@ def paired_difference(
     >>> paired_difference(0.5, 0.5, same, same).p
     1.0
     """
-    samples, value = a_samples - b_samples, np.array([a - b])
-    trials = None if n is None else np.array([n])
-    interval = percentile_interval(samples[None], value, n=trials, confidence=confidence)
-    if np.isnan(interval.low[0]):
-        return PairedDifference(float(value[0]), float("nan"), float("nan"), float("nan"))
-    defined = samples[~np.isnan(samples)]
-    moved = defined - np.median(defined) + value[0]
-    least = min(np.count_nonzero(moved <= 0), np.count_nonzero(moved >= 0))
-    p = min(1.0, 2 * (least + 1) / (len(moved) + 1))
-    return PairedDifference(float(value[0]), float(interval.low[0]), float(interval.high[0]), p, least == 0)
+    samples, trials = (a_samples - b_samples)[None], None if n is None else np.array([n])
+    return paired_differences(samples, np.array([a - b]), n=trials, confidence=confidence)[0]
+
+
+def paired_differences(
+    samples: FloatArray, values: FloatArray, *, n: FloatArray | None = None, confidence: float = 0.95
+) -> list[PairedDifference]:
+    """Compute the interval and p-value of several differences, as `paired_difference` does for one.
+
+    Args:
+        samples: Resampled differences, (differences, resamples).
+        values: The differences from all data, (differences,).
+        n: The trials behind each; few trials widen the interval.
+        confidence: Confidence of the intervals.
+
+    Returns:
+        One paired difference per row.
+
+    Raises:
+        InvalidInput: If the confidence is not between 0 and 1.
+
+    >>> [found.p for found in paired_differences(np.linspace(-1, 1, 99)[None], np.array([0.0]))]
+    [1.0]
+    """
+    interval = percentile_interval(samples, values, n=n, confidence=confidence)
+    found = np.flatnonzero(~np.isnan(interval.low))
+    p, at_resolution = np.full(len(values), np.nan), np.zeros(len(values), dtype=np.bool_)
+    defined = samples.shape[1] - interval.undefined[found]
+    median = np.nanmedian if interval.undefined[found].any() else np.median
+    moved = samples[found] - median(samples[found], axis=1)[:, None] + values[found, None]
+    least = np.minimum(np.count_nonzero(moved <= 0, axis=1), np.count_nonzero(moved >= 0, axis=1))
+    p[found], at_resolution[found] = np.minimum(1.0, 2 * (least + 1) / (defined + 1)), least == 0
+    parts = zip(values, interval.low, interval.high, p, at_resolution, strict=True)
+    return [PairedDifference(*map(float, numbers), at_resolution=bool(last)) for *numbers, last in parts]
 
 
 def holm(p: ArrayLike) -> FloatArray:

@@ -184,6 +184,7 @@ def compare(
             notice = "models are compared with people, not with each other; --all-pairs adds every two of them"
             table = table.with_notices(f"{len(table.models)} {notice}")
     outputs = Outputs.of(table, trials) if set(names) & set(output_measures) else None
+    del trials  # a large table takes as much memory as all that follows
     with report_progress(progress) as report:
         blocks = _group_blocks(table, stimulus_groups(table, grouping), options, outputs, report)
     rows = _rows(blocks, grouping, options, set(table.models), correlate)
@@ -353,9 +354,9 @@ def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: s
     means = nested_means(blocks, by)
     rows: list[Row] = []
     for block in [*blocks, *means]:
-        public = block.at([i for i, key in enumerate(block.keys) if key.statistic not in INTERNAL])
-        normalised = normalise_by_ceiling(block, models)
-        rows += rows_of(join_blocks([public, *normalised]), confidence=confidence, seed=seed)
+        rows += rows_of(block, confidence=confidence, seed=seed, without=INTERNAL)
+        if normalised := normalise_by_ceiling(block, models):
+            rows += rows_of(join_blocks(normalised), confidence=confidence, seed=seed)
         for name in options.pair_measures:
             index = models_against_people(block, name, models)
             rows += rank_rows(block, index, of="models", confidence=confidence, seed=seed)

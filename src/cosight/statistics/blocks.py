@@ -6,16 +6,16 @@ groups, ratios, ranks and differences are computed resample by resample.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosight.arrays import BoolArray, FloatArray
 from cosight.measures import measures
-from cosight.measures.arithmetic import divide
+from cosight.measures.arithmetic import BLOCK, blocks, divide
 from cosight.measures.uncertainty import Interval, percentile_interval, share_intervals
 from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, GroupKey, Row, number
 
@@ -143,7 +143,7 @@ def join_blocks(blocks: Sequence[Block]) -> Block:
         blocks[0].group,
         tuple(key for block in blocks for key in block.keys),
         np.concatenate([block.values for block in blocks]),
-        np.concatenate([block.resampled for block in blocks]),
+        _concatenate([block.resampled for block in blocks]),
         np.concatenate([block.n for block in blocks]),
         tuple(note for block in blocks for note in block.notes),
         tuple(flags for block in blocks for flags in block.flags),
@@ -154,9 +154,17 @@ def join_blocks(blocks: Sequence[Block]) -> Block:
     )
 
 
+def _concatenate(resampled: Sequence[FloatArray]) -> FloatArray:
+    """Concatenate along the keys; where some are in float32, because there are so many, all are."""
+    precision: Any = min((part.dtype for part in resampled), key=lambda dtype: dtype.itemsize)
+    return np.concatenate(resampled, dtype=precision, casting="same_kind")
+
+
 def finite_resampled(values: FloatArray, resampled: FloatArray) -> FloatArray:
     """Return the resamples (keys, resamples) with nan where value or resample is infinite: it has no interval."""
-    return np.where(np.isinf(values)[:, None] | np.isinf(resampled), np.nan, resampled)
+    infinite = np.isinf(resampled)
+    infinite[np.isinf(values)] = True
+    return np.where(infinite, np.nan, resampled) if infinite.any() else resampled
 
 
 def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Block:
@@ -279,26 +287,24 @@ def range_of(measure: str, statistic: str) -> tuple[float, float]:
     return (low - high, high - low) if statistic == "difference" else (low, high)
 
 
-def _intervals(block: Block, confidence: float) -> Interval:
-    """Compute the interval of each number: of shares by `share_intervals`, of all others by `percentile_interval`."""
+def _intervals(block: Block, wanted: BoolArray, confidence: float) -> Interval:
+    """Compute the intervals of some numbers: of shares by `share_intervals`, of all others by `percentile_interval`."""
     finite = np.where(np.isinf(block.values), np.nan, block.values)
     is_share = np.array([_is_share(key) for key in block.keys], dtype=np.bool_)
+    trials = np.where(_means_of_shares(block), np.inf, block.n)
     low, high, undefined = finite.copy(), finite.copy(), np.zeros(len(finite), dtype=np.int64)
     for of_shares in (False, True):
-        index = np.flatnonzero(is_share == of_shares)
-        if not len(index):
-            continue
-        part = block.at(index)
-        if of_shares:
-            n = np.where(_means_of_shares(block)[index], np.inf, part.n)
-            interval = share_intervals(
-                part.resampled, finite[index], n=n, clusters=part.clusters, confidence=confidence
-            )
-        else:
-            interval = percentile_interval(
-                part.resampled, finite[index], n=part.clusters, min_high=part.min_high, confidence=confidence
-            )
-        low[index], high[index], undefined[index] = interval.low, interval.high, interval.undefined
+        numbers = np.flatnonzero(wanted & (is_share == of_shares))
+        for part in blocks(len(numbers), block.resampled.shape[1], most=BLOCK // 8):
+            index = numbers[part]
+            samples, values, clusters = block.resampled[index], finite[index], block.clusters[index]
+            if of_shares:
+                interval = share_intervals(samples, values, n=trials[index], clusters=clusters, confidence=confidence)
+            else:
+                interval = percentile_interval(
+                    samples, values, n=clusters, min_high=block.min_high[index], confidence=confidence
+                )
+            low[index], high[index], undefined[index] = interval.low, interval.high, interval.undefined
     return Interval(low, high, undefined)
 
 
@@ -323,20 +329,23 @@ def _means_of_shares(block: Block) -> BoolArray:
     )
 
 
-def rows_of(block: Block, *, confidence: float, seed: int) -> list[Row]:
+def rows_of(block: Block, *, confidence: float, seed: int, without: Collection[str] = ()) -> list[Row]:
     """Return the score rows of a block: values with intervals, whose ends stay inside the range of the measure.
 
     Args:
         block: Values and their resamples.
         confidence: Of the intervals, such as .95.
         seed: Of the resamples; it is stored in the rows.
+        without: Statistics that have no row.
     """
-    interval = _intervals(block, confidence)
+    wanted = np.array([key.statistic not in without for key in block.keys], dtype=np.bool_)
+    interval = _intervals(block, wanted, confidence)
     resamples = block.resampled.shape[1]
+    ends = np.array([range_of(key.measure, key.statistic) for key in block.keys]).reshape(-1, 2)
+    lows, highs = (np.clip(end, *ends.T) for end in (interval.low, interval.high))
     rows = []
-    for i, key in enumerate(block.keys):
-        lowest, highest = range_of(key.measure, key.statistic)
-        low, high = np.clip([interval.low[i], interval.high[i]], lowest, highest)
+    for i in np.flatnonzero(wanted).tolist():
+        key, low, high = block.keys[i], lows[i], highs[i]
         flags, notes = list(block.flags[i]), [block.notes[i]]
         if np.isinf(block.values[i]):
             flags.append("infinite")

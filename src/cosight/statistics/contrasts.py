@@ -10,9 +10,15 @@ import numpy as np
 
 from cosight.arrays import FloatArray
 from cosight.measures import measures
-from cosight.measures.arithmetic import divide
+from cosight.measures.arithmetic import BLOCK, blocks, divide
 from cosight.measures.correlation import rank_correlation, rank_correlation_resampled
-from cosight.measures.uncertainty import holm, paired_difference, rank_intervals, ranks_of_differences
+from cosight.measures.uncertainty import (
+    PairedDifference,
+    holm,
+    paired_differences,
+    rank_intervals,
+    ranks_of_differences,
+)
 from cosight.statistics.blocks import Block, Flags, Key, merge_flags, range_of, single_block
 from cosight.statistics.pair_scores import (
     CEILING_ONE,
@@ -57,9 +63,10 @@ def normalise_by_ceiling(block: Block, models: Collection[str]) -> list[Block]:
     names = {*models, MODELS}
     blocks = []
     for key in block.keys:
+        if key.statistic != "value" or key.against not in (PEOPLE, SIMULATED) or key.observer not in names:
+            continue
         ceiling, value = (index_of.get(key._replace(statistic=statistic)) for statistic in (CEILING_ONE, PAIRED))
-        of_model = key.statistic == "value" and key.against in (PEOPLE, SIMULATED) and key.observer in names
-        if not of_model or ceiling is None or value is None or block.n[ceiling] < FEW_TRIALS:
+        if ceiling is None or value is None or block.n[ceiling] < FEW_TRIALS:
             continue
         direction = measures[key.measure].direction
         if direction == "neither":
@@ -195,17 +202,15 @@ def difference_rows(block: Block, measure: str, models: Collection[str], *, conf
     index = models_against_people(block, measure, models)
     pairs, positions = list(combinations(index, 2)), list(combinations(range(len(index)), 2))
     differences = _Differences.of(block, index)
-    contrasts = [
-        paired_difference(
+    contrasts: list[PairedDifference] = []
+    for part in blocks(len(pairs), block.resampled.shape[1], most=BLOCK // 8):
+        a, b = np.array(positions[part]).T
+        contrasts += paired_differences(
+            differences.resampled[a] - differences.resampled[b],
             differences.values[a, b],
-            0.0,
-            differences.resampled[a],
-            differences.resampled[b],
-            n=min(block.clusters[i], block.clusters[j]),
+            n=block.clusters[np.array(pairs[part])].min(axis=1),
             confidence=confidence,
         )
-        for (i, j), (a, b) in zip(pairs, positions, strict=True)
-    ]
     adjusted = holm([contrast.p for contrast in contrasts])
     lowest, highest = range_of(measure, "difference")
     rows = []

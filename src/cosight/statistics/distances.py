@@ -204,6 +204,8 @@ def _mean_distances_of_answers(
     if not set(names) <= _MERGES_LABELS or not codes:
         return {}
     answered = sample.answers.sum(axis=2)  # (people, stimuli)
+    answer_of_person = np.where(answered > 0, sample.answers.argmax(axis=2), -2)  # -1: the observer has no answer
+    everyone = sample.people_weights @ answered
     same, total = np.arange(people + 1)[None], np.arange(people + 1)[:, None]
     fraction = np.minimum(same / np.maximum(total, 1), 1.0)
     merged, answer = np.stack([fraction, 1 - fraction], axis=-1), np.array([1.0, 0.0])
@@ -211,28 +213,31 @@ def _mean_distances_of_answers(
     rows = len(sample.stimulus_weights)
     means = {(observer, name): np.empty(rows) for observer in codes for name in names}
     used = dict.fromkeys(codes, 0)
-    for part in blocks(rows, stimuli, most=BLOCK // 8):
-        weights, drawn = sample.people_weights[part], sample.stimulus_weights[part]
-        everyone = weights @ answered
-        for observer, code in codes.items():
-            gave_it = sample.answers[:, np.arange(stimuli), code] * (code >= 0)
-            others, alike = everyone, weights @ gave_it
+    for observer, code in codes.items():
+        gave_it = (answer_of_person == code).astype(np.float32)
+        for part in blocks(rows, stimuli, most=BLOCK // 64):  # small enough for the processor's cache
+            weights, drawn = sample.people_weights[part], sample.stimulus_weights[part]
+            others, alike = everyone[part], weights @ gave_it
             if observer in left_out:
                 own = weights[:, left_out[observer], None]
-                others = everyone - own * answered[left_out[observer]]
+                others = others - own * answered[left_out[observer]]
                 alike -= own * gave_it[left_out[observer]]
             usable = (others > 0) & (code >= 0)
-            index = others.astype(np.intp) * (people + 1) + alike.astype(np.intp)
             if part.start == 0:
                 used[observer] = int((usable[0] & (drawn[0] > 0)).sum())
+            index = others.astype(np.int32) * (people + 1) + alike.astype(np.int32)
+            counted = drawn if usable.all() else drawn * usable
             for name, table in tables.items():
-                means[observer, name][part] = _weighted_means(table[index], drawn * usable)
+                means[observer, name][part] = _weighted_means(table[index], counted)
     return {key: (values, used[key[0]]) for key, values in means.items()}
 
 
 def _weighted_means(items: FloatArray, weights: Weights) -> FloatArray:
     """Return the weighted mean of each row of items; an infinite item with weight 0 does not count."""
-    total = np.multiply(items, weights, out=np.zeros(weights.shape), where=weights > 0).sum(axis=1)
+    if np.isfinite(items).all():
+        total = (items * weights).sum(axis=1)
+    else:
+        total = np.multiply(items, weights, out=np.zeros(weights.shape), where=weights > 0).sum(axis=1)
     return divide(total, weights.sum(axis=1, dtype=np.float64))
 
 

@@ -118,7 +118,8 @@ def pair_blocks(draw: Draw, pairs: Pairs, forms: Mapping[str, PairForm], confide
     """
     both_orders = np.concatenate([pairs, pairs[:, ::-1]])
     used = {name: pairs if measures[name].symmetric else both_orders for name in forms}
-    resampled = draw.resample([_on_pairs(form, used[name]) for name, form in forms.items()])
+    statistics = [_on_pairs(form, used[name]) for name, form in forms.items()]
+    resampled = draw.resample(statistics, values=max(map(len, used.values())))
     blocks = []
     for (name, form), values in zip(forms.items(), resampled, strict=True):
         each = _each_pair(draw, used[name], name, form, values, confidence)
@@ -201,10 +202,12 @@ def _means_over_pairs(each: Block, draw: Draw, pairs: Pairs, name: str) -> list[
 
     def between(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the pairs with one observer in each, in this order or, for a symmetric measure, in either."""
+        in_first, in_second = np.zeros((2, len(draw.names)), dtype=np.bool_)
+        in_first[first], in_second[second] = True, True
         a, b = pairs.T
-        chosen = np.isin(a, first) & np.isin(b, second)
+        chosen = in_first[a] & in_second[b]
         if symmetric:
-            chosen |= np.isin(a, second) & np.isin(b, first)
+            chosen |= in_second[a] & in_first[b]
         return np.flatnonzero(chosen)
 
     def mean(index: NDArray[np.int64], resampled: BoolArray, key: Key, groups: Sequence[ObserverGroup]) -> Block:
@@ -402,7 +405,10 @@ def model_ceiling_blocks(
         return []
     shown = draw.answers.response != NOT_SHOWN
     by_people = shown[people.members].any(axis=0)
-    all_numbers = join_blocks(list(blocks))
+    # pairs of single observers, by far the most numbers, are not needed here
+    all_numbers = join_blocks(
+        [block.at([i for i, key in enumerate(block.keys) if key.against == people.name]) for block in blocks]
+    )
     masks, mask_of = np.unique(shown[models] & by_people, axis=0, return_inverse=True)
     ceilings = [
         _ceilings_of(all_numbers, people)
@@ -437,14 +443,16 @@ def _beside_model_at_equal_errors(
         mask: The stimuli that the model shares with people.
         model: The row of the model.
     """
-    members, blocks = people.members, []
-    pairs = np.stack([np.full(len(members), model), members], axis=1)
-    others = np.zeros((len(members), len(draw.names)), dtype=np.bool_)
-    others[:, members] = ~np.eye(len(members), dtype=np.bool_)
+    compared, blocks = np.array([model, *people.members]), []
+    persons = np.arange(1, len(compared))
+    pairs = np.stack([np.zeros_like(persons), persons], axis=1)
+    others = np.ones((len(persons), len(compared)), dtype=np.bool_)
+    others[:, 0] = others[persons - 1, persons] = False
     for name, form in forms.items():
         if form.at_equal_errors is None:
             continue
-        answers = replace(draw.answers, response=np.where(mask, draw.answers.response, NOT_SHOWN))
+        answers = draw.answers.of(compared)
+        answers = replace(answers, response=np.where(mask, answers.response, NOT_SHOWN))
         rng = random_stream(draw.seed, "equal errors", name, str(draw.group), draw.names[model])
         values, errors = form.at_equal_errors(answers, pairs, others, draws=_CEILING_DRAWS, rng=rng)
         defined = ~np.isnan(values).any(axis=1)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -41,6 +42,7 @@ WeightedStatistic = Callable[[Answers, Weights], FloatArray]
 
 ENOUGH_PEOPLE = 4  # fewer are not resampled: of three, every ninth resample has one person three times and no pair
 _FEW_CLUSTERS = 20  # fewer are flagged: their spread is poorly known
+_LARGE = 1 << 25  # numbers: resamples of one measure take 256 MB; of more, float32 is precise enough
 _COMPRESS_UP_TO = 3  # observers; with more, two stimuli hardly ever have the same answers
 
 
@@ -165,23 +167,30 @@ class Draw:
             else:
                 yield draw_stimuli(self.patterns.counts, size, rng)
 
-    def resample(self, statistics: Sequence[WeightedStatistic]) -> list[FloatArray]:
+    def resample(self, statistics: Sequence[WeightedStatistic], *, values: int = 1) -> list[FloatArray]:
         """Compute statistics on every resample of the stimuli.
 
         Weights are drawn in blocks, so that memory does not grow with the number of resamples.
 
         Args:
             statistics: Functions of answers and stimulus weights. All of them see the same resamples.
+            values: About how many numbers a statistic has per resample.
 
         Returns:
-            One array per statistic, with resamples along its last axis.
+            One array per statistic, with resamples along its last axis; in float32 where it is very large.
         """
-        step = max(1, BLOCK // max(1, len(self.patterns.counts)))
-        parts: list[list[FloatArray]] = [[] for _ in statistics]
+        step = max(1, BLOCK // max(1, len(self.patterns.counts), 2 * values))
+        resampled: list[NDArray[Any]] = []
+        start = 0
         for weights in self._weight_blocks(step):
-            for part, statistic in zip(parts, statistics, strict=True):
-                part.append(statistic(self.patterns.answers, weights))
-        return [np.concatenate(part, axis=-1) for part in parts]
+            for index, statistic in enumerate(statistics):
+                part = statistic(self.patterns.answers, weights)
+                if start == 0:
+                    shape = (*part.shape[:-1], self.resamples)
+                    resampled.append(np.empty(shape, np.float64 if np.prod(shape) <= _LARGE else np.float32))
+                resampled[index][..., start : start + len(weights)] = part
+            start += len(weights)
+        return resampled
 
     def observed(self, answers: Answers) -> Answers:
         """Return `answers` without the imputed ones, for measures of one observer."""

@@ -180,8 +180,9 @@ def align(trials: Trials, *, gamma: float = 0.5, roles: Sequence[str] = ("test",
     frame, space = trials.frame.with_row_index("row").filter(has_role(roles)), trials.space
     if space is None:
         frame, space = code_answers(frame)
-    frame = _add_keys(frame, notices)
-    frame = _drop_duplicates(frame, notices)
+    frame = _add_keys(frame.drop("rt", "block", "extra"), notices)  # columns of large tables are copied below
+    if _shown_again(frame):
+        frame = _drop_duplicates(frame, notices)
     frame = _number_presentations(frame, notices, first_only="repeat" not in parse_roles(roles))
     labels = space.answers if space is not None else _labels_of(frame)
     columns = _columns_of(frame)
@@ -301,7 +302,7 @@ def _add_keys(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
     in_several = contexts.filter(pl.col("contexts") > 1)["stimulus"].unique().to_list()
     with_context = pl.concat_str("stimulus", *_CONTEXT, separator=_SEPARATOR)
     key = pl.when(pl.col("stimulus").is_in(in_several)).then(with_context).otherwise(pl.coalesce("stimulus", "name"))
-    return frame.with_columns(key=key)
+    return frame.with_columns(key=key).drop("name")
 
 
 def _add_canonical(frame: pl.DataFrame) -> pl.DataFrame:
@@ -315,6 +316,8 @@ def _fill_conditions(frame: pl.DataFrame, known: pl.DataFrame, keys: Sequence[st
     """Fill missing conditions with the only one that `known` has for these keys."""
     conditions = known.group_by(keys).agg(only=pl.col("canonical").drop_nulls().unique())
     only = conditions.filter(pl.col("only").list.len() == 1).with_columns(pl.col("only").list.first())
+    if not only.height or not frame["canonical"].has_nulls():
+        return frame
     frame = frame.join(only, on=list(keys), how="left", maintain_order="left")
     return frame.with_columns(canonical=pl.coalesce("canonical", "only")).drop("only")
 
@@ -337,6 +340,11 @@ def _fill_digests(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _readable(key: str) -> str:
     return key.replace(_SEPARATOR, " / ")
+
+
+def _shown_again(frame: pl.DataFrame) -> bool:
+    """Return whether some observer has several trials with one stimulus."""
+    return bool(frame.select(pl.struct("observer", "key").is_duplicated().any()).item())
 
 
 def _drop_duplicates(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
@@ -365,7 +373,7 @@ def _number_presentations(frame: pl.DataFrame, notices: list[str], *, first_only
 
     The single answer of a model is repeated for every presentation that others had.
     """
-    if not frame.select(pl.struct("observer", "key").is_duplicated().any()).item():
+    if not _shown_again(frame):
         return frame.with_columns(presentation=pl.lit(0, dtype=pl.Int64))
     if first_only:  # one picture may have two names in a set: those are two stimuli, each shown once
         first = first_showings(frame, ["observer", "key", "image"])
@@ -435,13 +443,15 @@ def _fill_matrix(
     response = pl.col("response")
     if ABSTAIN in labels:
         response = pl.when(pl.col("abstention") > gamma).then(pl.lit(ABSTAIN)).otherwise(response)
-    flat = frame.join(column_of, on=["key", "presentation"], how="left", maintain_order="left").select(
+    coded = frame.select(
+        "key",
+        "presentation",
         observer=pl.col("observer").replace_strict({n: i for i, n in enumerate(names)}, return_dtype=pl.Int64),
-        column=pl.col("column").cast(pl.Int64),
         code=response.replace_strict(code_of, default=NO_ANSWER, return_dtype=pl.Int16),
         row=pl.col("row").cast(pl.Int32),
     )
-    index = flat["observer"].to_numpy(), flat["column"].to_numpy()
+    flat = coded.join(column_of, on=["key", "presentation"], how="left", maintain_order="left")
+    index = flat["observer"].to_numpy(), flat["column"].cast(pl.Int64).to_numpy()
     codes = np.full((len(names), columns.height), NOT_SHOWN, dtype=np.int16)
     rows = np.full(codes.shape, -1, dtype=np.int32)
     codes[index], rows[index] = flat["code"].to_numpy(), flat["row"].to_numpy()
