@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 CORRELATION = "rank_correlation"
-_ERROR_NOTES = {
+_ERROR_NOTES: dict[tuple[str, ...], str] = {
     ("rarefied",): "; at equal numbers of errors",
     ("unequal_errors",): "; at unequal numbers of errors, on which the measure depends",
 }
