@@ -246,9 +246,13 @@ def test_resampled_is_the_function_on_repeated_trials(seed, complete):
         np.testing.assert_allclose(pair_forms[name].resampled(answers, weights, pairs), expected, atol=1e-12)
 
 
-def test_public_resampled_forms_are_the_registered_ones():
-    assert pair_forms["error_consistency"].resampled is error_consistency_resampled
-    assert pair_forms["observed_consistency"].resampled is observed_consistency_resampled
+@pytest.mark.parametrize(
+    "function", [error_consistency_resampled, observed_consistency_resampled], ids=lambda function: function.__name__
+)
+def test_public_resampled_forms_compute_what_the_registered_ones_do(function):
+    arguments = table(3, observers=3, complete=False), np.eye(12, dtype=np.float32) + 1, np.array([[0, 1], [2, 0]])
+    registered = pair_forms[function.__name__.removesuffix("_resampled")].resampled(*arguments)
+    np.testing.assert_array_equal(function(*arguments), registered)
 
 
 def test_what_is_said_of_a_trial_not_shown_is_not_read():

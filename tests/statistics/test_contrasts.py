@@ -307,6 +307,15 @@ def test_differences_ranks_and_shares_of_the_ceiling_are_taken_at_equal_numbers_
     assert share.flags == (("rarefied",),)
 
 
+def test_what_is_not_compared_at_equal_numbers_of_errors_is_flagged():
+    given = block({("x", "people", CLES): 0.9, ("y", "people", CLES): 0.8, ("x", "people", EC): 0.9})
+    [difference] = difference_rows(given, CLES, MODELS, confidence=0.95, seed=0)
+    assert "unequal_errors" in difference.flags
+    assert all(row.flags == ("unequal_errors",) and "unequal numbers" in row.note for row in ranked(given, CLES))
+    other = block({("x", "people", EC): 0.9, ("y", "people", EC): 0.8})
+    assert all(row.flags == () for row in ranked(other, EC))
+
+
 def test_comparing_says_where_few_errors_are_left():
     rows = answered(observers(people=4, models=1), skill=0.5) + answered([("model:9", "model")], skill=0.95, seed=1)
     found = cosight.compare(trials(rows), measure=["cles", "ec"], resamples=20)

@@ -477,8 +477,8 @@ def paired_differences(
     moved = samples[found] - median(samples[found], axis=1)[:, None] + values[found, None]
     least = np.minimum(np.count_nonzero(moved <= 0, axis=1), np.count_nonzero(moved >= 0, axis=1))
     p[found], at_resolution[found] = np.minimum(1.0, 2 * (least + 1) / (defined + 1)), least == 0
-    parts = zip(values, interval.low, interval.high, p, at_resolution, strict=True)
-    return [PairedDifference(*map(float, numbers), at_resolution=bool(last)) for *numbers, last in parts]
+    columns = (values, interval.low, interval.high, p, at_resolution)
+    return [PairedDifference(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def holm(p: ArrayLike) -> FloatArray:

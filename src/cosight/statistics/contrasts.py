@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from cosight.arrays import FloatArray
-from cosight.measures import measures
+from cosight.measures import measures, pair_forms
 from cosight.measures.arithmetic import BLOCK, blocks, divide
 from cosight.measures.correlation import rank_correlation, rank_correlation_resampled
 from cosight.measures.uncertainty import (
@@ -43,6 +43,10 @@ __all__ = [
 ]
 
 CORRELATION = "rank_correlation"
+_ERROR_NOTES: dict[tuple[str, ...], str] = {
+    ("rarefied",): "; at equal numbers of errors",
+    ("unequal_errors",): "; at unequal numbers of errors, on which the measure depends",
+}
 
 
 def normalise_by_ceiling(block: Block, models: Collection[str]) -> list[Block]:
@@ -105,6 +109,13 @@ class _Differences:
     resampled: FloatArray  # (numbers, resamples), for differences
     errors: FloatArray  # (numbers, numbers): errors left to each of the two, nan where they are compared as they are
     flags: Mapping[tuple[int, int], Flags]  # of a difference
+    by_errors: bool  # whether the measure is to be compared at equal numbers of errors
+
+    def error_flags(self, errors: float) -> tuple[str, ...]:
+        """Return the flag of a comparison with so many errors left, nan where it is made as the numbers are."""
+        if not np.isnan(errors):
+            return ("rarefied",)
+        return ("unequal_errors",) if self.by_errors else ()
 
     @classmethod
     def of(cls, block: Block, index: Sequence[int]) -> _Differences:
@@ -122,7 +133,9 @@ class _Differences:
                 values[a, b], values[b, a] = block.values[equal], -block.values[equal]
                 errors[a, b] = errors[b, a] = block.n[equal]
                 flags[a, b] = block.flags[equal]
-        return cls(values, block.resampled[samples], errors, flags)
+        name = keys[0].measure if keys else ""
+        by_errors = name in pair_forms and pair_forms[name].at_equal_errors is not None
+        return cls(values, block.resampled[samples], errors, flags, by_errors)
 
 
 def models_against_people(block: Block, measure: str, models: Collection[str]) -> list[int]:
@@ -157,10 +170,11 @@ def rank_rows(block: Block, index: Sequence[int], *, of: str, confidence: float,
         differences.values, differences.resampled, n=clusters, direction=direction, confidence=confidence
     )
     rarefied = not np.isnan(differences.errors).all()
+    error_flags = differences.error_flags(0.0 if rarefied else np.nan)
     rows = []
     for i, rank in enumerate(ranks_of_differences(differences.values, direction=direction)):
         key, undefined = block.keys[index[i]], bool(np.isnan(rank))
-        note = f"of {len(index)} {of}" + ("; at equal numbers of errors" if rarefied else "")
+        note = f"of {len(index)} {of}" + _ERROR_NOTES.get(error_flags, "")
         if undefined:
             note += "; undefined"
         elif interval.undefined[i]:
@@ -178,9 +192,7 @@ def rank_rows(block: Block, index: Sequence[int], *, of: str, confidence: float,
                 n=int(block.n[index[i]]),
                 clusters=int(block.clusters[index[i]]),
                 seed=seed,
-                flags=("undefined",)
-                if undefined
-                else (*merge_flags(block.flags[index[i]]), *(["rarefied"] if rarefied else [])),
+                flags=("undefined",) if undefined else (*merge_flags(block.flags[index[i]]), *error_flags),
                 note=note,
             )
         )
@@ -219,8 +231,8 @@ def difference_rows(block: Block, measure: str, models: Collection[str], *, conf
         flags = list(merge_flags(block.flags[i], block.flags[j], differences.flags.get(position, ())))
         if block.keys[i].against == SIMULATED:
             flags.append("simulated")
-        if not np.isnan(errors := differences.errors[position]):
-            flags.append("rarefied")
+        flags += differences.error_flags(errors := differences.errors[position])
+        if not np.isnan(errors):
             notes.append(f"at equal numbers of errors, {errors:.0f} each")
         if not np.isnan(contrast.p):
             sign = "<=" if contrast.at_resolution else "="

@@ -119,7 +119,7 @@ def pair_blocks(draw: Draw, pairs: Pairs, forms: Mapping[str, PairForm], confide
     both_orders = np.concatenate([pairs, pairs[:, ::-1]])
     used = {name: pairs if measures[name].symmetric else both_orders for name in forms}
     statistics = [_on_pairs(form, used[name]) for name, form in forms.items()]
-    resampled = draw.resample(statistics, values=max(map(len, used.values())))
+    resampled = draw.resample(statistics, values=len(both_orders))
     blocks = []
     for (name, form), values in zip(forms.items(), resampled, strict=True):
         each = _each_pair(draw, used[name], name, form, values, confidence)

@@ -179,7 +179,7 @@ class Draw:
         Returns:
             One array per statistic, with resamples along its last axis; in float32 where it is very large.
         """
-        step = max(1, BLOCK // max(1, len(self.patterns.counts), 2 * values))
+        step = max(1, BLOCK // max(1, len(self.patterns.counts), values))
         resampled: list[NDArray[Any]] = []
         start = 0
         for weights in self._weight_blocks(step):

@@ -65,6 +65,7 @@ FLAGS: Mapping[str, str] = {
     "p_at_resolution": "no resample contradicts the difference: p is at most the number given",
     "rarefied": "compared at equal numbers of errors, drawn from those of the observer with more",
     "simulated": "simulated people or their labels take part",
+    "unequal_errors": "compared as they are, though the measure depends on the number of errors: too many models",
     "sweep": "one point of a curve over gamma, without an interval",
 }
 
