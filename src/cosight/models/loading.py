@@ -36,7 +36,7 @@ from cosight.models.model import Model, check_file, place
 from cosight.models.model_spec import KEYS, ModelSpec, checkpoint_of, parse
 from cosight.models.onnx_models import ONNX_KEYS, check_onnx, check_onnx_placement, load_onnx, onnx_files
 from cosight.models.openclip_models import OPENCLIP_KEYS, load_openclip, zero_shot
-from cosight.models.python_models import PYTHON_KEYS, as_model, load_python
+from cosight.models.python_models import PYTHON_KEYS, as_model, check_python, load_python
 from cosight.models.recorded_answers import RECORDED_KEYS, check_recorded
 from cosight.models.timm_models import check_timm, load_timm
 from cosight.models.torch_models import TorchModel
@@ -235,7 +235,14 @@ for _source in (
         check_placement=check_onnx_placement,
         files=lambda spec: [*onnx_files(spec), *_option_files(spec)],
     ),
-    ModelSource("python", load_python, PYTHON_KEYS, "A user's module, model or function of arrays."),
+    ModelSource(
+        "python",
+        load_python,
+        PYTHON_KEYS,
+        "A user's module, model or function of arrays.",
+        check_name=check_python,
+        check_placement=check_placement,
+    ),
     ModelSource(
         "openclip",
         load_openclip,

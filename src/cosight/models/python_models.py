@@ -48,7 +48,7 @@ from cosight.stimuli.images import Bytes, Floats
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["PYTHON_KEYS", "ArrayModel", "as_model", "load_python"]
+__all__ = ["PYTHON_KEYS", "ArrayModel", "as_model", "check_python", "load_python"]
 
 PYTHON_KEYS = (*INPUT_KEYS, "layer", "classes", "outputs", "name")
 
@@ -250,6 +250,11 @@ def _with_features(model: Any, layer: str | None) -> Model:
             f"{model.name} has no features; return them from its `answer`, or add a method `with_features`"
         )
     return model  # type: ignore[no-any-return]
+
+
+def check_python(spec: ModelSpec) -> None:
+    """Raise if a module cannot be imported or has no such function."""
+    _import_thing(spec)
 
 
 def load_python(spec: ModelSpec) -> Model:
