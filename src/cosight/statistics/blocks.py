@@ -309,7 +309,8 @@ def _intervals(block: Block, wanted: BoolArray, confidence: float) -> Interval:
 
 
 def _is_share(key: Key) -> bool:
-    return key.measure in measures and measures[key.measure].share and key.statistic not in ("sd", "normalised")
+    is_derived = key.statistic in ("sd", "normalised", "rank", "difference")
+    return key.measure in measures and measures[key.measure].share and not is_derived
 
 
 def _means_of_shares(block: Block) -> BoolArray:
