@@ -159,11 +159,11 @@ def get(
             verified = _download_all(data_set, folder, report)
         files = list(_files_below(folder))
         size = sum(path.stat().st_size for path in files)
-        told = str(source) if source is not None else data_set.page
+        origin = str(source) if source is not None else data_set.page
         with atomic_write(record) as draft:
-            facts = {"name": data_set.name, "source": told, "verified": verified}
+            facts = {"name": data_set.name, "source": origin, "verified": verified}
             draft.write_text(json.dumps(facts) + "\n", encoding="utf-8")
-    return Fetched(data_set, folder, len(files), size, verified, told, tuple(notices))
+    return Fetched(data_set, folder, len(files), size, verified, origin, tuple(notices))
 
 
 @contextmanager

@@ -88,6 +88,8 @@ MISTAKES = [
     ("run status rnu", "did you mean run?"),
     ("train recip.toml --out networks", "recip.toml does not exist; did you mean recipe.toml?"),
     ("study status servey", "did you mean survey/study.toml?"),
+    ("evaluate trials:answers.parquet --on photo --out new", "got photo; did you mean photos?"),
+    ("evaluate trials:answers.parquet --on laionc --source photos --out new", "did you mean laion-c?"),
     ("evaluate tim:resnet50 --on photos --out new", "did you mean timm?"),
 ]
 

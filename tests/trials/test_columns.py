@@ -187,7 +187,9 @@ def test_one_file_per_participant(csv, cosight, tmp_path):
     done = cosight("trials", "convert", tmp_path / "data", tmp_path / "all.parquet", "--observer", "{file}")
     assert done.code == 0, done.err
     assert "p1.csv and 1 more files: guessed image=file" in done.err
-    assert read(tmp_path / "all.parquet").frame["observer"].to_list() == ["human:p1", "human:p2"]
+    trials = read(tmp_path / "all.parquet")
+    assert trials.frame["observer"].to_list() == ["human:p1", "human:p2"]
+    assert trials.sources == tuple({"file": f"{name}.csv", "columns": ["file", "answer"]} for name in ("p1", "p2"))
 
 
 def test_image_names_stay_whole_where_folders_tell_them_apart(csv):

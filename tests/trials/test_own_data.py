@@ -90,6 +90,15 @@ def test_a_csv_file_without_an_experiment_says_how_to_join_it(answers, tmp_path,
     assert "no experiment; to join these trials with others, convert them with --experiment NAME" in done.err
 
 
+def test_a_misspelled_answer_is_named_with_its_file_and_row(answers, tmp_path, cosight):
+    wrong = answers.with_columns(pl.Series("response", ["trucc", "timeout", *answers["response"][2:]]))
+    wrong.with_columns(experiment=pl.lit("edge")).rename({"who": "subject"}).write_csv(tmp_path / "my.csv")
+    done = cosight("compare", tmp_path / "my.csv", "sample:edges", "--measure", "ec", "--resamples", "5")
+    assert done.code == 2
+    assert "my.csv, row 1, column response: a response is a class of model-vs-human-16, got 'trucc'" in done.err
+    assert done.err.endswith("; did you mean truck?\n")
+
+
 # ---- the published repositories
 
 

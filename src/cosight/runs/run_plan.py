@@ -19,8 +19,8 @@ import polars as pl
 from cosight.arrays import whole_number
 from cosight.benchmarks import Benchmark, benchmarks
 from cosight.devices import Precision
-from cosight.errors import InvalidInput
-from cosight.files import MISSING_FILE
+from cosight.errors import InvalidInput, did_you_mean
+from cosight.files import MISSING_FILE, nearest_path
 from cosight.models.abstention import abstention
 from cosight.runs.folder import SCHEMA
 from cosight.runs.stimulus_sources import StimulusSource, digests, generated_stimuli, stored_stimuli
@@ -252,7 +252,10 @@ def _find_benchmark(on: str | Path, source: str | Path | None) -> Benchmark | No
         if source is not None:
             return benchmarks[str(on)]  # raises UnknownName with the nearest names
         names = ", ".join(benchmarks)
-        raise InvalidInput(f"--on must be a stimulus set, a folder of images, or a benchmark ({names}), got {on}")
+        hint = did_you_mean(str(on), benchmarks, otherwise=nearest_path(on))
+        raise InvalidInput(
+            f"--on must be a stimulus set, a folder of images, or a benchmark ({names}), got {on}; {hint}"
+        )
     benchmark = benchmarks[str(on)]
     if benchmark.altered is None:
         raise InvalidInput(

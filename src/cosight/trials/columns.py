@@ -250,17 +250,16 @@ def trials_of_table(
         guesses.append(f"{used['rt']} in {_UNITS[unit]}")
     guesses += [kinds] if kinds else []
     kept = [name for name in table.columns if name not in used.values()]
-    told = [f"{source}: guessed {', '.join(guesses)}; {_OPTIONS}"] if guesses else []
-    told += [f"{source}: columns kept in extra: {_listed(kept)}"] if kept else []
+    lines = [f"{source}: guessed {', '.join(guesses)}; {_OPTIONS}"] if guesses else []
+    lines += [f"{source}: columns kept in extra: {_listed(kept)}"] if kept else []
     if "experiment" not in used and options.experiment is None:
-        told.append(f"{source}: no experiment; to join these trials with others, convert them with --experiment NAME")
+        lines.append(f"{source}: no experiment; to join these trials with others, convert them with --experiment NAME")
     return make_trials(
         frame,
         source=source,
         locate=locate,
         space=space,
-        sources=[{"file": source, "columns": table.columns}],
-        notices=[*told, *notices],
+        notices=[*lines, *notices],
     )
 
 
@@ -426,11 +425,11 @@ def _name_observers(frame: pl.DataFrame, column: str, kind: Kind | None) -> tupl
     times beside others that have some are guessed to be models.
     """
     prefix = pl.col("observer").str.extract(rf"^({'|'.join(KINDS)}):")
-    told = pl.coalesce("kind", prefix) if "kind" in frame.columns else prefix
+    known = pl.coalesce("kind", prefix) if "kind" in frame.columns else prefix
     guess = pl.lit("model" if _plain(column) in _OF_MODELS else "human")
     if _plain(column) in _OF_BOTH and "rt" in frame.columns and frame["rt"].count():
         guess = pl.when(pl.col("rt").count().over("observer") == 0).then(pl.lit("model")).otherwise(guess)
-    frame = frame.with_columns(kind=pl.coalesce(told, pl.lit(kind, pl.String)), _guess=guess)
+    frame = frame.with_columns(kind=pl.coalesce(known, pl.lit(kind, pl.String)), _guess=guess)
     guessed = frame.filter(pl.col("kind").is_null() & pl.col("observer").is_not_null())["_guess"].unique().sort()
     frame = frame.with_columns(pl.coalesce("kind", "_guess").alias("kind")).drop("_guess")
     has_source = pl.col("kind").is_in(("human", "simulated")).not_() & pl.col("observer").str.contains(r"^[^:]+:.")

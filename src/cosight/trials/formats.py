@@ -200,6 +200,11 @@ def convert(
     Raises:
         InvalidInput: The source has no trials, a column is missing, or the target exists or cannot store these trials.
         UnknownName: No format, label space or observer has this name.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     len(convert("sample:edges", Path(folder) / "edges.csv", only=["human:subject-01"]))
+    160
     """
     trials = read(
         source,
@@ -307,7 +312,8 @@ def _read_described(path: Path, space: LabelSpace | None, options: TableOptions 
 
 def _check_exists(path: Path) -> None:
     if not path.exists():
-        hint = f"did you mean {samples[str(path)].reference}?" if str(path) in samples else nearest_path(path)
+        name = str(path).rpartition(":")[2]  # of a sample whose prefix is missing or misspelt
+        hint = f"did you mean {samples[name].reference}?" if name in samples else nearest_path(path)
         raise InvalidInput(f"trials must be a file or folder that exists, got {path}; {hint}")
 
 
