@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
+import polars as pl
 import pytest
 
 import cosight as package
@@ -164,6 +165,24 @@ def test_grouped_tables_have_a_line_for_all_people_and_one_for_each_model(termin
     ]
     assert not any("alice" in line for line in lines)
     assert sum("aaa" in line for line in lines) == 4
+
+
+def test_without_models_single_people_are_shown_and_nobody_is_ranked(terminal, table):
+    people = table.keep(pl.col("kind") == "human")
+    lines = terminal(200, print_comparison, package.compare(people, measure=["ec"], resamples=20))
+    assert [line.split()[0] for line in lines[1:5]] == ["people", "alice", "bob", "zoe"]
+    assert "ranked" not in " ".join(lines)
+    grouped = terminal(200, print_comparison, package.compare(people, measure=["ec"], by=["condition"], resamples=20))
+    assert not any("alice" in line for line in grouped)
+
+
+def test_the_table_of_a_terminal_has_at_most_200_lines_and_keeps_the_mean(terminal):
+    rows = answered([("human:0", "human"), *((f"model:{i}", "model") for i in range(70))], stimuli=3)
+    scores = package.compare(trials(rows), measure=["acc", "ec"], by=["condition"], resamples=2)
+    lines = without_verdict(terminal(200, print_comparison, scores))
+    assert len(lines) < 90
+    assert {line.split("  ")[0] for line in lines if " people  " in line} == {"mean over condition"}
+    assert "only the mean over groups is shown; --out FILE or a pipe has every group" in lines
 
 
 def test_the_caption_says_how_the_intervals_were_made(terminal, compared):

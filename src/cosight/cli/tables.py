@@ -37,6 +37,7 @@ from cosight.scoring.disagree import Disagreements
 from cosight.statistics.row_text import short_name
 from cosight.statistics.rows import Scores
 from cosight.statistics.verdict import verdict_text
+from cosight.trials.table import PEOPLE as KINDS_OF_PEOPLE
 
 __all__ = [
     "console",
@@ -330,7 +331,8 @@ def print_comparison(
     if correlations is not None:
         print_grid(lambda _: [correlations])
     by = sort or default_sort(scores)
-    order = f"models ranked by {short_name(by)}; " if not list_pairs and by != "name" else ""
+    has_models = any(kind not in KINDS_OF_PEOPLE for kind in scores.kinds.values())
+    order = f"models ranked by {short_name(by)}; " if has_models and not list_pairs and by != "name" else ""
     print_text(f"{order}{interval_caption(scores)}; {more} has every number", style="dim")
     if not list_pairs and (text := verdict_text(scores, None if sort == "name" else sort)):
         print_text("")

@@ -96,7 +96,7 @@ def comparison_grid(
         list_pairs: One line per pair instead.
         compact: Put intervals below values and groups above their lines, and leave `against` and `n` out where they are
             the same in every line.
-        people: One line per person too. Without models there always is.
+        people: One line per person too. Without models and groups there always is.
         sort: Registered name of the measure that models are ranked by, or `name` (default: the first measure of two
             observers).
         top: Number of models to show (default: all).
@@ -150,6 +150,7 @@ def _select_lines(
 ) -> tuple[list[_Compared], int]:
     """Return the lines to show, models ranked, and the number of models that are left out."""
     has_models = any(_section(scores, observer) == MODELS for (_, observer, _), _ in compared)
+    people = people or not (has_models or scores.settings["by"])
     selected: list[_Compared] = []
     hidden = 0
     for group in dict.fromkeys(key[0] for key, _ in compared):
@@ -159,7 +160,7 @@ def _select_lines(
         single = [item for item in of_group if item[0][1] not in _ORDER]
         models = [item for item in single if _section(scores, item[0][1]) == MODELS]
         models.sort(key=lambda item: position.get(item[0][1], len(position)))
-        persons = [item for item in single if item not in models] if people or not has_models else []
+        persons = [item for item in single if item not in models] if people else []
         shown = [*means, *persons, *models[:top]]
         selected += sorted(shown, key=lambda item: _ORDER.index(_section(scores, item[0][1])))
         hidden = max(hidden, len(models) - len(models[:top]))
@@ -331,8 +332,7 @@ def _benchmark_cell(column: TableColumn, cell: TableCell, compact: bool) -> Grid
     if column.summary and cell.low is not None and cell.high is not None:
         interval = f"[{cell.low:.{digits}f}, {cell.high:.{digits}f}]"
     if compact:
-        second = f"{deviation} {interval}".strip()
-        return GridCell(f"{value}{sign}" + (f"\n{second}" if second else ""), mark)
+        return GridCell("\n".join(part for part in (value + sign, deviation, interval) if part), mark)
     return GridCell(" ".join(part for part in (value, deviation, interval) if part) + sign, mark)
 
 
