@@ -54,14 +54,7 @@ IDIOMS = {
 # Files that still have an idiom. An entry goes when the idiom does.
 STILL = {
     ("docs/cli.md", "is to be found"),
-    ("docs/models.md", "as said"),
-    ("docs/models.md", "goes with a"),
-    ("docs/models.md", "one a class"),
-    ("docs/models.md", "one row a trial"),
-    ("docs/models.md", "one's own"),
-    ("docs/runs.md", "taken for"),
     ("docs/trials.md", "one a class"),
-    ("docs/trials.md", "one row a trial"),
     ("docs/trials.md", "who as a subject"),
     ("docs/uncertainty.md", "anew"),
     ("docs/uncertainty.md", "mend"),
@@ -69,7 +62,6 @@ STILL = {
     ("docs/uncertainty.md", "tell of"),
     ("docs/uncertainty.md", "thrice"),
     ("docs/uncertainty.md", "who as a subject"),
-    ("src/cosight/runs/observers.py", "taken for"),
     ("src/cosight/scoring/compare.py", "taken for"),
     ("src/cosight/scoring/plan.py", "is to be found"),
     ("src/cosight/trials/table.py", "taken for"),

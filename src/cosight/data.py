@@ -159,11 +159,11 @@ def get(
             verified = _download_all(data_set, folder, report)
         files = list(_files_below(folder))
         size = sum(path.stat().st_size for path in files)
-        told = str(source) if source is not None else data_set.page
+        origin = str(source) if source is not None else data_set.page
         with atomic_write(record) as draft:
-            facts = {"name": data_set.name, "source": told, "verified": verified}
+            facts = {"name": data_set.name, "source": origin, "verified": verified}
             draft.write_text(json.dumps(facts) + "\n", encoding="utf-8")
-    return Fetched(data_set, folder, len(files), size, verified, told, tuple(notices))
+    return Fetched(data_set, folder, len(files), size, verified, origin, tuple(notices))
 
 
 @contextmanager
@@ -455,7 +455,7 @@ for _entry in (
         "Trials of people, 17 experiments, 85,120 trials",
         "model-vs-human",
         8_221_891,
-        "cue-conflict, edge, silhouette: CC BY 4.0; sketch: MIT; the others: ImageNet's terms",
+        "CC BY 4.0 (cue-conflict, edge, silhouette), MIT (sketch), ImageNet's terms (others)",
         "Geirhos et al. 2021, Partial success in closing the gap between human and machine vision (NeurIPS)",
         "https://github.com/bethgelab/model-vs-human",
         (
@@ -488,7 +488,7 @@ for _entry in (
     ),
     DataSet(
         "texture-vs-shape",
-        "1,280 cue-conflict, 160 edge and 160 silhouette images, of which the trials above are about",
+        "Images of cue-conflict (1,280), edges and silhouettes (160 each)",
         "texture-vs-shape",
         138_029_091,
         "CC BY 4.0",
@@ -510,10 +510,10 @@ for _entry in (
     ),
     DataSet(
         "cifar-10h",
-        "CIFAR-10's 10,000 test images and the answers of about 51 people to each",
+        "CIFAR-10's test images, with about 51 people's answers to each",
         "cifar10",
         31_530_128,
-        "CIFAR-10H: CC BY-NC-SA 4.0; CIFAR-10: no licence stated, cite Krizhevsky 2009",
+        "CC BY-NC-SA 4.0 (CIFAR-10: none stated)",
         "Peterson et al. 2019, Human uncertainty makes classification more robust (ICCV); Krizhevsky 2009",
         "https://github.com/jcpeterson/cifar-10h",
         (
@@ -554,7 +554,7 @@ for _entry in (
         "LAION-C: 131,040 images, six distortions at five levels",
         "laion-c",
         0,
-        "CC BY-NC 4.0, as its paper says; ImageNet's terms",
+        "CC BY-NC 4.0, as its paper says",
         "Li et al. 2025, LAION-C (ICML)",
         "https://zenodo.org/records/14051887",
         by_hand="download the files of https://zenodo.org/records/14051887 in a browser and unpack them into {folder}, "
@@ -596,7 +596,7 @@ for _entry in (
     ),
     DataSet(
         "lpips-weights",
-        "AlexNet's convolutions and LPIPS v0.1's linear heads in one safetensors file",
+        "AlexNet's convolutions and LPIPS v0.1's heads in one file",
         "weights/lpips",
         9_884_624,
         "BSD-2-Clause",

@@ -41,7 +41,6 @@ class Need(NamedTuple):
 NEEDS: Mapping[str, Need] = {
     "build": Need("stimuli", ("cv2", "numba")),
     "build digits": Need("demo", ("cv2", "numba", "matplotlib")),
-    "demo digits": Need("demo", ("cv2", "numba", "torch", "timm", "safetensors", "matplotlib")),
     "evaluate": Need("models", ("cv2", "numba")),
     "resume": Need("models", ("cv2", "numba")),
     "run resume": Need("models", ("cv2", "numba")),

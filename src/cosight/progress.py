@@ -1,4 +1,4 @@
-"""Progress of long calls: a function that is told how far the work is, or a bar on the screen."""
+"""Progress of long calls: a callback, or a progress bar on the screen."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def experimenter(people: Any, server: Any, count: int) -> bytes:
             right = known.get(person.shown()[0], "abstain")
             person.answer(right if rng.random() < 0.85 else str(rng.choice(labels)))
     page = people.come(server, viewport={"width": 960, "height": 900}).open(f"admin#token={server.token}")
-    page.sees("text=Answers an image")
+    page.sees("text=Answers per image")
     return bytes(page.page.screenshot())
 
 

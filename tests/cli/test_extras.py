@@ -99,6 +99,7 @@ def test_no_dependency_is_pinned_so_that_an_installed_torch_stays():
 
 COMMANDS = [
     ("cosight demo", "demo"),
+    ("cosight demo digits", "demo"),
     ("cosight evaluate timm:resnet50 --on photos --out run", "models"),
     ("cosight evaluate --help", "models"),
     ("cosight run resume run", "models"),
@@ -143,7 +144,7 @@ def test_every_other_command_works_without_extras(tmp_path):
     lines = [f"{name} --help" for name in names if name not in needy]
     lines += ["cosight compare sample:edges --resamples 5", "cosight score sample:edges --resamples 5"]
     lines += ["cosight trials show sample:edges", "cosight list measures", "cosight list models"]
-    lines += ["cosight plan --measure gold --error .05 --classes 11"]
+    lines += ["cosight plan --measure gold --error .05 --classes 11", "cosight demo people"]
     ended, _ = run_hidden(ALL, lines, tmp_path)
     assert {line: result for line, result in ended.items() if result[0]} == {}
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-TARGETS = 13  # fuzzers that share the 100,000 cases of `make test-all`
+TARGETS = 14  # fuzzers that share the 100,000 cases of `make test-all`
 SHORT = pytest.param(25, id="short")
 LONG = pytest.param(100_000 // TARGETS, id="long", marks=pytest.mark.slow)
 SECONDS = 60  # within which every case ends

@@ -36,7 +36,14 @@ def sources(trials, tmp_path_factory):
     write(trials, folder / "psych-ds", to="psych-ds")
     probabilities = {"visalign-1.png": [0.1] * 10 + [0.0], "visalign-2.png": None}
     (folder / "board.json").write_text(json.dumps(probabilities))
-    for path in (folder / "trials.parquet", folder / "csv", folder / "psych-ds", folder / "board.json"):
+    write(trials, folder / "own.csv")
+    for path in (
+        folder / "trials.parquet",
+        folder / "own.csv",
+        folder / "csv",
+        folder / "psych-ds",
+        folder / "board.json",
+    ):
         assert len(read(path))
     return folder
 
@@ -49,6 +56,32 @@ def test_csv(cases, fuzz, sources, tmp_path):
     def prepare(rng):
         path.write_bytes((damage_csv if rng.random() < 0.6 else damage_bytes)(whole, rng))
         return ("trials", "show", path) if rng.random() < 0.7 else ("compare", path, sources / "csv", "--resamples", 5)
+
+    fuzz(cases, prepare)
+
+
+UGLY = b"""\xef\xbb\xbf;SUBJECT;FileName;Answer;Correct Label;RT (ms);cond;age;trial;kind
+0;P1;img/cat1.png;Cat;cat;512,5;0,5;31;1;human
+1;P1;img/dog2.png;na;dog;;0,5;31;2;human
+2;P2;img/cat1.png;=1+1;cat;"1134";1;;1;human
+"""
+
+
+def test_tables_of_other_programs(cases, fuzz, sources, tmp_path):
+    path, target = tmp_path / "my.csv", tmp_path / "out.csv"
+    about = tmp_path / "own.csv-metadata.json"
+    own = (sources / "own.csv").read_bytes()
+    description = (sources / "own.csv-metadata.json").read_bytes()
+
+    def prepare(rng):
+        damage = damage_csv if rng.random() < 0.6 else damage_bytes
+        if rng.random() < 0.4:
+            (tmp_path / "own.csv").write_bytes(damage(own, rng) if rng.random() < 0.6 else own)
+            about.write_bytes((damage_json if rng.random() < 0.8 else damage_bytes)(description, rng))
+            return "trials", "show", tmp_path / "own.csv"
+        path.write_bytes(damage(UGLY, rng))
+        given = [] if rng.random() < 0.5 else ["--columns", "observer=SUBJECT,image=FileName,response=Answer,rt=age"]
+        return "trials", "convert", path, target, "--force", "--experiment", "edge", *given
 
     fuzz(cases, prepare)
 

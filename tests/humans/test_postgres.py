@@ -82,7 +82,7 @@ def test_two_stores_draw_at_the_same_time_and_share_out_the_images(postgres, tmp
     for thread in threads:
         thread.join()
     assert set(stores[0].loads().values()) == {6}
-    with pytest.raises(RequestError, match="all the answers"):
+    with pytest.raises(RequestError, match="all images are reserved"):
         stores[1].begin()
     for store in stores:
         store.store.close()

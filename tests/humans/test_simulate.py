@@ -325,7 +325,7 @@ def test_a_model_sits_a_study_by_the_command(tmp_path):
 
 def test_a_model_compares_by_its_features(tmp_path, monkeypatch):
     folder = make_study(tmp_path, "2afc", answers=1)
-    monkeypatch.setattr(import_module("cosight.models.loading"), "load_model", lambda name, **options: Brightness())
+    monkeypatch.setattr(import_module("cosight.models.loading"), "load_model", lambda name, **_: Brightness())
     with served(folder) as url:
         done = run(simulation.simulate, folder, "--participants", 1, "--observer", "own:brightness", "--url", url)
     assert done.exit_code == 0, done.output

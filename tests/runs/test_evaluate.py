@@ -124,7 +124,7 @@ def test_a_thousand_outputs_become_sixteen_classes(how, in_workshop, tmp_path, i
         given = model.answer(model.prepare(read_image(folder / file))[None])
         said = answers_from(mapping.apply(given.probabilities))
         assert frame["probabilities"][row].to_list() == said.probabilities[0].tolist()
-    assert any("1,000 outputs have no names and are taken for imagenet-1k's" in note for note in done.notices)
+    assert any("1,000 outputs have no names and are assumed to be imagenet-1k's" in note for note in done.notices)
     observer = json.loads((done.folder / "run.json").read_text())["observers"][0]
     assert observer["mapping"] == {"from": "imagenet-1k", "to": "model-vs-human-16", "how": how}
 

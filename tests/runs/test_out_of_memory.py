@@ -10,6 +10,7 @@ import torch
 
 from cosight.errors import InvalidInput
 from cosight.models import Preprocessing, as_model, parse
+from cosight.models.cifar_resnet import CifarResNet
 from cosight.models.recorded_answers import load_recorded
 from cosight.runs.evaluate import evaluate
 from cosight.runs.execution import ExecutionOptions, answer_shards
@@ -18,7 +19,8 @@ from cosight.runs.run_plan import RunPlan
 from cosight.runs.stimulus_sources import stored_stimuli
 from cosight.stimuli.sets import read_set
 from cosight.trials.spaces import label_spaces
-from tests.runs.conftest import kept
+
+from .conftest import kept
 
 PLAIN = Preprocessing(size=16, mean=0, std=1)
 
@@ -64,6 +66,28 @@ def test_the_run_continues_with_half_the_batch_and_the_same_bytes(images, tmp_pa
     assert record["sessions"][-1]["smaller_batches"] == {"mine:small": 4}
     assert record["observers"][0]["device"] == "cuda:0"
     assert record["plan"]["batch"] == 32
+
+
+def test_a_network_gives_the_same_answers_in_smaller_batches(few_images, tmp_path, one_torch_thread):
+    class Tight(CifarResNet):
+        most = 1000
+
+        def forward(self, pixels):
+            if len(pixels) > self.most:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+            return super().forward(pixels)
+
+    torch.manual_seed(0)
+    network = Tight(3)
+    model = as_model(network, name="net", preprocessing=Preprocessing(size=32), device="cpu")
+    whole = evaluate(model, on=few_images, out=tmp_path / "whole", features=True)
+    network.most = 5
+    parts = evaluate(model, on=few_images, out=tmp_path / "parts", features=True)
+    frames = [run.trials().frame for run in (whole, parts)]
+    assert frames[0]["response"].equals(frames[1]["response"])
+    tables = [np.array(frame["probabilities"].to_list()) for frame in frames]
+    np.testing.assert_allclose(tables[0], tables[1], atol=1e-5)  # a library may add in another order
+    assert any("continued with 4 images at a time" in notice for notice in parts.notices)
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("MPS backend out of memory (MPS allocated: 8.00 GB)")])

@@ -19,6 +19,23 @@ def test_trains_and_says_what_there_is(cosight, digits, tmp_path):
     assert "mixer-small@46" in again.out.splitlines()[2]
 
 
+def test_memory_that_runs_out_is_one_line(cosight, digits, tmp_path, monkeypatch):
+    import torch
+
+    def fail(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has ...")
+
+    file = tmp_path / "a.toml"
+    file.write_text(f'architecture = "mixer-small"\ndata = "{digits}"\nseeds = [45]\n')
+    monkeypatch.setattr("cosight.training.trainer._train_epoch", fail)
+    done = cosight("train", file, "--out", tmp_path / "out")
+    assert done.code == 2
+    assert done.err == (
+        "cosight: not enough memory (CUDA out of memory. Tried to allocate 2.00 GiB.); use a smaller batch or model, "
+        "or another --device\n"
+    )
+
+
 def test_a_mistake_in_the_recipe_is_one_line(cosight, tmp_path):
     file = tmp_path / "a.toml"
     file.write_text('architecure = "mixer-small"\ndata = "x"\n')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import polars as pl
 import pytest
@@ -132,6 +133,7 @@ def test_missing_columns_are_named_with_what_was_found(csv):
         ({"columns": ["observer=file"], "observer": "x"}, "choose one of --observer and --columns observer=file"),
         ({"kind": "person"}, "--kind is one of human, model"),
         ({"rt_unit": "minutes"}, "--rt-unit is one of s, ms"),
+        ({"rt_unit": "ms", "columns": ["session=time_ms"]}, "--rt-unit needs a column of response times"),
         ({"observer": "x"}, "this one has 'participant_id' with 2 of them; leave it out"),
         ({"columns": ["rt=label"]}, r"my\.csv, row 1, column label: a cell is a number or nothing, got 'bird'"),
     ],
@@ -168,6 +170,14 @@ def test_a_column_of_models_names_models(csv):
     assert "observers are models" in trials.notices[0]
 
 
+def test_observers_without_times_beside_people_are_models(csv):
+    path = csv("observer,image,response,rt", "anna,a.png,cat,0.5", "anna,b.png,na,", "alexnet,a.png,cat,")
+    trials = read(path)
+    assert trials.frame["observer"].to_list() == ["human:anna", "human:anna", "model:alexnet"]
+    assert "observers with response times are people, the others models" in trials.notices[0]
+    assert set(read(path, kind="human").frame["kind"]) == {"human"}
+
+
 def test_one_file_per_participant(csv, cosight, tmp_path):
     for name in ("p1", "p2"):
         csv("file,answer", "a.png,cat", name=f"data/{name}.csv")
@@ -177,7 +187,9 @@ def test_one_file_per_participant(csv, cosight, tmp_path):
     done = cosight("trials", "convert", tmp_path / "data", tmp_path / "all.parquet", "--observer", "{file}")
     assert done.code == 0, done.err
     assert "p1.csv and 1 more files: guessed image=file" in done.err
-    assert read(tmp_path / "all.parquet").frame["observer"].to_list() == ["human:p1", "human:p2"]
+    trials = read(tmp_path / "all.parquet")
+    assert trials.frame["observer"].to_list() == ["human:p1", "human:p2"]
+    assert trials.sources == tuple({"file": f"{name}.csv", "columns": ["file", "answer"]} for name in ("p1", "p2"))
 
 
 def test_image_names_stay_whole_where_folders_tell_them_apart(csv):
@@ -189,6 +201,12 @@ def test_a_guess_that_does_not_fit_is_kept_as_it_is(csv):
     trials = read(csv("subject,image,response,trial,role,rt", "s,a.png,cat,practice,child,slow"))
     assert rows(trials, "trial", "role", "rt") == [(None, "test", None)]
     assert json.loads(trials.frame["extra"][0]) == {"trial": "practice", "role": "child", "rt": "slow"}
+
+
+@pytest.mark.parametrize("name", ["*", "^a.*$", "{}", "extra", "cosight:file"])
+def test_columns_of_any_name_are_kept(csv, name):
+    path = csv(f"subject,image,response,age,{name}", "s,a.png,cat,31,x")
+    assert json.loads(read(path).frame["extra"][0]) == {"age": "31", name: "x"}
 
 
 def test_the_unit_of_times_is_guessed(csv):
@@ -241,6 +259,35 @@ def test_a_data_frame_of_pandas():
         read(pandas.DataFrame([[1, 2]], columns=[1, "1"]))
     with pytest.raises(InvalidInput, match="or data frames, got Series"):
         read(frame["file"])
+
+
+ODD = {
+    "struct": pl.Series([{"a": 1}]),
+    "list": pl.Series([["x"]]),
+    "binary": pl.Series([b"\x00\xff"]),
+    "duration": pl.Series([timedelta(seconds=1)]),
+    "object": pl.Series([object()], dtype=pl.Object),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_columns_without_text_are_kept_and_not_used(name):
+    frame = pl.DataFrame(
+        {"subject": ["s"], "image": ["a.png"], "response": ["cat"], "rt": ODD[name], "note": ODD[name]}
+    )
+    trials = read(frame)
+    assert trials.frame["rt"].to_list() == [None]
+    assert set(json.loads(trials.frame["extra"][0])) == {"rt", "note"}
+    with pytest.raises(InvalidInput, match="column note: cells are text or numbers, got "):
+        read(frame, columns={"truth": "note"})
+    with pytest.raises(InvalidInput, match="no column for the image"):
+        read(frame.with_columns(ODD[name].alias("image")))
+
+
+def test_a_spreadsheet_is_to_be_saved_as_csv(tmp_path):
+    (tmp_path / "my.xlsx").write_bytes(b"PK\x03\x04" + bytes(100))
+    with pytest.raises(InvalidInput, match=r"my\.xlsx: spreadsheets are not read; save the sheet as CSV"):
+        read(tmp_path / "my.xlsx")
 
 
 def test_a_table_without_rows_is_refused(csv):

@@ -77,12 +77,25 @@ def test_never_on_the_name_alone(apart):
 
 
 @pytest.mark.parametrize(
-    ("one", "two"), [("edge", "edges"), ("silhouette", "silhouettes"), ("silhouettes", "filled-silhouettes")]
+    ("one", "two", "name"),
+    [
+        ("edge", "edges", "edge"),
+        ("silhouette", "silhouettes", "silhouette"),
+        ("silhouettes", "filled-silhouettes", "silhouette"),
+        ("cue-conflict", "texture-shape_cue-conflict", "cue-conflict"),
+        ("texture-shape_edges", "edge", "edge"),
+        ("texture-shape_silhouettes", "filled-silhouettes", "silhouette"),
+    ],
 )
-def test_experiments_have_aliases(one, two):
+def test_experiments_have_aliases(one, two, name):
     table = table_of(trial(experiment=one), trial("human:2", "dog", experiment=two))
     assert table.answers.stimuli == 1
-    assert table.columns["experiment"].to_list() == [min(one, two, key=len).removesuffix("s").replace("filled-", "")]
+    assert table.columns["experiment"].to_list() == [name]
+
+
+def test_other_people_of_the_same_names_keep_their_experiment():
+    table = table_of(trial(experiment="contrast"), trial("human:2", experiment="noise-generalisation_contrast-png"))
+    assert table.answers.stimuli == 2
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,13 @@ def test_further_columns_survive_whatever_their_name(file, tmp_path):
     assert again == {"edge/edge_s01.csv": path.read_bytes(), "edge/edge_alexnet.csv": other.read_bytes()}
 
 
+@pytest.mark.parametrize("name", ["*", "^a.*$"])
+def test_a_further_column_may_have_a_name_that_polars_reads_as_several(file, tmp_path, name):
+    path = file(HEADER + f",age,{name}", PERSON + ",31,x")
+    assert json.loads(FORMAT.read([path]).frame["extra"][0])[name] == "x"
+    assert rewritten([path], tmp_path / "out") == {"edge/edge_s01.csv": path.read_bytes()}
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -114,7 +114,7 @@ def test_whoever_shares_everything_is_not_named():
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        ({"experiment": None}, "its trials have no experiment, the others have e; add an experiment column"),
+        ({"experiment": None}, "its trials have no experiment, the others have e; convert them with --experiment"),
         ({"experiment": "photos"}, "its experiments are photos, the others' e; use one name"),
         ({"condition": "c5"}, "its conditions are c5, the others' 0; use one spelling"),
         ({"image": "x.JPEG", "trial": 1}, "no image has the same name in both (for example 'x.JPEG' and '0.png')"),

@@ -146,7 +146,7 @@ def test_concat_wants_one_label_space_and_a_table():
 
 
 def test_concat_checks_a_table_of_unknown_space_against_the_known_one():
-    with pytest.raises(InvalidInput, match="row 2, column response: a response is a class of given"):
+    with pytest.raises(InvalidInput, match="row 1, column response: a response is a class of given"):
         concat([make_trials(frame({}), space=PETS), make_trials(frame({"response": "horse"}))])
 
 

@@ -136,7 +136,7 @@ async function reason(response: Response): Promise<string> {
 function counts({ simulated, answers, participants }: State): HTMLElement {
   const which = simulated ? "simulated " : "";
   const people = Object.entries(participants).map(([name, count]): [string, string] => [
-    `${which}participants ${name}`,
+    `${which}participants ${name === "released" ? "left" : name}`,
     String(count),
   ]);
   const pairs: [string, string][] = [[`${which}answers`, `${answers.given} of ${answers.wanted}`], ...people];
@@ -184,7 +184,7 @@ function images(rows: State["images"]): HTMLElement {
     return [image, bar, `${answers} of ${wanted}`, open === 0 ? "" : `${open} open`];
   });
   return section(
-    "Answers an image",
+    "Answers per image",
     el("div", { class: "images", tabindex: "0" }, table(["image", "", "answers", "being shown"], cells)),
     rows.length,
   );

@@ -46,7 +46,7 @@ export function exposureOf(
   return { asked, onset: onsetS!, offset: offsetS!, exposure: exposureS!, frame: frameS!, late };
 }
 
-/** Watches from now on; what it gives ends the watch, and says whether `test` held at any time, as told by `event`. */
+/** Starts watching. The function it returns ends the watch and returns whether `test` held at any time, by `event`. */
 function watch(event: string, test: () => boolean): () => boolean {
   let held = test();
   const look = (): void => void (held ||= test());

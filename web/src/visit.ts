@@ -149,7 +149,7 @@ export class Visit {
     return opening(opened, {
       consented: () => this.#call("POST", "/api/session/consent", { agreed: true }),
       declined: () => {
-        // told once, without insisting: nothing of this participant is stored anyway
+        // sent once, without a retry: nothing of this participant is stored
         void request("POST", "/api/session/decline", this.#ticket!.token, {}).catch(() => undefined);
         this.#stop(new Over("declined"));
       },

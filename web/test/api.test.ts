@@ -27,3 +27,13 @@ test("a refusal says why", async () => {
   expect(refused).toBeInstanceOf(Refused);
   expect(refused).toMatchObject({ status: 423, message: "the study is paused" });
 });
+
+test.each([
+  ["3", 3],
+  [null, null],
+])("a refusal says when to ask again: %s", async (header, seconds) => {
+  const headers = header === null ? {} : { "Retry-After": header };
+  vi.stubGlobal("fetch", () => Promise.resolve(new Response("{}", { status: 423, headers })));
+  const refused = await request("GET", "/api/trials", "token").catch((error: unknown) => error);
+  expect(refused).toMatchObject({ retryAfter: seconds });
+});

@@ -49,8 +49,8 @@ def compare(
 
     Examples:
         cosight compare sample:cue-conflict
-        cosight compare sample:edges --measure ec --only model:alexnet,model:vgg19
-        cosight compare sample:edges sample:silhouettes --by experiment --csv
+        cosight compare sample:edges --only model:alexnet,model:vgg19
+        cosight compare sample:edges sample:silhouettes --by experiment --out rows.csv
     """
     from cosight.cli.tables import print_comparison
     from cosight.measures import measures

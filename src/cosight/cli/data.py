@@ -42,9 +42,9 @@ def list_data(as_json: AsJson = False) -> None:
             {
                 "name": entry.name,
                 "size": _megabytes(entry.size) if entry.size else "",
-                "get": "download" if entry.is_downloadable else "by hand or mirror",
-                "what": entry.summary,
+                "get": "download" if entry.is_downloadable else "by hand",
                 "licence": entry.licence,
+                "what": entry.summary,
             }
             for entry in data_sets.values()
         ]

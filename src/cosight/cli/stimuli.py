@@ -487,7 +487,9 @@ def _choose_alterations(verb: str, kinds: list[str] | None, steps: str, settings
             incomplete.append(name)
         chosen += [alteration(name, **{family.step_name: step, **settings}) for step in existing]
     if not chosen:
-        raise InvalidInput(f"no kind has {family.step_name} {steps!r}; see `cosight list {family.kinds.kind}s`")
+        most = max(len(kind.steps) for kind in family.kinds.values())
+        known = f"use 1 to {most}" if family.step_name != "condition" else f"see `cosight list {family.kinds.kind}s`"
+        raise InvalidInput(f"no kind has {family.step_name} {steps!r}; {known}")
     if incomplete and steps != "all":
         notify((f"{', '.join(incomplete)}: not every {family.step_name} of {steps} exists",))
     return chosen

@@ -11,7 +11,7 @@ from cosight.demo.people import PEOPLE_FILE, demo_people
 from cosight.demo.report import write_demo_page
 from cosight.demo.size import REPORT, STIMULI, Size
 from cosight.errors import InvalidInput
-from cosight.extras import require_for
+from cosight.extras import require
 from cosight.statistics.rows import Scores
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ __all__ = ["Demo", "Part", "demo"]
 
 Part = Literal["people", "digits"]
 _FULL_SIZE = Size()
+_DIGITS_NEED = ("cv2", "numba", "torch", "timm", "safetensors", "matplotlib")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def demo(
     ):
         raise InvalidInput(f"--out must be a new or empty folder, or an unfinished demo, got {folder}; choose another")
     if part != "people":
-        require_for("demo digits")
+        require(*_DIGITS_NEED, by="cosight demo digits", extra="demo")
     people = digits = None
     if part != "digits":
         people = demo_people(folder, seed=seed, resamples=size.resamples, progress=progress)

@@ -24,7 +24,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cosight.arrays import whole_number
-from cosight.errors import InvalidInput
+from cosight.errors import CosightError, InvalidInput
 from cosight.files import LOCK_FILE, atomic_write, lock_folder
 from cosight.trials.manifest import MANIFEST, with_manifest_space, write_manifest
 from cosight.trials.parquet import read_sources, read_space, write_observers, write_table
@@ -176,14 +176,20 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Create the folder if needed and lock it; remove a new folder in which nothing was written after an error."""
+        """Create the folder if needed and lock it.
+
+        After an error a new folder is removed if nothing was written. After a user error it is also removed if it has
+        no answers: the mistake is corrected and the same command run again.
+        """
         is_new = not self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             with lock_folder(self.path):
                 yield
-        except BaseException:
-            if is_new and all(path.name == LOCK_FILE for path in self.path.iterdir()):
+        except BaseException as error:
+            written = {path.name for path in self.path.iterdir()} - {LOCK_FILE}
+            is_mistake = isinstance(error, CosightError) and not self.has_answers()
+            if is_new and written <= ({RUN, MANIFEST, "trials"} if is_mistake else set()):
                 shutil.rmtree(self.path)
             raise
 

@@ -191,7 +191,7 @@ def model_observer(
             )
         own = fitting
         note = (
-            f"its {model.classes:,} outputs have no names and are taken for {own.name}'s in the usual order "
+            f"its {model.classes:,} outputs have no names and are assumed to be {own.name}'s in the usual order "
             "(classes=FILE names them)"
         )
     return ModelObserver(model, label_map(own, space, how=how), note, strangeness or {}, unsupported or {})
@@ -314,8 +314,20 @@ class ModelReference:
         model = self.load(plan, threads=threads, device=device)
         if self.probe is not None:
             model = attach_probe(model, read_probe(self.probe), name=f"{model.name},probe={self.probe_name}")
+        _check_classes(model, plan)
         functions, unsupported = strangeness_functions(model, plan.abstain)
         return [model_observer(model, plan.space, how=plan.how, strangeness=functions, unsupported=unsupported)]
+
+
+def _check_classes(model: Model, plan: RunPlan) -> None:
+    """Raise where a model has the classes of the images, and the label space has others besides."""
+    names = model.class_names or ()
+    truths = plan.stimuli.frame["truth"].drop_nulls().unique().to_list()
+    if truths and set(truths) <= set(names) < set(plan.space.classes):
+        raise InvalidInput(
+            f"{model.name} has {len(names)} of the {len(plan.space.classes)} classes of {plan.space.name}, the only "
+            f"ones that the images show; use --labels {','.join(names)}"
+        )
 
 
 def with_threads(spec: ModelSpec, threads: int | None) -> ModelSpec:

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, get_args
 import polars as pl
 
 from cosight.errors import InvalidInput, did_you_mean
-from cosight.trials.file_tables import parse_cells, with_decimal_points
+from cosight.trials.file_tables import json_objects, parse_cells, with_decimal_points
 from cosight.trials.spaces import ABSTAIN, LabelSpace, guess_label_space
 from cosight.trials.table import KINDS, ROLES, SCHEMA, Kind, Trials, make_trials
 
@@ -75,8 +75,8 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {  # common names, the likelier first
 }  # fmt: skip
 _PRESENTATION = r"(?s)^\d{4,}_[^_]+_(?:s\d+|dnn)_[^_]+_[^_]+_\d+_(.+)$"  # in all files of model-vs-human
 _OF_MODELS = ("model", "modelname", "network", "networkname")  # columns that name models, not people
+_OF_BOTH = ("observer", "observerid", "observername", "subj")  # columns that may name people and models
 _MISSING = ("", "na", "n/a", "nan", "null", "<na>")  # in lower case: no value
-_NUMBERS = ("level", "repetition", "block", "trial", "abstention", "rt")
 _WORDS: dict[str, tuple[str, ...]] = {"kind": KINDS, "role": ROLES}  # columns that hold these words and no others
 _DIGEST = r"^[0-9a-f]{64}$"
 _SLOW = 100  # seconds: times with a greater median are milliseconds
@@ -230,6 +230,8 @@ def trials_of_table(
         if unit == "ms":
             columns["rt"] = pl.Series(columns["rt"].to_numpy() / 1000).fill_nan(None)  # polars rounds otherwise
             changed.append(used["rt"])
+    elif unit is not None:
+        raise InvalidInput(f"{source}: --rt-unit needs a column of response times; name it with --columns rt=COLUMN")
     space = space or _guess_space(columns)
     for ours in ("truth", "response"):
         if ours in columns and space is not None:
@@ -240,25 +242,24 @@ def trials_of_table(
                 changed.append(used[ours])
     frame = pl.DataFrame({ours: column.alias(ours) for ours, column in columns.items()})
     frame = frame.with_columns(pl.lit(value).alias(ours) for ours, value in options.constants.items())
-    frame = frame.with_columns(cells.extra([name for name in table.columns if name not in used.values()] + changed))
-    frame, unknown = _name_observers(frame, used.get("observer", ""), options.kind)
+    extra = cells.extra([name for name in table.columns if name not in used.values()] + changed)
+    frame = frame.with_columns(extra.alias("extra"))
+    frame, kinds = _name_observers(frame, used.get("observer", ""), options.kind)
     guesses = [f"{ours}={name}" for ours, name in guessed.items() if ours != name]
     if unit is not None and options.rt_unit is None and (used["rt"], unit) != ("rt", "s"):
         guesses.append(f"{used['rt']} in {_UNITS[unit]}")
-    if unknown is not None:
-        guesses.append(f"observers are {'people' if unknown == 'human' else 'models'}")
+    guesses += [kinds] if kinds else []
     kept = [name for name in table.columns if name not in used.values()]
-    told = [f"{source}: guessed {', '.join(guesses)}; {_OPTIONS}"] if guesses else []
-    told += [f"{source}: columns kept in extra: {_listed(kept)}"] if kept else []
+    lines = [f"{source}: guessed {', '.join(guesses)}; {_OPTIONS}"] if guesses else []
+    lines += [f"{source}: columns kept in extra: {_listed(kept)}"] if kept else []
     if "experiment" not in used and options.experiment is None:
-        told.append(f"{source}: no experiment; to join these trials with others, convert them with --experiment NAME")
+        lines.append(f"{source}: no experiment; to join these trials with others, convert them with --experiment NAME")
     return make_trials(
         frame,
         source=source,
         locate=locate,
         space=space,
-        sources=[{"file": source, "columns": table.columns}],
-        notices=[*told, *notices],
+        notices=[*lines, *notices],
     )
 
 
@@ -274,13 +275,15 @@ class _Cells:
     def text(self, name: str) -> pl.Series:
         """Return a column as text, null where a value is missing."""
         column = self.table[name]
+        if not _has_text(column.dtype):
+            raise InvalidInput(f"{self.source}, column {name}: cells are text or numbers, got {column.dtype}")
         if column.dtype.is_float() and (column.fill_nan(None).drop_nulls() % 1 == 0).all():
             column = column.fill_nan(None).cast(pl.Int64, strict=False)  # pandas makes 1.0 of 1 beside empty cells
         return without_missing(column.cast(pl.String))
 
     def values(self, ours: str, name: str) -> pl.Series:
         """Return a column as the trial's column `ours`; raise at a cell that is no value of it."""
-        if self.table[name].dtype.is_nested():
+        if ours == "probabilities" and self.table[name].dtype.is_nested():
             return self.table[name]
         text = self.text(name)
         if self.decimal_comma and ours in ("rt", "abstention", "condition"):
@@ -291,30 +294,35 @@ class _Cells:
 
     def fits(self, ours: str, name: str) -> bool:
         """Return whether all cells of a column are values of the trial's column `ours`."""
-        if ours == "stimulus":
-            return bool(self.text(name).str.contains(_DIGEST).all())
-        if ours in _WORDS:
-            return bool(self.text(name).is_in(_WORDS[ours]).all())
-        if ours not in (*_NUMBERS, "probabilities"):
-            return True
         try:
-            self.values(ours, name)
+            values = self.values(ours, name)
         except InvalidInput:
             return False
-        return True
+        if ours == "stimulus":
+            return bool(values.str.contains(_DIGEST).all())
+        return ours not in _WORDS or bool(values.is_in(_WORDS[ours]).all())
 
     def extra(self, names: Sequence[str]) -> pl.Series:
         """Return these columns as JSON text."""
         if not names:
-            return pl.Series("extra", [None] * self.table.height, pl.String)
-        kept = self.table.select(list(dict.fromkeys(names)))
-        simple = [
-            name
-            for name, kind in kept.schema.items()
-            if not (kind.is_numeric() or kind.is_nested() or kind in (pl.String, pl.Boolean))
-        ]
-        kept = kept.with_columns(pl.col(simple).cast(pl.String)) if simple else kept
-        return kept.select(pl.struct(pl.all()).struct.json_encode().alias("extra")).to_series()
+            return pl.Series([None] * self.table.height, dtype=pl.String)
+        kept = [self.table[name] for name in dict.fromkeys(names)]
+        return json_objects([_json_cells(column) for column in kept])
+
+
+def _has_text(kind: pl.DataType) -> bool:
+    """Return whether values of a type can be written as text, as those of files and most data frames can."""
+    return not kind.is_nested() and kind not in (pl.Binary, pl.Object, pl.Duration)
+
+
+def _json_cells(column: pl.Series) -> pl.Series:
+    """Return a column with values that have a form in JSON: dates and other objects become text."""
+    kind = column.dtype
+    if kind.is_numeric() or kind in (pl.String, pl.Boolean, pl.Null) or kind.is_nested():
+        return column
+    if _has_text(kind):
+        return column.cast(pl.String)
+    return pl.Series(column.name, [None if value is None else str(value) for value in column.to_list()], pl.String)
 
 
 def _choose_columns(cells: _Cells, options: TableOptions) -> dict[str, str]:
@@ -410,15 +418,27 @@ def _respell(answers: pl.Series, space: LabelSpace) -> pl.Series:
     return answers.replace(spelled) if spelled else answers
 
 
-def _name_observers(frame: pl.DataFrame, column: str, kind: Kind | None) -> tuple[pl.DataFrame, Kind | None]:
-    """Add the kind of every observer to its name and as a column; return also the kind that was guessed, if any."""
-    guess: Kind = "model" if _plain(column) in _OF_MODELS else "human"
+def _name_observers(frame: pl.DataFrame, column: str, kind: Kind | None) -> tuple[pl.DataFrame, str]:
+    """Add the kind of every observer to its name and as a column; return also what was guessed, in words.
+
+    People are guessed, unless the observers' column is one of models. Where it may be both, observers without response
+    times beside others that have some are guessed to be models.
+    """
     prefix = pl.col("observer").str.extract(rf"^({'|'.join(KINDS)}):")
-    told = pl.coalesce("kind", prefix) if "kind" in frame.columns else prefix
-    frame = frame.with_columns(kind=pl.coalesce(told, pl.lit(kind, pl.String)))
-    guessed = guess if frame.filter(pl.col("kind").is_null() & pl.col("observer").is_not_null()).height else None
-    frame = frame.with_columns(pl.col("kind").fill_null(guess))
+    known = pl.coalesce("kind", prefix) if "kind" in frame.columns else prefix
+    guess = pl.lit("model" if _plain(column) in _OF_MODELS else "human")
+    if _plain(column) in _OF_BOTH and "rt" in frame.columns and frame["rt"].count():
+        guess = pl.when(pl.col("rt").count().over("observer") == 0).then(pl.lit("model")).otherwise(guess)
+    frame = frame.with_columns(kind=pl.coalesce(known, pl.lit(kind, pl.String)), _guess=guess)
+    guessed = frame.filter(pl.col("kind").is_null() & pl.col("observer").is_not_null())["_guess"].unique().sort()
+    frame = frame.with_columns(pl.coalesce("kind", "_guess").alias("kind")).drop("_guess")
     has_source = pl.col("kind").is_in(("human", "simulated")).not_() & pl.col("observer").str.contains(r"^[^:]+:.")
     is_named = prefix.is_not_null() | has_source  # human:s01, or a model such as timm:resnet50
     named = pl.when(is_named).then("observer").otherwise(pl.col("kind") + ":" + pl.col("observer"))
-    return frame.with_columns(observer=named), guessed
+    words = {
+        (): "",
+        ("human",): "observers are people",
+        ("model",): "observers are models",
+        ("human", "model"): "observers with response times are people, the others models",
+    }
+    return frame.with_columns(observer=named), words[tuple(guessed)]

@@ -97,7 +97,7 @@ def _read_others(
         table = table.with_columns(pl.Series(_FILE_COLUMN, names, pl.String))
         options = replace(options, observer=None, columns={**options.columns, "observer": _FILE_COLUMN})
     first = next(iter(tables))
-    return trials_of_table(
+    trials = trials_of_table(
         table,
         options,
         source=f"{first}{f' and {len(tables) - 1} more files' if len(tables) > 1 else ''}",
@@ -105,6 +105,7 @@ def _read_others(
         space=space,
         decimal_comma=separator != ",",
     )
+    return replace(trials, sources=tuple({"file": path.name, "columns": tables[path].columns} for path in tables))
 
 
 def _read_own(path: Path, table: pl.DataFrame, space: LabelSpace | None) -> Trials:

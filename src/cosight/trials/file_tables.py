@@ -23,6 +23,7 @@ __all__ = [
     "check_memory",
     "csv_text",
     "decode_text",
+    "json_objects",
     "parse_cells",
     "probabilities_text",
     "read_metadata",
@@ -216,6 +217,17 @@ def parse_cells(column: pl.Series, kind: pl.DataType, locate: Callable[[int], st
 def with_decimal_points(column: pl.Series) -> pl.Series:
     """Return cells of text with numbers such as 0,5 written as 0.5."""
     return column.str.replace(r"^\s*([+-]?\d+),(\d+)\s*$", "$1.$2")
+
+
+def json_objects(columns: Sequence[pl.Series]) -> pl.Series:
+    """Return one JSON object per row, from name of the column to cell.
+
+    Columns are given as such, because polars takes a name such as `*` for all columns.
+
+    >>> json_objects([pl.Series("*", ["x"]), pl.Series("age", [3])]).to_list()
+    ['{"*":"x","age":3}']
+    """
+    return pl.DataFrame(list(columns)).select(pl.struct(pl.all()).struct.json_encode()).to_series()
 
 
 def probabilities_text(column: str = "probabilities") -> pl.Expr:

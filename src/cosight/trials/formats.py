@@ -86,6 +86,7 @@ _HEAD = 1 << 16  # bytes that a format is recognised by
 _DESCRIPTION = "dataset_description.json"  # a folder with this file is a Psych-DS folder
 _FRAME = "the data frame"  # in messages
 _TABLE_SUFFIXES = (".csv", ".tsv")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 _RUN = "run.json"  # a folder with this file is a run
 
 
@@ -199,6 +200,11 @@ def convert(
     Raises:
         InvalidInput: The source has no trials, a column is missing, or the target exists or cannot store these trials.
         UnknownName: No format, label space or observer has this name.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     len(convert("sample:edges", Path(folder) / "edges.csv", only=["human:subject-01"]))
+    160
     """
     trials = read(
         source,
@@ -306,7 +312,8 @@ def _read_described(path: Path, space: LabelSpace | None, options: TableOptions 
 
 def _check_exists(path: Path) -> None:
     if not path.exists():
-        hint = f"did you mean {samples[str(path)].reference}?" if str(path) in samples else nearest_path(path)
+        name = str(path).rpartition(":")[2]  # of a sample whose prefix is missing or misspelt
+        hint = f"did you mean {samples[name].reference}?" if name in samples else nearest_path(path)
         raise InvalidInput(f"trials must be a file or folder that exists, got {path}; {hint}")
 
 
@@ -330,6 +337,10 @@ def _read_path(path: Path, space: LabelSpace | None) -> Trials:
         if tables:
             _CSV.read(tables[:1])  # raises: its message names the columns that are missing
         if path.is_file():
+            if path.suffix.lower() in _SPREADSHEETS:
+                raise InvalidInput(
+                    f"{path}: spreadsheets are not read; save the sheet as CSV (UTF-8) and name that file"
+                )
             raise InvalidInput(f"{path}: not a trial file ({names}); its first line or bytes fit none of these")
         raise InvalidInput(
             f"{path}: no trial files here ({names}), {len(unknown)} other files; name the folder that holds them"

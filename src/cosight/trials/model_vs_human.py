@@ -17,7 +17,7 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.files import atomic_folder
 from cosight.trials.columns import image_name
-from cosight.trials.file_tables import check_memory, read_text_table, text_size
+from cosight.trials.file_tables import check_memory, json_objects, read_text_table, text_size
 from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import LabelSpace, guess_label_space
 from cosight.trials.table import KINDS, SCHEMA, Trials, make_trials
@@ -79,7 +79,7 @@ def _as_trials(raw: pl.DataFrame, locate: Any) -> pl.DataFrame:
     """Return the columns of a trial; `locate` names a row in messages."""
     missing_rt = pl.col("rt").str.to_lowercase().is_in(["nan", "na", ""])
     more = [name for name in raw.columns if name not in (*_COLUMNS, "_file", "_experiment")]
-    extra = pl.struct(pl.col("_file").alias("file"), "imagename", *more).struct.json_encode()
+    extra = json_objects([raw["_file"].alias("file"), raw["imagename"], *(raw[name] for name in more)])
     numbers = raw.select(
         *_COLUMNS,
         "_file",

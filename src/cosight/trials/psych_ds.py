@@ -24,6 +24,7 @@ from cosight.trials.columns import COLUMN_NAMES, ESSENTIAL, recognise_columns, w
 from cosight.trials.description import COLUMN_MEANINGS, describe, is_description, read_description
 from cosight.trials.file_tables import (
     check_memory,
+    json_objects,
     parse_cells,
     probabilities_text,
     read_text_table,
@@ -149,7 +150,7 @@ def _as_trials(file: Path, table: pl.DataFrame, in_seconds: frozenset[str]) -> p
     full = table.with_columns(pl.lit(word).alias(key) for key, word in keywords.items() if key not in table.columns)
     used = {**usable, **in_name}
     rest = [name for name in full.columns if name not in used.values()]
-    extra = full.select(pl.struct(rest).struct.json_encode()).to_series() if rest else [None] * full.height
+    extra = json_objects([full[name] for name in rest]) if rest else [None] * full.height
     columns = [without_missing(full[name]).alias(field) for field, name in used.items()]
     text = pl.DataFrame([*columns, pl.Series("extra", extra, pl.String)])
     prefix = pl.col("observer").str.extract(rf"^({'|'.join(KINDS)}):")

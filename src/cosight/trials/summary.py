@@ -171,7 +171,7 @@ def explain_mismatch(stimuli: pl.DataFrame, others: pl.DataFrame) -> str:
     stimuli, others = (part.with_columns(canonical_experiment(pl.col("experiment"))) for part in (stimuli, others))
     own, other = set(stimuli["experiment"]), set(others["experiment"])
     if own == {""} and "" not in other:
-        return f"its trials have no experiment, the others have {_listed(other)}; add an experiment column"
+        return f"its trials have no experiment, the others have {_listed(other)}; convert them with --experiment"
     if not own & other:
         return f"its experiments are {_listed(own)}, the others' {_listed(other)}; use one name"
     common = pl.col("experiment").is_in(sorted(own & other))

@@ -227,8 +227,11 @@ def concat(tables: Sequence[Trials]) -> Trials:
         raise InvalidInput(f"trials compared must share one label space, got {names}; convert one with --labels")
     frame = pl.concat([table.frame for table in tables])
     space = next(iter(spaces.values()), None)
-    if space is not None and any(table.space is None for table in tables):
-        _check_rows(frame, space, _row_names("trials"))
+    if space is not None:
+        for table in tables:
+            if table.space is None:
+                files = [source["file"] for source in table.sources if "file" in source]
+                _check_rows(table.frame, space, _row_names(files[0] if len(files) == 1 else "trials"))
     known = merge_observers([table.observers for table in tables])
     sources = tuple(source for table in tables for source in table.sources)
     notices = [notice for table in tables for notice in table.notices]
@@ -333,7 +336,10 @@ def _check_rows(frame: pl.DataFrame, space: LabelSpace | None, locate: Callable[
             got = repr(list(value) if column == "probabilities" else value)
             if rule == _SUM_RULE:
                 got = f"{sum(value):.6g} in all"
-            raise InvalidInput(f"{locate(row)}, column {column}: {rule}, got {got}")
+            hint = ""
+            if space is not None and column in ("truth", "response"):
+                hint = f"; {did_you_mean(value, space.answers, otherwise='--labels names other classes')}"
+            raise InvalidInput(f"{locate(row)}, column {column}: {rule}, got {got}{hint}")
 
 
 def doubtful_values(trials: Trials, space: LabelSpace | None, name: str) -> list[str]:
