@@ -86,7 +86,15 @@ def test_names_are_one_text_or_several(several):
     assert one.settings == two.settings
 
 
-@pytest.mark.parametrize("name", ["compare", "score", "evaluate", "resume", "train", "build"])
+def test_observers_of_a_plan_are_one_text_or_several():
+    one, two = (
+        cosight.plan(measure="accuracy", width=0.1, pilot="sample:edges", observers=observers)
+        for observers in ("model:alexnet", ["model:alexnet"])
+    )
+    assert one == two
+
+
+@pytest.mark.parametrize("name", ["compare", "score", "evaluate", "resume", "train", "build", "demo"])
 def test_long_calls_take_progress_as_a_switch(name):
     assert "bool" in str(inspect.signature(getattr(cosight, name)).parameters["progress"].annotation)
 

@@ -81,7 +81,7 @@ def test_every_extra_for_users_is_known():
     assert set(DECLARED) - {"all", "dev"} == set(EXTRAS)
     names = {name for name in NEEDS if not name.endswith(":")}
     commands = {name.partition(" ")[2] for name, _ in commands_of(get_command(app))}
-    known = {*commands, *(name.split(" ")[0] for name in commands), *cosight.__all__, "demo digits"}
+    known = {*commands, *(name.split(" ")[0] for name in commands), *cosight.__all__}
     assert names <= known
     for need in NEEDS.values():
         assert set(need.modules) <= set(modules_of(need.extra))

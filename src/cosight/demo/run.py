@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -12,6 +11,7 @@ from cosight.demo.report import write_demo_page
 from cosight.demo.size import REPORT, STIMULI, Size
 from cosight.errors import InvalidInput
 from cosight.extras import require
+from cosight.progress import Progress, report_progress
 from cosight.statistics.rows import Scores
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def demo(
     seed: int = 0,
     size: Size = _FULL_SIZE,
     processes: int | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress | bool | None = None,
 ) -> Demo:
     """Run the whole job on what ships with the package, and write a page about it.
 
@@ -62,7 +62,8 @@ def demo(
         seed: Seed of everything random.
         size: Size of the digits part.
         processes: Number of worker processes (default: one per core). Does not change the output.
-        progress: Called with steps done, steps in all, and a description.
+        progress: True for a progress bar (default: in notebooks and at the prompt), False for none, or a function
+            that is called with steps done, steps in all, and a description.
 
     Returns:
         The scores and the page.
@@ -89,10 +90,11 @@ def demo(
     if part != "people":
         require(*_DIGITS_NEED, by="cosight demo digits", extra="demo")
     people = digits = None
-    if part != "digits":
-        people = demo_people(folder, seed=seed, resamples=size.resamples, progress=progress)
-    if part != "people":
-        from cosight.demo.digits import demo_digits  # needs torch
+    with report_progress(progress) as report:
+        if part != "digits":
+            people = demo_people(folder, seed=seed, resamples=size.resamples, progress=report)
+        if part != "people":
+            from cosight.demo.digits import demo_digits  # needs torch
 
-        digits = demo_digits(folder, seed=seed, size=size, processes=processes, progress=progress)
+            digits = demo_digits(folder, seed=seed, size=size, processes=processes, progress=report)
     return Demo(folder, people, digits, write_demo_page(folder / REPORT, people, digits))

@@ -26,6 +26,7 @@ from cosight.measures.power import (
     trials_to_tell_apart,
 )
 from cosight.measures.study_size import error_bound, minimum_raters, people_and_images_for_width, variance_parts
+from cosight.registry import split_names
 from cosight.scoring.pilot import (
     ACCURACY,
     EC,
@@ -96,7 +97,7 @@ def plan(
     sd: float | None = None,
     joint: float | None = None,
     pilot: str | Path | Trials | AlignedTrials | None = None,
-    observers: Sequence[str] = (),
+    observers: str | Sequence[str] = (),
     people: int | None = None,
 ) -> Plan:
     """Compute how many trials, people or images a study needs for an interval or to tell two models apart.
@@ -132,6 +133,7 @@ def plan(
     >>> plan(measure="gold", error=0.05, classes=11).rows[0].value
     133
     """
+    observers = split_names(observers) or ()
     goal, size = _goal(measure, width=width, difference=difference, error=error)
     accuracies = None if accuracy is None else tuple(np.atleast_1d(np.asarray(accuracy, dtype=np.float64)).tolist())
     request = _Request(goal, size, accuracies, value, classes, power, sd, joint, people)

@@ -82,7 +82,7 @@ def train(
     recipe: Recipe | str | Path,
     *,
     out: str | Path,
-    seed: Sequence[int] = (),
+    seed: int | Sequence[int] = (),
     device: str = "auto",
     precision: TrainingPrecision = "float32",
     progress: Progress | bool | None = None,
@@ -118,8 +118,9 @@ def train(
     settings = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     if settings.ssl is not None:
         require("lightly", by=f"ssl = {settings.ssl}")
-    if seed:
-        settings = replace(settings, seeds=tuple(seed))
+    seeds = (seed,) if isinstance(seed, int) else tuple(seed)
+    if seeds:
+        settings = replace(settings, seeds=seeds)
     _check_request(settings, Path(out), device, precision)
     check_placement(device, precision)
     device = choose_device(device)
