@@ -51,28 +51,6 @@ IDIOMS = {
     ),
 }
 
-# Files that still have an idiom. An entry goes when the idiom does.
-STILL = {
-    ("docs/cli.md", "is to be found"),
-    ("docs/trials.md", "one a class"),
-    ("docs/trials.md", "who as a subject"),
-    ("docs/uncertainty.md", "anew"),
-    ("docs/uncertainty.md", "mend"),
-    ("docs/uncertainty.md", "one row a trial"),
-    ("docs/uncertainty.md", "tell of"),
-    ("docs/uncertainty.md", "thrice"),
-    ("docs/uncertainty.md", "who as a subject"),
-    ("src/cosight/scoring/compare.py", "taken for"),
-    ("src/cosight/scoring/plan.py", "is to be found"),
-    ("src/cosight/trials/table.py", "taken for"),
-    ("web/src/api.ts", "told"),
-    ("web/src/opening.ts", "go on with"),
-    ("web/src/plugins/curate.ts", "one row a trial"),
-    ("web/src/storage.ts", "told"),
-    ("web/src/visit.ts", "anew"),
-    ("web/src/visit.ts", "handed in"),
-}
-
 
 @cache
 def texts():
@@ -100,12 +78,7 @@ def test_texts_are_read():
 
 @pytest.mark.parametrize("name", IDIOMS)
 def test_idiom_does_not_come_back(name):
-    new = {file: places for file, places in hits(name).items() if (file, name) not in STILL}
-    assert new == {}, f"write instead: {IDIOMS[name][1]}"
-
-
-def test_listed_files_still_have_the_idiom():
-    assert [(file, name) for file, name in sorted(STILL) if file not in hits(name)] == [], "remove from STILL"
+    assert hits(name) == {}, f"write instead: {IDIOMS[name][1]}"
 
 
 @pytest.mark.parametrize(

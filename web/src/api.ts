@@ -1,4 +1,4 @@
-/** What the server says and is told. */
+/** Requests to the server and its answers. */
 
 import type { Texts } from "./texts";
 

@@ -154,7 +154,7 @@ function examples({ texts, labels, examples: shown }: Study): Child {
 function fullscreen(texts: Texts, distance: number): Node {
   const fill = (): void => {
     const start = document.querySelector<HTMLButtonElement>("#jspsych-fullscreen-btn");
-    if (start === null) return; // a browser without full screen goes on by itself
+    if (start === null) return; // a browser without full screen continues without a click
     start.className = "primary";
     start.textContent = say(texts, "fullscreen_button");
     start.before(

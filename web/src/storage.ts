@@ -36,7 +36,7 @@ export function keysFrom(prefix: string): string[] {
   return [...all].filter((key) => key.startsWith(prefix));
 }
 
-/** `person` is the platform's id, so that two people at one computer are told apart. */
+/** `person` is the platform's id, so that two people at one computer are distinguished. */
 export interface Ticket {
   readonly token: string;
   readonly person: string | null;

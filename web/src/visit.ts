@@ -120,7 +120,7 @@ export class Visit {
     }
   }
 
-  /** Go through the trials. Those that were released, or cannot be shown, the server hands out anew. */
+  /** Go through the trials. The server assigns those that were released, or cannot be shown, again. */
   async #round(around: Surroundings, given: Trials, queue: AnswerQueue): Promise<void> {
     try {
       await this.#play(timeline(around, given));
@@ -212,7 +212,7 @@ export class Visit {
 
   #end(error: unknown): void {
     document.documentElement.classList.remove("grey");
-    if (error instanceof Refused && error.status === 401) return location.reload(); // the session is gone: start anew
+    if (error instanceof Refused && error.status === 401) return location.reload(); // the session is gone: start a new one
     this.#show(ended(this.#texts, error));
   }
 

@@ -197,14 +197,42 @@ def class_level_error_distance_printed(
 
 
 def class_level_error_similarity_matrix(answers: Answers, *, midpoint: Midpoint = "mean") -> FloatArray:
-    """Compute CLES of all pairs from each observer's own errors, whichever the stimuli; nan without errors."""
+    """Compute CLES of all pairs of observers, each from its own errors; they need not have seen the same stimuli.
+
+    Args:
+        answers: The answers of all observers.
+        midpoint: The midpoint of the divergence; see `class_level_error_similarity`.
+
+    Returns:
+        A matrix (observers, observers), nan for a pair in which an observer has no errors.
+
+    >>> answers = encode([1, 1, 2, 0], [2, 2, 2, 1], truth=[0, 0, 0, 2])
+    >>> class_level_error_similarity_matrix(answers).round(3)
+    array([[1.   , 0.878],
+           [0.878, 1.   ]])
+    """
     return 1 / (1 + _distance_matrix(_error_counts(answers), midpoint))
 
 
 def class_level_error_similarity_resampled(
     answers: Answers, weights: Weights, pairs: Pairs, *, midpoint: Midpoint = "mean"
 ) -> FloatArray:
-    """Compute CLES for each pair and resample; (pairs, resamples)."""
+    """Compute CLES for each pair and resample.
+
+    Args:
+        answers: The answers of all observers.
+        weights: How often each stimulus was drawn, (resamples, stimuli).
+        pairs: Indices of the observers of each pair, (pairs, 2).
+        midpoint: The midpoint of the divergence; see `class_level_error_similarity`.
+
+    Returns:
+        The values, (pairs, resamples), nan where an observer has no errors.
+
+    >>> answers = encode([1, 1, 2, 0], [2, 2, 2, 1], truth=[0, 0, 0, 2])
+    >>> weights = np.array([[1, 1, 1, 1], [0, 0, 4, 0]], dtype=np.float32)
+    >>> class_level_error_similarity_resampled(answers, weights, np.array([[0, 1]])).round(3)
+    array([[0.878, 1.   ]])
+    """
     return 1 / (1 + _resampled_distances(answers, weights, pairs, midpoint))
 
 

@@ -380,6 +380,9 @@ def accuracy_difference_sd(models: JointProbabilities) -> float:
     Args:
         models: Joint probabilities of the two models.
 
+    Returns:
+        The standard deviation of one trial.
+
     >>> accuracy_difference_sd(joint_probabilities(0.5, 0.5, -1))
     1.0
     """
@@ -396,6 +399,9 @@ def consistency_difference_sd(first: JointProbabilities, second: JointProbabilit
     Args:
         first: Joint probabilities of a person (a) and the first model (b).
         second: The same of the person and the second model.
+
+    Returns:
+        The standard deviation of one trial.
 
     Raises:
         InvalidInput: If the person has another accuracy in the second table.
@@ -425,6 +431,9 @@ def misclassification_difference_sd(first: float, second: float, *, classes: int
         second: Expected agreement of the second.
         classes: The number of classes.
         joint: Fraction of trials that a model and the person both get wrong.
+
+    Returns:
+        The standard deviation of one trial.
 
     Raises:
         InvalidInput: If an argument is out of range.

@@ -90,7 +90,18 @@ class Compressed:
 
 
 def compress(answers: Answers) -> Compressed:
-    """Merge stimuli that every observer answered alike and that have the same truth."""
+    """Merge stimuli that have the same truth and to which every observer gave the same answer.
+
+    Args:
+        answers: The answers of all observers.
+
+    Returns:
+        The answers to the distinct patterns, in the order of their first stimulus, and the number of stimuli of each.
+
+    >>> merged = compress(Answers.of_correctness([1, 1, 0, 1], [1, 1, 0, 0]))
+    >>> merged.answers.response.tolist(), merged.counts.tolist()
+    ([[1, 0, 1], [1, 0, 0]], [2, 1, 1])
+    """
     columns = np.vstack([answers.truth[None], answers.response]).T
     if answers.stimuli == 0:
         return Compressed(answers, np.zeros(0, dtype=np.int64))
@@ -118,6 +129,9 @@ def draw_stimuli(
 
     Raises:
         InvalidInput: If a count is not a whole number, or a clustered row stands for several stimuli.
+
+    >>> draw_stimuli([1, 1, 1, 5], 3, np.random.default_rng(0)).sum(axis=1)
+    array([8., 8., 8.], dtype=float32)
     """
     _check_resamples(resamples)
     table = finite(counts, name="counts", ndim=1)
@@ -158,7 +172,19 @@ def _draw_multinomial(counts: NDArray[np.int64], resamples: int, rng: np.random.
 
 
 def draw_people(people: int, resamples: int, rng: np.random.Generator) -> FloatArray:
-    """Draw people with replacement, as many as there are; how often each was drawn, (resamples, people)."""
+    """Draw people with replacement, as many as there are.
+
+    Args:
+        people: The number of people.
+        resamples: The number of resamples.
+        rng: The source of randomness.
+
+    Returns:
+        How often each person was drawn, (resamples, people).
+
+    >>> draw_people(4, 3, np.random.default_rng(0)).sum(axis=1)
+    array([4., 4., 4.])
+    """
     _check_resamples(resamples)
     if people == 0:
         return np.zeros((resamples, 0))
@@ -198,6 +224,11 @@ def percentile_interval(
 
     Raises:
         InvalidInput: If the confidence is not between 0 and 1.
+
+    >>> samples = np.random.default_rng(0).normal(0.5, 0.1, (1, 10_000))
+    >>> interval = percentile_interval(samples, np.array([0.5]))
+    >>> interval.low.round(1), interval.high.round(1)
+    (array([0.3]), array([0.7]))
     """
     check_confidence(confidence)
     undefined = np.isnan(samples).sum(axis=1)
@@ -299,6 +330,11 @@ def mean_over_pairs(values: FloatArray, pairs: Pairs, drawn: FloatArray, people:
 
     Returns:
         The means, (resamples,); nan where no pair is defined.
+
+    >>> values, pairs = np.array([[0.2], [0.4], [0.9]]), np.array([[0, 1], [0, 2], [1, 2]])
+    >>> drawn = np.array([[2.0, 1.0, 0.0]])  # the third person was not drawn
+    >>> mean_over_pairs(values, pairs, drawn, np.array([True, True, True]))
+    array([0.2])
     """
     times = np.where(people, drawn, 1.0)
     means = np.empty(values.shape[1])
@@ -484,8 +520,13 @@ def paired_differences(
 def holm(p: ArrayLike) -> FloatArray:
     """Adjust p-values of several tests, so that a false positive among them is as rare as in one test (Holm 1979).
 
-    The k-th smallest of m is multiplied by m - k + 1, at most 1 and never below the one before it. nan stays nan and
-    does not count as a test.
+    The k-th smallest of m is multiplied by m - k + 1, at most 1 and never below the one before it.
+
+    Args:
+        p: The p-values; nan stays nan and does not count as a test.
+
+    Returns:
+        The adjusted p-values, in the same order.
 
     >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
     [0.03, 0.06, 0.06]
@@ -499,7 +540,14 @@ def holm(p: ArrayLike) -> FloatArray:
 
 
 def ranks(values: FloatArray, *, direction: Direction = "higher") -> FloatArray:
-    """Rank values along the first axis, 1 for the best; ties get their mean rank, nan stays nan.
+    """Rank values along the first axis, 1 for the best.
+
+    Args:
+        values: The values; nan stays nan.
+        direction: Whether higher or lower values are better.
+
+    Returns:
+        The ranks, in the shape of `values`; ties get their mean rank.
 
     >>> ranks(np.array([.3, .9, .3]))
     array([2.5, 1. , 2.5])
@@ -512,9 +560,15 @@ def ranks(values: FloatArray, *, direction: Direction = "higher") -> FloatArray:
 
 
 def ranks_of_differences(differences: FloatArray, *, direction: Direction = "higher") -> FloatArray:
-    """Rank observers by their differences (observers, observers), the first less the second: 1 + how many are better.
+    """Rank observers by their differences: 1 plus the number of better observers.
 
-    Those who do not differ share their mean rank. nan on the diagonal, an undefined value, stays nan.
+    Args:
+        differences: The first observer's value minus the second's, (observers, observers). nan on the diagonal marks an
+            undefined value, whose rank is nan.
+        direction: Whether higher or lower values are better.
+
+    Returns:
+        The ranks, (observers,); observers that do not differ get their mean rank.
 
     >>> ranks_of_differences(np.subtract.outer([.3, .9, .3], [.3, .9, .3]))
     array([2.5, 1. , 2.5])

@@ -101,6 +101,15 @@ def ensemble(members: Sequence[Model], *, name: str) -> Ensemble:
 
     Raises:
         InvalidInput: There is only one member, or the members' classes differ.
+
+    >>> from cosight.models import Preprocessing, as_model
+    >>> pixels = Preprocessing((8, 8), mean=(0, 0, 0), std=(1, 1, 1))
+    >>> members = [
+    ...     as_model(lambda images, f=f: f(images, axis=(2, 3)), name=f"mine:{f.__name__}", preprocessing=pixels)
+    ...     for f in (np.mean, np.std)
+    ... ]
+    >>> ensemble(members, name="mine:both").classes
+    3
     """
     if len(members) < 2:
         raise InvalidInput(f"an ensemble needs at least two members, got {len(members)}; join them with +")

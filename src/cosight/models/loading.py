@@ -148,6 +148,12 @@ def load_model(
         InvalidInput: An option is wrong, weights cannot be loaded, the device is not available, or a package is
             missing.
         UnknownName: There is no such source or model; the message suggests the nearest ones.
+
+    >>> from safetensors.torch import save_file
+    >>> from cosight.models.cifar_resnet import CifarResNet
+    >>> save_file(CifarResNet(3).state_dict(), "resnet20.safetensors")  # untrained
+    >>> load_model("cosight:resnet20,checkpoint=resnet20.safetensors").classes
+    10
     """
     spec = parse(model) if isinstance(model, str) else model
     source = sources[spec.source]
@@ -176,6 +182,12 @@ def load_torch(model: str | ModelSpec, *, device: str = "auto", precision: Preci
 
     Raises:
         InvalidInput: As `load_model`, and if the model is not in torch.
+
+    >>> from safetensors.torch import save_file
+    >>> from cosight.models.cifar_resnet import CifarResNet
+    >>> save_file(CifarResNet(3).state_dict(), "untrained.safetensors")  # untrained
+    >>> load_torch("cosight:resnet20,checkpoint=untrained.safetensors").size
+    (32, 32)
     """
     loaded = load_model(model, device=device, precision=precision)
     if not isinstance(loaded, TorchModel):

@@ -84,6 +84,10 @@ def zero_shot(model: str | ModelSpec, space: LabelSpace) -> TorchModel:
 
     Raises:
         InvalidInput: The model is not of openclip, has `classes`, or its weights cannot be loaded.
+
+    >>> model = zero_shot("openclip:ViT-B-32/laion2b_s34b_b79k", label_space("cat,dog"))  # doctest: +SKIP
+    >>> model.class_names  # doctest: +SKIP
+    ('cat', 'dog')
     """
     spec = parse(model) if isinstance(model, str) else model
     if spec.source != "openclip" or spec.get("classes") is not None:

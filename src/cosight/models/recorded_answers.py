@@ -124,6 +124,11 @@ def load_recorded(spec: ModelSpec) -> tuple[RecordedAnswers, ...]:
     Raises:
         InvalidInput: The file cannot be read or has no test trials, or an observer is of two kinds.
         UnknownName: There is no observer of this name.
+
+    >>> from cosight.models import parse
+    >>> from cosight.trials.samples import samples
+    >>> len(load_recorded(parse(f"trials:{samples['edges'].path}")))
+    35
     """
     spec.allow(RECORDED_KEYS)
     trials = read(Path(spec.name).expanduser())

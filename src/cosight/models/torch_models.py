@@ -229,6 +229,12 @@ def wrap_module(
 
     Raises:
         InvalidInput: The module does not return logits for two images, or the number of names is wrong.
+
+    >>> from torch import nn
+    >>> module = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 2))
+    >>> model = wrap_module(module, name="mine:linear", preprocessing=Preprocessing((8, 8)), class_names=("cat", "dog"))
+    >>> model.classes, module.training
+    (2, False)
     """
     import torch
 
@@ -418,6 +424,13 @@ def weights_digest(module: nn.Module) -> str:
 
     Returns:
         The digest in hexadecimal; the device and the file that the weights came from do not change it.
+
+    >>> from torch import nn
+    >>> module = nn.Linear(2, 3)
+    >>> before = weights_digest(module)
+    >>> _ = nn.init.zeros_(module.weight)
+    >>> weights_digest(module) == before
+    False
     """
     import torch
 
@@ -443,6 +456,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
     Raises:
         InvalidInput: The file does not exist or has no weights.
+
+    >>> from safetensors.torch import save_file
+    >>> from torch import nn
+    >>> save_file(nn.Linear(2, 3).state_dict(), "linear.safetensors")
+    >>> sorted(read_weights(Path("linear.safetensors")))
+    ['bias', 'weight']
     """
     check_file(path, "a checkpoint")
     try:
@@ -479,6 +498,12 @@ def load_weights(weights: Mapping[str, Tensor], module: nn.Module, *, model: str
 
     Raises:
         InvalidInput: Names or shapes differ; the message lists them.
+
+    >>> from torch import nn
+    >>> trained, fresh = nn.Linear(2, 3), nn.Linear(2, 3)
+    >>> load_weights(trained.state_dict(), fresh, model="mine:linear", path=Path("linear.safetensors"))
+    >>> weights_digest(fresh) == weights_digest(trained)
+    True
     """
     expected = {name: value for name, value in module.state_dict().items() if not name.endswith(_UNUSED)}
     loaded = {name: value for name, value in weights.items() if not name.endswith(_UNUSED)}

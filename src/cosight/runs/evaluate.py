@@ -158,6 +158,19 @@ def resume(
     Raises:
         InvalidInput: The folder is not a run, was not started by this user here, or has a model that was given in
             Python.
+
+    >>> import numpy as np
+    >>> from safetensors.torch import save_file
+    >>> from cosight.models.cifar_resnet import CifarResNet
+    >>> from cosight.stimuli import encode
+    >>> for number, name in enumerate(("cat", "dog")):
+    ...     Path("pets", name).mkdir(parents=True)
+    ...     _ = Path("pets", name, "1.png").write_bytes(encode(np.full((32, 32), number, np.uint8), "png"))
+    >>> save_file(CifarResNet(3, classes=2).state_dict(), "untrained.safetensors")
+    >>> model = "cosight:resnet20,checkpoint=untrained.safetensors"
+    >>> _ = evaluate(model, on="pets", labels="cat,dog", out="run")
+    >>> resume("run").trials().frame.height  # nothing was missing
+    2
     """
     path = Path(run).resolve()
     record = read_record(path)

@@ -280,14 +280,12 @@ def _check_pairs(table: AlignedTrials, options: _Options) -> None:
 
 
 def _namesake_notices(table: AlignedTrials) -> list[str]:
-    """Return a notice where people of one name took part in several experiments and are taken for one person."""
+    """Return a notice where people of one name took part in several experiments and count as one person."""
     experiments = table.columns["experiment"].to_numpy()
     several = sum(len(set(experiments[shown])) > 1 for shown in table.answers.shown[table.people])
     if not several:
         return []
-    return [
-        f"{several} people's names occur in several experiments: each is taken for one person; --by experiment if not"
-    ]
+    return [f"{several} people's names occur in several experiments: each counts as one person; --by experiment if not"]
 
 
 def _group_blocks(

@@ -109,7 +109,7 @@ def plan(
     Args:
         measure: What is measured: accuracy, ec, ma, hellinger, or gold (people's label distributions).
         width: Width of the 95 % interval, end to end.
-        difference: Difference between two models that is to be found.
+        difference: Difference between two models to detect.
         accuracy: Expected accuracies, comma-separated: of both observers, or of people and of the model.
         value: Expected value of the measure.
         classes: Number of classes.

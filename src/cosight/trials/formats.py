@@ -241,6 +241,11 @@ def write(trials: Trials, path: str | Path, *, to: str | None = None, force: boo
     Raises:
         InvalidInput: The path has an unknown suffix or exists already, or the format cannot store these trials.
         UnknownName: No format has the name `to`.
+
+    >>> trials = read("sample:edges")
+    >>> _ = write(trials, "edges.parquet")
+    >>> read("edges.parquet").frame.height == trials.frame.height
+    True
     """
     if is_sample(path):
         raise InvalidInput(f"samples ship with the package and cannot be written, got {path}; name a file or folder")

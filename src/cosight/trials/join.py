@@ -228,6 +228,11 @@ def stimulus_groups(table: AlignedTrials, by: Sequence[str]) -> list[StimulusGro
 
     Raises:
         InvalidInput: A column cannot be grouped by, or is named twice.
+
+    >>> from cosight.trials import read
+    >>> table = align(read("sample:edges"))
+    >>> len(stimulus_groups(table, ["truth"])), len(stimulus_groups(table, []))
+    (16, 1)
     """
     check_grouping(by)
     if not by:

@@ -214,8 +214,16 @@ def concat(tables: Sequence[Trials]) -> Trials:
     Args:
         tables: At least one table. Label spaces must agree where they are known.
 
+    Returns:
+        One table with the rows of all, in order.
+
     Raises:
         InvalidInput: There is no table, or two tables have different label spaces.
+
+    >>> from cosight.trials import read
+    >>> edges, silhouettes = read("sample:edges"), read("sample:silhouettes")
+    >>> concat([edges, silhouettes]).frame.height == edges.frame.height + silhouettes.frame.height
+    True
     """
     if not tables:
         raise InvalidInput("there must be at least one table of trials, got none; name a file or folder of trials")
@@ -250,7 +258,7 @@ def namesake_notices(observers: Sequence[pl.Series]) -> list[str]:
     if not shared:
         return []
     return [
-        f"{len(shared)} names of participants ({', '.join(shared[:3])}...) are in several files and each is taken for "
+        f"{len(shared)} names of participants ({', '.join(shared[:3])}...) are in several files and each counts as "
         "one person; if the files are of different studies, export those again: names then have the study's id"
     ]
 

@@ -1,4 +1,4 @@
-/** Keep an image or reject it with a reason: one key an image. */
+/** Keep an image or reject it with a reason: one key per image. */
 
 import { ParameterType, type JsPsych, type JsPsychPlugin, type TrialType } from "jspsych";
 

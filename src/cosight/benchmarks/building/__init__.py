@@ -221,6 +221,16 @@ def build_set(
 
     Raises:
         InvalidInput: Not enough sources, an unusable folder, or a finished set that fails its checks.
+
+    >>> from cosight.benchmarks.digits.digits_builder import make_digits_builder
+    >>> from cosight.benchmarks.visalign.categories import CATEGORIES, check_categories, parse_counts
+    >>> counts = parse_counts("1=2,2=0,3=0,4=0,5=0,6=0,7=0,8=0,train=0,distractors=0")
+    >>> builder = make_digits_builder(counts=counts)
+    >>> built = build_set(
+    ...     builder, Path("two"), title="Two digits", sources=(), gold=(), categories=CATEGORIES, check=check_categories
+    ... )
+    >>> built.generated.new  # two in each of calibration and test
+    4
     """
     if closed is not None:
         _check_closed_folder(closed, out)

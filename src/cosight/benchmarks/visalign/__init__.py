@@ -53,6 +53,26 @@ def build(
     Examples:
         cosight build visalign set --photos animals --others others --near near
         cosight build visalign small --photos animals --counts 1=20,8=20,train=50
+
+    Args:
+        progress: Called with the number of finished images, the number of all images and a label.
+
+    Returns:
+        The set, its distractors and its closed test set, if they are requested.
+
+    Raises:
+        InvalidInput: If sources are missing or too few, options contradict each other, or `out` belongs to another set.
+
+    >>> import numpy as np
+    >>> from cosight.stimuli import encode
+    >>> from cosight.trials import label_spaces
+    >>> for number, name in enumerate(label_spaces["visalign-11"].classes):
+    ...     Path("animals", name).mkdir(parents=True)
+    ...     for grey in range(20 * number, 20 * number + 4):
+    ...         _ = Path("animals", name, f"{grey}.png").write_bytes(encode(np.full((64, 64), grey, np.uint8), "png"))
+    >>> counts = "1=10,2=0,3=0,4=0,5=0,6=0,7=0,8=0,train=0,distractors=0"
+    >>> build(Path("visalign"), photos=Path("animals"), counts=counts, size=64, workers=1).generated.new
+    20
     """
     folders = {"photos": photos, "others": others, "near": near, "renditions": renditions, "backgrounds": backgrounds}
     workers = workers or core_count()

@@ -114,6 +114,13 @@ def paste(
 
     Raises:
         InvalidInput: If an argument is out of range or the mask does not fit.
+
+    >>> y, x = np.mgrid[:64, :64]
+    >>> mask = (255 * ((x - 32) ** 2 + (y - 32) ** 2 < 200)).astype(np.uint8)
+    >>> photo = np.where(mask[:, :, None] > 0, (200, 60, 30), (40, 120, 200)).astype(np.uint8)
+    >>> meadow = np.full((64, 64, 3), (60, 160, 60), np.uint8)
+    >>> paste(photo, mask, meadow, rng=np.random.default_rng(0)).shape
+    (64, 64, 3)
     """
     if not 0 < share[0] <= share[1] <= 1:
         raise InvalidInput(f"share is a range within (0, 1], got {share[0]:g} to {share[1]:g}")

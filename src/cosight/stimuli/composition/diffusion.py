@@ -43,6 +43,8 @@ def load_pipeline(name: str | Path, *, device: str = "cpu") -> Pipeline:
 
     Raises:
         InvalidInput: If diffusers is missing or the pipeline cannot be loaded.
+
+    >>> pipeline = load_pipeline("stable-diffusion-v1-5/stable-diffusion-v1-5", device="cuda")  # doctest: +SKIP
     """
     folder = Path(name).expanduser()
     pipeline = _call_diffusers("from_pretrained", str(folder if folder.is_dir() else name))
@@ -61,6 +63,11 @@ def pipeline_identity(name: str | Path) -> str:
 
     Raises:
         InvalidInput: If diffusers is missing or there is no such pipeline.
+
+    >>> Path("pipeline").mkdir()
+    >>> _ = Path("pipeline/model_index.json").write_text("{}")
+    >>> pipeline_identity("pipeline")[:12]
+    '1b9f0cd0ae91'
     """
     folder = Path(name).expanduser()
     if folder.is_dir() and not (folder / _INDEX).is_file():
@@ -133,6 +140,8 @@ def generate(
 
     Raises:
         InvalidInput: If the row has another route, or an argument does not fit.
+
+    >>> image = generate(pipeline, prompt_table(5, count=2, seed=0).row(0, named=True))  # doctest: +SKIP
     """
     if row["route"] not in ("text", "mix"):
         raise InvalidInput(f"a pipeline makes rows of route text or mix, got {row['route']!r}; see make_composite")
@@ -167,6 +176,8 @@ def text_to_image(
 
     Raises:
         InvalidInput: If `size` or `steps` does not fit, or the image is black: safety checkers return such images.
+
+    >>> image = text_to_image(pipeline, "a photo of a tiger on the moon", seed=0)  # doctest: +SKIP
     """
     if size < 32 or size % 8:
         raise InvalidInput(f"size must be a multiple of 8 from 32 up (the pipelines' grid), got {size}")
@@ -229,6 +240,8 @@ def mix(
 
     Raises:
         InvalidInput: If the pipeline, the image or a number does not fit.
+
+    >>> image = mix(pipeline, photo_of_a_tiger, "a corgi", seed=0)  # doctest: +SKIP
     """
     import torch
 

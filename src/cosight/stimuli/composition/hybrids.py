@@ -63,6 +63,11 @@ def hybrid(
 
     Raises:
         InvalidInput: If an argument is unknown, or masks are missing or do not fit.
+
+    >>> first, second = np.full((64, 64, 3), 50, np.uint8), np.full((64, 64, 3), 200, np.uint8)
+    >>> joined = hybrid(first, second, rng=np.random.default_rng(0))
+    >>> joined[0, 0].tolist(), joined[0, -1].tolist()
+    ([50, 50, 50], [200, 200, 200])
     """
     if split not in SPLITS:
         raise InvalidInput(f"split must be {' or '.join(SPLITS)}, got {split!r}")

@@ -105,6 +105,11 @@ def read_mask(photo: Path) -> Bytes | None:
 
     Returns:
         The grey pixels of the mask, or None if there is no such file.
+
+    >>> from cosight.stimuli import encode
+    >>> _ = Path("tiger.mask.png").write_bytes(encode(np.full((32, 32), 255, np.uint8), "png"))
+    >>> read_mask(Path("tiger.jpg")).shape, read_mask(Path("zebra.jpg"))
+    ((32, 32), None)
     """
     path = mask_path(photo)
     if not path.is_file():
@@ -129,6 +134,12 @@ def foreground_mask(image: Image) -> Foreground:
     Raises:
         InvalidInput: If the object fills too little or too much of the photo or of its edge, or has the colours of its
             surroundings.
+
+    >>> y, x = np.mgrid[:64, :64]
+    >>> mask = (255 * ((x - 32) ** 2 + (y - 32) ** 2 < 200)).astype(np.uint8)
+    >>> photo = np.where(mask[:, :, None] > 0, (200, 60, 30), (40, 120, 200)).astype(np.uint8)
+    >>> round(foreground_mask(photo).share, 1)
+    0.2
     """
     pixels = to_rgb(as_bytes(check_image(image)))
     height, width = pixels.shape[:2]
