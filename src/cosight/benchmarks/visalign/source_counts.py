@@ -34,6 +34,11 @@ class Supply:
         """The most training images, as evenly over the classes as possible."""
         return _most_even(self.class_sizes)
 
+    @property
+    def fair_training(self) -> int:
+        """The most training images that leave half of the photos of each class to the evaluation splits."""
+        return _most_even([size // 2 for size in self.class_sizes])
+
 
 def check_supply(counts: Counts, supply: Supply) -> None:
     """Raise if the sources do not suffice, with everything that is short and counts that would fit.
@@ -48,7 +53,7 @@ def check_supply(counts: Counts, supply: Supply) -> None:
     short = []
     if counts.train > supply.most_training:
         short.append(f"train={counts.train}, {supply.most_training} at most")
-    train = min(counts.train, supply.most_training)
+    train = counts.train if counts.train <= supply.most_training else supply.fair_training
     for number, option in supply.lacking.items():
         wanted = counts.distractors if number == "distractors" else counts.categories.get(int(number), 0)
         if wanted:
@@ -79,7 +84,7 @@ def fit_counts(counts: Counts, supply: Supply) -> Counts:
     Raises:
         InvalidInput: No category has a source.
     """
-    train = min(counts.train, _most_even([size // 2 for size in supply.class_sizes]))
+    train = min(counts.train, supply.fair_training)
     available = {split: supply.available(split, train) for split in supply.splits}
     # A calibration split of its own size need not be as large as the test split.
     alike = [split for split in supply.splits if split != "calibration" or counts.calibration is None]

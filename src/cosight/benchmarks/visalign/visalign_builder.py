@@ -59,7 +59,9 @@ _GOLD = (
     "Uncertain images: none yet, until a study's answers are put in.",
 )
 _BACKGROUNDS = "backgrounds/"  # prefix of background photos in plans of composites
-_SPARE_PLANS = 20  # per composite: four of five pairs of animals may make no hybrid in which both are recognised
+# Plans per composite. Of ImageNet's photos every fourth has an object that is found and recognised, and of the pairs of
+# those every fifth makes a hybrid in which both parts are.
+_SPARE_PLANS = {2: 20, 5: 300}
 _KINDS = {1: "clean", 3: "fgsm", 4: "other", 6: "near-miss", 7: "style"}
 _CORRUPTIONS = (
     *("gaussian_noise", "shot_noise", "impulse_noise", "glass_blur", "defocus_blur", "motion_blur", "zoom_blur"),
@@ -221,7 +223,7 @@ class VisAlignBuilder:
             plan = plan_composites(
                 category,
                 {label: files for label, files in pool.items() if files},
-                count=_SPARE_PLANS * count,
+                count=_SPARE_PLANS[category] * count,
                 seed=stimulus_seed(split, str(category), "plan", seed),
                 backgrounds=backgrounds,
             )

@@ -19,6 +19,8 @@ __all__ = ["NEEDS_MASK", "RENDITIONS", "render"]
 
 _WORK_SIDE = 512  # shorter side while rendering, so that strokes have the same size on every photo
 _INK = (25, 25, 35)
+_CELL = 4  # pixels: at most one dot of a stipple in each
+_BELOW = np.array([3, 5, 1]) / 16  # of the error that goes to the next row
 
 
 def render(image: Image, style: str, *, rng: np.random.Generator, mask: Image | None = None) -> Bytes:
@@ -69,8 +71,14 @@ def _line_drawing(pixels: Bytes, mask: Mask, rng: np.random.Generator) -> Bytes:
 
 
 def _silhouette(pixels: Bytes, mask: Mask, rng: np.random.Generator) -> Bytes:
-    """Fill the outline of the object with ink, on paper."""
-    return _ink_on_paper(cv2.GaussianBlur(mask.astype(np.float32), (0, 0), 1.0), rng)
+    """Fill the outline of the object with ink, in the middle of the paper."""
+    x, y, width, height = cv2.boundingRect(mask.astype(np.uint8))
+    scale = 0.7 * min(mask.shape) / max(width, height)
+    middle = np.array(mask.shape[::-1]) / 2
+    shift = middle - scale * np.array([x + width / 2, y + height / 2])
+    matrix = np.column_stack([scale * np.eye(2), shift])
+    moved = cv2.warpAffine(mask.astype(np.float32), matrix, mask.shape[::-1], flags=cv2.INTER_LINEAR)
+    return _ink_on_paper(cv2.GaussianBlur(moved, (0, 0), 1.0), rng)
 
 
 def _cartoon(pixels: Bytes, mask: Mask, rng: np.random.Generator) -> Bytes:
@@ -88,20 +96,26 @@ def _cartoon(pixels: Bytes, mask: Mask, rng: np.random.Generator) -> Bytes:
 
 
 def _stipple(pixels: Bytes, mask: Mask, rng: np.random.Generator) -> Bytes:
-    """Draw ink dots, the denser the darker the photo, none closer to each other than its tone allows."""
-    grey = cv2.createCLAHE(2.5, (8, 8)).apply(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY))
-    dark = (1 - cv2.GaussianBlur(grey, (0, 0), 1.2).astype(np.float32) / 255) ** 1.4
+    """Draw ink dots, the denser the darker the photo: its tones as Floyd and Steinberg (1976) spread them, jittered."""
+    grey = cv2.createCLAHE(2.0, (4, 4)).apply(cv2.cvtColor(_smooth(pixels, 2), cv2.COLOR_RGB2GRAY))
+    low, high = np.percentile(grey[mask] if mask.any() else grey, (2, 98))
+    dark = np.clip((high - grey.astype(np.float32)) / max(high - low, 1), 0, 1) ** 1.3
     dark[~mask] = 0
     height, width = dark.shape
-    cell = 4  # pixels: at most one dot in each
-    rows, columns = -(-height // cell), -(-width // cell)
-    tone = cv2.resize(dark, (columns, rows), interpolation=cv2.INTER_AREA)
+    rows, columns = -(-height // _CELL), -(-width // _CELL)
+    tone = np.pad(cv2.resize(dark, (columns, rows), interpolation=cv2.INTER_AREA).astype(np.float64), ((0, 1), (1, 1)))
+    jitter = rng.uniform(-0.6, 0.6, (rows, columns, 2))
     dots = np.zeros((height, width), np.float32)
-    offsets, chances = rng.uniform(0.5, cell - 0.5, (rows, columns, 2)), rng.random((rows, columns))
-    for row, column in zip(*np.nonzero(chances < 1.1 * tone), strict=True):
-        y, x = row * cell + offsets[row, column, 0], column * cell + offsets[row, column, 1]
-        radius = 1.0 + 1.1 * float(tone[row, column])
-        cv2.circle(dots, (round(16 * x), round(16 * y)), round(16 * radius), 1.0, -1, cv2.LINE_AA, 4)
+    for row in range(rows):
+        for column in range(1, columns + 1):
+            value = tone[row, column]
+            error = value - (value > 0.5)
+            tone[row, column + 1] += error * 7 / 16
+            tone[row + 1, column - 1 : column + 2] += error * _BELOW
+            if value > 0.5:
+                y = (row + 0.5) * _CELL + jitter[row, column - 1, 0]
+                x = (column - 0.5) * _CELL + jitter[row, column - 1, 1]
+                cv2.circle(dots, (round(16 * x), round(16 * y)), round(16 * 0.62 * _CELL), 1.0, -1, cv2.LINE_AA, 4)
     return _ink_on_paper(np.clip(dots, 0, 1), rng)
 
 
