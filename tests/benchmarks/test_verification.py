@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from cosight.benchmarks.visalign.class_facts import read_class_facts
 from cosight.benchmarks.visalign.cutouts import Cutter, RejectedObject
 from cosight.benchmarks.visalign.visalign_builder import VisAlignBuilder
 from cosight.errors import InvalidInput
+from cosight.humans.study.design import read_study
+from cosight.humans.study.pool import load_pool
 from cosight.stimuli.composition.renditions import RENDITIONS
 from cosight.stimuli.images import encode
 from cosight.stimuli.sets import read_set, verify
@@ -108,7 +111,7 @@ def test_an_object_that_is_not_recognised_is_in_no_composite(built, fruit):
     assert not [facts for facts in parameters if "cherry/0.png" in facts["files"]]
     scenes, hybrids = ([facts for facts in parameters if facts.get("category") == number] for number in (2, 5))
     assert all(facts["check"]["probability"] >= 0.5 for facts in scenes)
-    assert all(part["probability"] >= 0.2 for facts in hybrids for part in facts["check"]["parts"])
+    assert all(part["probability"] >= 0.3 for facts in hybrids for part in facts["check"]["parts"])
     assert sum(facts.get("rejected", {}).get("object not recognised", 0) for facts in parameters)
     sheet = (out / "DATASHEET.md").read_text()
     assert "## Verification" in sheet
@@ -181,6 +184,31 @@ def test_curators_reject_images_of_the_set_and_the_next_build_replaces_them(buil
     unchanged = set(read_set(first).frame["stimulus"]) - set(rejected)
     assert unchanged <= set(after["stimulus"])
     assert "| 2 background | rejected by curators | 1 |" in (out / "DATASHEET.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_curate_study_of_the_set_is_the_next_step(built, fruit, tmp_path, cosight):
+    """Simulated curators keep nine of ten images, whatever they show."""
+    study, votes, out = tmp_path / "curation", tmp_path / "votes.parquet", tmp_path / "set"
+    assert cosight("study", "new", study, "--type", "curate", "--set", built[1]).code == 0
+    design = study / "study.toml"
+    design.write_text(re.sub(r"(?m)^answers = 3", "answers = 1", design.read_text()))
+    assert cosight("study", "simulate", study, "--participants", 12).code == 0
+    assert cosight("study", "export", study, votes, "--curated", "--all").code == 0
+    listed = pl.read_csv(tmp_path / "votes-curated.csv")
+    rejected = listed.filter(~pl.col("kept"))["stimulus"].to_list()
+    assert rejected
+    ended = cosight(*arguments(fruit, out, "--counts", COUNTS, "--curated", tmp_path / "votes-curated.csv"))
+    assert ended.code == 0, ended.err
+    assert not read_set(out).frame["stimulus"].is_in(rejected).any()
+
+
+def test_curators_are_told_what_an_image_is_meant_to_show(built, tmp_path, cosight):
+    assert cosight("study", "new", tmp_path / "curation", "--type", "curate", "--set", built[1]).code == 0
+    pool = load_pool(read_study(tmp_path / "curation"))
+    shown = {item.facts["shows"] for item in pool.items.values()}
+    assert any(words.endswith("in one") for words in shown)
+    assert "abstain" not in shown
 
 
 def test_a_changed_mask_is_another_source(fruit, tmp_path, cosight):

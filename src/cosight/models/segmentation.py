@@ -11,7 +11,7 @@ none of them, everything but the background counts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,7 +32,7 @@ from cosight.models.onnx_models import (
     read_facts,
     run_session,
 )
-from cosight.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, preprocess
+from cosight.models.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, normalise, preprocess
 from cosight.models.torch_models import explain_download_errors, load_weights, read_weights, weights_digest
 from cosight.stimuli.composition.masks import Mask, largest_piece
 from cosight.stimuli.images import Bytes, Floats, to_rgb
@@ -72,7 +72,10 @@ def load_segmentation(model: str | ModelSpec) -> SegmentationModel:
         UnknownName: There is no such model; the message suggests the nearest ones.
     """
     spec = parse(model) if isinstance(model, str) else model
-    loaders = {"torchvision": _load_torchvision, "onnx": _load_onnx}
+    loaders: dict[str, Callable[[ModelSpec], SegmentationModel]] = {
+        "torchvision": _load_torchvision,
+        "onnx": _load_onnx,
+    }
     if spec.source not in loaders:
         raise InvalidInput(
             f"masks come from {' or '.join(loaders)} models, got {spec}; for example torchvision:deeplabv3_resnet50"
@@ -196,18 +199,17 @@ class _TorchSegmentation:
         if self.short_side is not None:
             scale = self.short_side / min(pixels.shape[:2])
             size = tuple(max(1, round(side * scale)) for side in pixels.shape[1::-1])
-            pixels = np.asarray(
-                cv2.resize(pixels, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
-            )
-        values: Floats = np.ascontiguousarray(pixels.transpose(2, 0, 1), np.float32) / 255
+            method = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+            pixels = np.asarray(cv2.resize(pixels, size, interpolation=method), np.uint8)
+        values: Floats = np.ascontiguousarray(pixels.transpose(2, 0, 1)).astype(np.float32) / np.float32(255)
         with torch.inference_mode():
             if self.short_side is not None:
-                mean, std = (np.array(part, np.float32)[:, None, None] for part in (IMAGENET_MEAN, IMAGENET_STD))
-                maps = self.module(torch.from_numpy((values - mean) / std)[None])["out"][0].numpy()
+                batch = normalise(values[None], Preprocessing(values.shape[1:], IMAGENET_MEAN, IMAGENET_STD))
+                maps = self.module(torch.from_numpy(batch))["out"][0].numpy()
                 return _fit(object_of_maps(maps, self.categories, words), image.shape)
             found = self.module([torch.from_numpy(values)])[0]
-        parts = (found[name].numpy() for name in ("masks", "labels", "scores"))
-        mask = object_of_instances(*parts, self.categories, words)
+        masks, labels, scores = (found[name].numpy() for name in ("masks", "labels", "scores"))
+        mask = object_of_instances(masks, labels, scores, self.categories, words)
         return None if mask is None else _fit(mask, image.shape)
 
 

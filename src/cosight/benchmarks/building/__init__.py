@@ -146,7 +146,7 @@ class BuildRecipe:
     @property
     def settings(self) -> Mapping[str, Any]:
         """Verb, benchmark, the builder's settings, and what curators rejected."""
-        own = {} if self.closed_seed is None else {_CLOSED_SEED: self.closed_seed}
+        own: dict[str, Any] = {} if self.closed_seed is None else {_CLOSED_SEED: self.closed_seed}
         if self.rejected:
             own["rejected"] = sha256("+".join(sorted(self.rejected)).encode()).hexdigest()
         return {"verb": "build", "benchmark": self.builder.experiment, **self.builder.settings, **own}

@@ -62,7 +62,13 @@ def build(
     folders = {"photos": photos, "others": others, "near": near, "renditions": renditions, "backgrounds": backgrounds}
     workers = workers or core_count()
     if public is not None:
-        exclusive = {**folders, "labels": labels, "attackers": attackers, "curated": curated, "counts": counts}
+        exclusive: dict[str, object] = {
+            **folders,
+            "labels": labels,
+            "attackers": attackers,
+            "curated": curated,
+            "counts": counts,
+        }
         exclusive |= {"closed": closed, "masks": masks != "grabcut", "check": check != "none"}
         del exclusive["photos"]
         if extra := [name for name, value in exclusive.items() if value]:

@@ -221,8 +221,8 @@ class Cutter:
 
 
 _GROUNDS = (128, 235, 20)  # grey, nearly white, nearly black
-# Chosen on 200 ImageNet photos of 13 classes with GrabCut's masks (docs/stimuli.md has the counts).
+# Chosen on 200 ImageNet photos of 13 classes with GrabCut's masks (docs/visalign.md has the counts).
 _RECOGNISED = 0.5
-_PART_RECOGNISED = 0.2  # half an animal is harder to name
+_PART_RECOGNISED = 0.3  # half an animal is harder to name
 _MOST_RESULTS = 1000  # objects that a process remembers
 _results: dict[tuple[Any, ...], tuple[NDArray[np.uint8], dict[str, Any]] | RejectedObject] = {}

@@ -7,9 +7,11 @@ no collection of drawings is at hand.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput, did_you_mean
 from cosight.stimuli.composition.masks import Mask, check_mask
@@ -51,7 +53,8 @@ def render(image: Image, style: str, *, rng: np.random.Generator, mask: Image | 
     inside: Mask = np.ones((height, width), bool) if mask is None else check_mask(mask, pixels.shape)
     scale = _WORK_SIDE / min(height, width)
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
-    work = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC))
+    method = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
+    work = np.asarray(cv2.resize(pixels, size, interpolation=method), np.uint8)
     area = np.asarray(cv2.resize(inside.astype(np.float32), size) > 0.5)
     drawn = RENDITIONS[style](work, area, rng)
     return np.asarray(
@@ -89,9 +92,9 @@ def _cartoon(pixels: Bytes, mask: Mask, rng: np.random.Generator) -> Bytes:
     colour[:, :, 2] = np.clip(colour[:, :, 2] * 1.1 + 10, 0, 255)
     picture = cv2.cvtColor(colour.astype(np.uint8), cv2.COLOR_HSV2RGB).astype(np.float32)
     grey = cv2.cvtColor(_smooth(pixels, 3), cv2.COLOR_RGB2GRAY)
-    edges = cv2.Canny(grey, 45, 110).astype(np.float32) / 255
-    edges = np.maximum(cv2.dilate(edges, np.ones((3, 3), np.uint8)), _outline(mask, 3))
-    edges = cv2.GaussianBlur(edges, (0, 0), 0.8)[:, :, None]
+    thin = cv2.Canny(grey, 45, 110).astype(np.float32) / 255
+    lines = np.maximum(cv2.dilate(thin, np.ones((3, 3), np.uint8)), _outline(mask, 3))
+    edges = np.asarray(cv2.GaussianBlur(lines, (0, 0), 0.8))[:, :, None]
     return _on_paper(picture * (1 - edges), mask | (edges[:, :, 0] > 0.3), rng)
 
 
@@ -139,7 +142,7 @@ def _embroidery(pixels: Bytes, mask: Mask, rng: np.random.Generator) -> Bytes:
     height, width = mask.shape
     weave = 8 * np.sin(np.arange(width) * np.pi / 2)[None, :] + 8 * np.sin(np.arange(height) * np.pi / 2)[:, None]
     cloth = np.repeat((weave + rng.normal(0, 5, mask.shape))[:, :, None], 3, axis=2) + np.array((226, 217, 198))
-    picture = np.clip(cloth, 0, 255).astype(np.uint8)
+    picture: Bytes = np.clip(cloth, 0, 255).astype(np.uint8)
     step, reach = 5, 7.0
     ys, xs = (part.ravel() for part in np.mgrid[step // 2 : height : step, step // 2 : width : step])
     order = rng.permutation(len(ys))
@@ -148,11 +151,10 @@ def _embroidery(pixels: Bytes, mask: Mask, rng: np.random.Generator) -> Bytes:
         y, x = int(ys[index]), int(xs[index])
         turn = float(angle[y, x])
         dx, dy = reach * np.cos(turn), reach * np.sin(turn)
-        ends = [(round(16 * (x + sign * dx)), round(16 * (y + sign * dy))) for sign in (-1, 1)]
+        start, end = ((round(16 * (x + sign * dx)), round(16 * (y + sign * dy))) for sign in (-1, 1))
         colour = np.clip(flat[y, x].astype(np.float64) + shades[index], 0, 255)
-        dark = tuple(float(value) for value in 0.55 * colour)
-        cv2.line(picture, *ends, dark, 5, cv2.LINE_AA, 4)
-        cv2.line(picture, *ends, tuple(float(value) for value in colour), 3, cv2.LINE_AA, 4)
+        cv2.line(picture, start, end, (0.55 * colour).tolist(), 5, cv2.LINE_AA, 4)
+        cv2.line(picture, start, end, colour.tolist(), 3, cv2.LINE_AA, 4)
     return picture
 
 
@@ -200,12 +202,12 @@ def _paper(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
     return np.asarray(np.array((247, 244, 236)) + grain, np.float32)
 
 
-def _on_paper(picture: Floats, where: Mask, rng: np.random.Generator) -> Bytes:
+def _on_paper(picture: NDArray[Any], where: Mask, rng: np.random.Generator) -> Bytes:
     paper = _paper(picture.shape, rng)
     return np.clip(np.rint(np.where(where[:, :, None], picture, paper)), 0, 255).astype(np.uint8)
 
 
-def _ink_on_paper(ink: Floats, rng: np.random.Generator) -> Bytes:
+def _ink_on_paper(ink: NDArray[Any], rng: np.random.Generator) -> Bytes:
     paper = _paper(ink.shape, rng)
-    drawn = paper + ink[:, :, None] * (np.array(_INK, np.float32) - paper)
+    drawn = np.asarray(paper + ink[:, :, None] * (np.array(_INK, np.float32) - paper), np.float32)
     return np.clip(np.rint(drawn), 0, 255).astype(np.uint8)
