@@ -124,6 +124,15 @@ def test_corruptions_have_kinds_and_severities(built):
     assert part.filter(split="test").select("kind", "level").is_duplicated().sum() == 0
 
 
+def test_a_composite_keeps_its_class_before_it_takes_another(folders):
+    slots = [slot for slot in builder(folders).slots() if slot.category == 2 and slot.split == "test"]
+    labels = [[candidate.label for candidate in slot.candidates] for slot in slots]
+    assert sorted(own[0] for own in labels) == sorted(CLASSES)  # ten slots, ten classes
+    assert all(len(set(own[:12])) == 1 and len(set(own[12:])) > 1 for own in labels)
+    plans = [tuple(sorted(candidate.plan.items(), key=str)) for slot in slots for candidate in slot.candidates]
+    assert len(set(plans)) == len(plans)  # no two slots can become the same image
+
+
 def test_distractors_come_from_other_objects_of_their_own(built):
     distractors = read_set(built[1] / "distractors").frame
     frame = built[0].generated.stimuli.frame

@@ -61,7 +61,7 @@ _GOLD = (
 _BACKGROUNDS = "backgrounds/"  # prefix of background photos in plans of composites
 # Plans per composite. Of ImageNet's photos every fourth has an object that is found and recognised, and of the pairs of
 # those every fifth makes a hybrid in which both parts are.
-_SPARE_PLANS = {2: 20, 5: 300}
+_SPARE_PLANS = {2: 12, 5: 150}  # of the class of a slot, and again of any class
 _KINDS = {1: "clean", 3: "fgsm", 4: "other", 6: "near-miss", 7: "style"}
 _CORRUPTIONS = (
     *("gaussian_noise", "shot_noise", "impulse_noise", "glass_blur", "defocus_blur", "motion_blur", "zoom_blur"),
@@ -217,26 +217,26 @@ class VisAlignBuilder:
         is_drawn = category == 7 and "renditions" not in self.folders_by_use
         pool, seed = pools["photos" if is_drawn else _FOLDERS[category]][split], self.drawing_seed
         if category in (2, 5):
-            backgrounds = PLAIN_BACKGROUNDS
+            backgrounds: tuple[str, ...] = PLAIN_BACKGROUNDS
             if "backgrounds" in self.folders_by_use:
                 backgrounds = tuple(_BACKGROUNDS + file for file in self.folders_by_use["backgrounds"].files)
-            plan = plan_composites(
-                category,
-                {label: files for label, files in pool.items() if files},
-                count=_SPARE_PLANS[category] * count,
-                seed=stimulus_seed(split, str(category), "plan", seed),
-                backgrounds=backgrounds,
+            candidates, spare = (
+                self._plan_composites(category, count, pool, backgrounds, salt=f"{split}{salt}")
+                for salt in ("", "/spare")
             )
-            candidates = [
-                PhotoCandidate(
-                    row["original"],
-                    tuple(row[name] for name in ("source", "second") if row[name]),
-                    row["route"],
-                    plan=row,
-                )
-                for row in plan.iter_rows(named=True)
-            ]
-            return [tuple(candidates[slot::count]) for slot in range(count)]
+            # A slot keeps its class as long as it can, so that a class with many usable photos does not fill the set.
+            slots_of_class: dict[str, list[int]] = {}
+            for slot in range(count):
+                slots_of_class.setdefault(candidates[slot].label, []).append(slot)
+            rows_of_class = {
+                label: [candidate for candidate in candidates if candidate.label == label] for label in slots_of_class
+            }
+            dealt = {
+                slot: rows_of_class[label][index :: len(slots)]
+                for label, slots in slots_of_class.items()
+                for index, slot in enumerate(slots)
+            }
+            return [(*dealt[slot], *spare[slot::count]) for slot in range(count)]
         if is_drawn:
             styles = tuple(RENDITIONS)
             order = interleave(pool, salt=f"{split}/{category}", seed=seed)
@@ -251,6 +251,26 @@ class VisAlignBuilder:
         if category == 8:
             return _plan_corruptions(list(rows), salt=split, seed=seed)
         return [tuple(PhotoCandidate(label, (file,), _KINDS[category]) for label, file in row) for row in rows]
+
+    def _plan_composites(
+        self, category: int, count: int, pool: SourcePool, backgrounds: Sequence[str], *, salt: str
+    ) -> list[PhotoCandidate]:
+        plan = plan_composites(
+            category,
+            {label: files for label, files in pool.items() if files},
+            count=_SPARE_PLANS[category] * count,
+            seed=stimulus_seed(salt, str(category), "plan", self.drawing_seed),
+            backgrounds=backgrounds,
+        )
+        return [
+            PhotoCandidate(
+                row["original"],
+                tuple(row[name] for name in ("source", "second") if row[name]),
+                row["route"],
+                plan=row,
+            )
+            for row in plan.iter_rows(named=True)
+        ]
 
     def draw(self, slot: SetSlot, candidate: PhotoCandidate) -> SlotImage:
         """Draw a candidate; an image of category 8 has no gold label before people have answered."""
