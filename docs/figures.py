@@ -1,4 +1,4 @@
-"""Draw the contact sheets of docs/stimuli.md from a photo that scikit-learn ships (flower.jpg, vultilion, CC BY 2.0).
+"""Draw the contact sheets of the docs from a photo that scikit-learn ships (flower.jpg, vultilion, CC BY 2.0).
 
 `python docs/figures.py` writes them. Tiles of the distortions are cut-outs of scikit-learn's two photos.
 """
@@ -15,6 +15,8 @@ from sklearn.datasets import load_sample_images
 
 from cosight.stimuli import alteration, build_tiles, preparation
 from cosight.stimuli.alterations import FAMILIES
+from cosight.stimuli.composition import PLAIN_BACKGROUNDS, foreground_mask, paste, plain_background
+from cosight.stimuli.composition.renditions import NEEDS_MASK, RENDITIONS, render
 from cosight.stimuli.contact_sheet import SheetRow, contact_sheet
 from cosight.stimuli.images import Bytes
 
@@ -23,12 +25,13 @@ QUALITY = 80
 
 
 def main() -> None:
-    """Write both sheets."""
+    """Write all sheets."""
     temple, flower = load_sample_images().images
     with tempfile.TemporaryDirectory() as folder:
         tiles = build_tiles(cut_outs([temple, flower], 600), Path(folder) / "tiles")
         write("corruptions", rows("corrupt", preparation("256x256")(square(flower)), {}), side=80)
         write("distortions", rows("distort", preparation("256/224")(square(flower)), {"tiles": tiles}), side=160)
+    write("composition", composition_rows(square(flower)), side=160)
 
 
 def square(photo: Bytes) -> Bytes:
@@ -58,6 +61,19 @@ def rows(verb: str, photo: Bytes, options: dict[str, object]) -> list[SheetRow]:
         )
         for name, kind in sorted(family.kinds.items())
     ]
+
+
+def composition_rows(photo: Bytes) -> list[SheetRow]:
+    mask = foreground_mask(photo).mask
+    scenes, styles = [], []
+    for index, name in enumerate(PLAIN_BACKGROUNDS):
+        rng = np.random.default_rng(index)
+        background = plain_background(name, height=224, width=224, rng=rng)
+        scenes.append((name, paste(photo, mask, background, rng=rng)))
+    for style in RENDITIONS:
+        rng = np.random.default_rng(0)
+        styles.append((style, render(photo, style, rng=rng, mask=mask if style in NEEDS_MASK else None)))
+    return [SheetRow("2 background", scenes), SheetRow("7 style", styles)]
 
 
 def write(name: str, sheet: list[SheetRow], *, side: int) -> None:

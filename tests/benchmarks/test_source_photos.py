@@ -87,7 +87,8 @@ def test_a_set_made_without_a_list_is_not_gone_on_with_by_one(folders, tmp_path)
 def test_several_lists_and_what_was_not_found(folders, tmp_path):
     lists = [curated(tmp_path / "a.csv", [0, 999]), curated(tmp_path / "b.csv", [11], kept=[0])]
     done = build(folders, tmp_path / "set", "--curated", lists[0], "--curated", lists[1])
-    assert "2 of 3 rejected images left out; 1 were not found: some/999.png" in done.output  # one rejection is enough
+    assert "2 of 3 rejected images left out" in done.output  # one rejection is enough
+    assert "0 of 1 rejected images replaced; 1 were not found: some/999.png" in done.output
 
 
 def test_a_photo_is_known_by_its_pixels_not_by_its_name(folders, tmp_path):

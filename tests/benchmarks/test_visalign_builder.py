@@ -10,6 +10,8 @@ import pytest
 from cosight.benchmarks.building.source_photos import read_photos
 from cosight.benchmarks.building.split_sources import EVALUATION_SPLITS
 from cosight.benchmarks.visalign.categories import parse_counts
+from cosight.benchmarks.visalign.cutouts import Cutter
+from cosight.benchmarks.visalign.source_counts import fit_counts
 from cosight.benchmarks.visalign.visalign_builder import VisAlignBuilder, build_visalign
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import encode
@@ -63,10 +65,13 @@ def loaded(name):
     return Halves()
 
 
-def builder(folders, counts=COUNTS, **options):
-    given = {name: read_photos(folders / name) for name in ("photos", "others", "near", "renditions")}
+CUTTER = Cutter(label_spaces["visalign-11"])
+
+
+def builder(folders, counts=COUNTS, cutter=CUTTER, uses=("photos", "others", "near", "renditions"), **options):
+    given = {name: read_photos(folders / name) for name in uses}
     plan = {"attackers": ("halves",), "load": loaded, "side": 64, **options}
-    return VisAlignBuilder(given, counts, **plan)
+    return VisAlignBuilder(given, counts, cutter, **plan)
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +132,15 @@ def test_corruptions_have_kinds_and_severities(built):
     assert part.filter(split="test").select("kind", "level").is_duplicated().sum() == 0
 
 
+def test_a_composite_keeps_its_class_before_it_takes_another(folders):
+    slots = [slot for slot in builder(folders).slots() if slot.category == 2 and slot.split == "test"]
+    labels = [[candidate.label for candidate in slot.candidates] for slot in slots]
+    assert sorted(own[0] for own in labels) == sorted(CLASSES)  # ten slots, ten classes
+    assert all(len(set(own[:12])) == 1 and len(set(own[12:])) > 1 for own in labels)
+    plans = [tuple(sorted(candidate.plan.items(), key=str)) for slot in slots for candidate in slot.candidates]
+    assert len(set(plans)) == len(plans)  # no two slots can become the same image
+
+
 def test_distractors_come_from_other_objects_of_their_own(built):
     distractors = read_set(built[1] / "distractors").frame
     frame = built[0].generated.stimuli.frame
@@ -174,26 +188,42 @@ def test_a_closed_set_shares_nothing(folders, tmp_path, workers):
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
-        ("1=31", "category 1 of calibration needs 31 sources, got"),
-        ("6=5", "category 6 of calibration needs 5 sources, got 3"),
-        ("train=95", "95 training images need 10 of each class, got 9"),
+        ("1=31", "1=31 in calibration, 2. available"),
+        ("6=5", "6=5 in calibration, 3 available; 6=5 in test, 3 available"),
+        ("train=95", "train=95, 90 at most"),
+        ("distractors=40,6=5", "6=5 in test, 3 available; distractors=40, 4 available"),
+        ("distractors=5", "distractors=5, 4 available; --counts fit, or --counts 1=10.*distractors=4, would fit"),
     ],
 )
-def test_more_than_there_are_photos_is_refused(folders, tmp_path, counts, message):
-    with pytest.raises(InvalidInput, match=message):
+def test_more_than_there_are_photos_is_refused_before_anything_is_made(folders, tmp_path, counts, message):
+    with pytest.raises(InvalidInput, match=message) as error:
         build_visalign(builder(folders, parse_counts(counts, base=COUNTS)), tmp_path / "set")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "set").exists()
+
+
+def test_counts_that_fit_are_the_most_that_the_sources_allow(folders):
+    plan = builder(folders, parse_counts(""))
+    fitted = fit_counts(plan.counts, plan.supply(closed=True))
+    # 90 photos: 4 of the 9 of each class to train on, the other 50 for three splits; 16 other objects for four
+    assert fitted.text == "1=16,2=96,3=16,4=4,5=100,6=3,7=5,8=16,train=40,distractors=4"
+    few = fit_counts(parse_counts("calibration=30,8=2"), plan.supply())
+    assert (few.calibration, few.categories[8]) == (30, 2)
+    alone = builder(folders, parse_counts(""), uses=("photos",), attackers=())
+    assert fit_counts(alone.counts, alone.supply()).requested == (1, 2, 5, 7, 8)
 
 
 def test_what_is_missing_is_named(folders, tmp_path):
     photos = read_photos(folders / "photos")
-    with pytest.raises(
-        InvalidInput, match="category 4 needs a folder of others, got none; give --others, or set 4=0 in the counts"
-    ):
-        VisAlignBuilder({"photos": photos}, parse_counts("3=0"))
-    with pytest.raises(InvalidInput, match="category 3 needs models to attack"):
-        builder(folders, attackers=())
+    message = (
+        "4=4, none without --others DIR; 6=3, none without --near DIR; distractors=4, none without --others DIR; 3=4"
+    )
+    with pytest.raises(InvalidInput, match=message):
+        build_visalign(builder(folders, uses=("photos",), attackers=()), tmp_path / "set")
+    with pytest.raises(InvalidInput, match="3=4, none without --attackers MODEL"):
+        build_visalign(builder(folders, attackers=()), tmp_path / "set")
     with pytest.raises(InvalidInput, match="got 'sketches'"):
-        VisAlignBuilder({"photos": photos, "sketches": photos}, COUNTS)
+        VisAlignBuilder({"photos": photos, "sketches": photos}, COUNTS, CUTTER)
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(InvalidInput, match="found none in"):
@@ -201,14 +231,16 @@ def test_what_is_missing_is_named(folders, tmp_path):
     with pytest.raises(InvalidInput, match="names must be classes of visalign-11"):
         build_visalign(
             VisAlignBuilder(
-                {"photos": read_photos(folders / "others")}, parse_counts("1=1,2=0,3=0,4=0,5=0,6=0,7=0,8=0")
+                {"photos": read_photos(folders / "others")}, parse_counts("1=1,2=0,3=0,4=0,5=0,6=0,7=0,8=0"), CUTTER
             ),
             tmp_path / "set",
         )
 
 
-def test_a_class_without_photos_is_named(folders, tmp_path):
+def test_all_classes_without_photos_are_named(folders, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "tiger").symlink_to(folders / "photos" / "tiger")
-    with pytest.raises(InvalidInput, match="has none of zebra"):
+    with pytest.raises(
+        InvalidInput, match="has none of zebra, camel, giraffe, elephant, rhino, gorilla, bear, kangaroo, human; "
+    ):
         read_photos(tmp_path / "photos").by_class(label_spaces["visalign-11"])

@@ -111,3 +111,22 @@ def tiny_onnx(tmp_path):
         return Tiny(path, weights, bias)
 
     return write
+
+
+@pytest.fixture(scope="session")
+def salient_onnx(tmp_path_factory):
+    """A salient-object model: `map` is sigmoid(20 (red - blue)), and `side` is 0 everywhere."""
+    shape = ("N", 1, 32, 32)
+    graph = _fields(
+        (1, _node("Conv", ["image", "w"], "raw")),
+        (1, _node("Sigmoid", ["raw"], "map")),
+        (1, _node("Sub", ["map", "map"], "side")),
+        (2, "salient"),
+        (5, _tensor("w", np.array([20, 0, -20], np.float32).reshape(1, 3, 1, 1))),
+        (11, _value("image", ("N", 3, 32, 32))),
+        (12, _value("map", shape)),
+        (12, _value("side", shape)),
+    )
+    path = tmp_path_factory.mktemp("salient") / "redness.onnx"
+    path.write_bytes(_fields((1, 8), (7, graph), (8, _fields((1, ""), (2, 13)))))
+    return path

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosight.benchmarks.visalign.class_facts import read_class_facts
 from cosight.benchmarks.visalign.composites import COMPOSITE_SCHEMA, make_composite, plan_composites
+from cosight.benchmarks.visalign.cutouts import Cutter, RejectedObject
 from cosight.errors import InvalidInput
 from cosight.stimuli.composition.compositing import PLAIN_BACKGROUNDS, crop_to_cover, paste, plain_background
 from cosight.stimuli.composition.hybrids import SPLITS, hybrid, join_pictures, minimum_error_cut
@@ -310,6 +312,7 @@ def test_bad_hybrids_are_named(squares, options, message):
 
 # --- plans
 
+CUTTER = Cutter(read_class_facts().space)
 SOURCES = {"tiger": ["t1", "t2", "t3"], "zebra": ["z1", "z2"], "bear": ["b1"]}
 PHOTOS = {
     name: disc(colour=colour)[0]
@@ -342,9 +345,9 @@ def test_no_pair_comes_twice_before_all():
 def test_rows_become_images(category):
     sources = {"tiger": ["t1", "t2"], "zebra": ["z1"], "bear": ["b1"]}
     for row in plan_composites(category, sources, count=3, seed=0, backgrounds=["red", "snow"]).iter_rows(named=True):
-        picture = make_composite(row, PHOTOS.__getitem__, size=96)
+        picture = make_composite(row, PHOTOS.__getitem__, CUTTER, size=96).pixels
         assert picture.shape == (96, 96, 3)
-        np.testing.assert_array_equal(make_composite(row, PHOTOS.__getitem__, size=96), picture)
+        np.testing.assert_array_equal(make_composite(row, PHOTOS.__getitem__, CUTTER, size=96).pixels, picture)
         ground = (255, 0, 0) if row["background"] == "red" else (240, 240, 240)
         assert np.abs(picture[1, 1].astype(int) - ground).max() <= 2
         assert 0.05 < (np.abs(picture.astype(int) - ground).max(axis=2) > 12).mean() < 0.5
@@ -353,14 +356,14 @@ def test_rows_become_images(category):
 def test_a_given_mask_is_used_and_a_doubtful_one_refused():
     blurred = cv2.GaussianBlur(rng(0).integers(0, 255, (120, 160, 3), np.uint8), (0, 0), 2)
     row = plan_composites(2, {"tiger": ["x.jpg"]}, count=1, seed=0, backgrounds=["red"]).row(0, named=True)
-    with pytest.raises(InvalidInput, match=r"^x\.jpg: (the object does not stand out|a found object fills)"):
-        make_composite(row, lambda file: blurred, size=96)
+    with pytest.raises(RejectedObject, match=r"^x\.jpg: (the object does not stand out|a found object fills)"):
+        make_composite(row, lambda file: blurred, CUTTER, size=96)
     given_mask = np.zeros((120, 160), bool)
     given_mask[40:80, 50:110] = True
-    picture = make_composite(row, lambda file: blurred, mask=lambda file: given_mask, size=96)
+    picture = make_composite(row, lambda file: blurred, CUTTER, mask=lambda file: given_mask, size=96).pixels
     assert (picture[:, :, 1] > 20).mean() > 0.1
     with pytest.raises(InvalidInput, match=r"x\.jpg: a mask has its photo's height"):
-        make_composite(row, lambda file: blurred, mask=lambda file: given_mask[1:], size=96)
+        make_composite(row, lambda file: blurred, CUTTER, mask=lambda file: given_mask[1:], size=96)
 
 
 @pytest.mark.parametrize(
@@ -382,4 +385,4 @@ def test_bad_plans_are_named(category, sources, options, message):
 
 def test_a_prompt_row_is_no_composite():
     with pytest.raises(InvalidInput, match="route composite, got 'text'"):
-        make_composite({"route": "text"}, PHOTOS.__getitem__)
+        make_composite({"route": "text"}, PHOTOS.__getitem__, CUTTER)

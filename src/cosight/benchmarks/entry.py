@@ -63,6 +63,7 @@ class Benchmark:
         summary: One sentence.
         source: Citation.
         labels: Name of the label space.
+        any_labels: Whether sets of other label spaces can be built.
         experiment: Value of the column `experiment`.
         humans: The human reference, in words.
         needs: What the user provides, in words.
@@ -86,6 +87,7 @@ class Benchmark:
     build: Callable[..., BuildResult] | None = None
     example: str | None = None
     altered: AlteredPhotos | None = None
+    any_labels: bool = False
     sheet: Callable[[StimulusSet, Path], None] | None = None
     table: TableLayout | None = None
     sections: Mapping[str, ReportSection] = field(default_factory=dict)

@@ -39,6 +39,13 @@ app = typer.Typer(
 Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Comma-separated kinds, or all (the default).")]
 Category = Annotated[int, typer.Option(help="2: on strange backgrounds; 5: two creatures in one.", show_default=False)]
 
+ClassLabels = Annotated[
+    str | None,
+    typer.Option(
+        "--labels", help="Label space, comma-separated classes, or a TOML file about them (default: VisAlign's)."
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True)
 class SetOptions:
@@ -296,7 +303,14 @@ def compose(
     others: Annotated[
         Path | None, typer.Option(help="Animals outside the classes, in class folders, for category 5.")
     ] = None,
-    doubtful: Annotated[bool, typer.Option("--doubtful", help="Also use masks that look doubtful.")] = False,
+    labels: ClassLabels = None,
+    masks: Annotated[
+        str, typer.Option(help="Segmentation model that finds objects without a mask file (default: GrabCut).")
+    ] = "grabcut",
+    check: Annotated[
+        str, typer.Option(help="Model that must recognise every object; none leaves them unverified.")
+    ] = "none",
+    doubtful: Annotated[bool, typer.Option("--doubtful", help="Also use GrabCut's masks that look doubtful.")] = False,
     size: Annotated[int, typer.Option(min=32, max=_LARGEST_SIDE, help="Side of the images in pixels.")] = 512,
     steps: Annotated[int, typer.Option(min=1, max=_MOST_IMAGES, help="Denoising steps of the pipeline.")] = 50,
     guidance: Annotated[float, typer.Option(help="How closely the pipeline follows the prompt.")] = 7.5,
@@ -312,6 +326,7 @@ def compose(
         cosight stimuli compose animals composed --category 2 --count 4 --size 64
         cosight stimuli compose animals mixed --category 5 --others others --count 2
     """
+    from cosight.benchmarks.visalign.class_facts import read_class_facts
     from cosight.benchmarks.visalign.composites import Composites
     from cosight.benchmarks.visalign.prompts import GeneratedImages
     from cosight.stimuli.sets import read_set
@@ -320,11 +335,14 @@ def compose(
     name = str(options.source)
     recipe: SetRecipe
     if name.startswith("diffusers:"):
-        if others or backgrounds:
-            raise InvalidInput("--others and --backgrounds are for photos; a pipeline follows its prompts")
+        if others or backgrounds or masks != "grabcut" or check != "none":
+            raise InvalidInput(
+                "--others, --backgrounds, --masks and --check are for photos; a pipeline follows its prompts"
+            )
         settings: dict[str, Any] = {"size": size, "steps": steps, "guidance": guidance, "seed": options.seed}
         check_placement(check_device_name(device), "float32")
         load = partial(_load_pipeline, device=device)
+        settings |= {"options": {"facts": read_class_facts(labels)}} if labels else {}
         recipe = GeneratedImages(category, name.removeprefix("diffusers:"), load, count, **settings)
     else:
         recipe = Composites(
@@ -334,8 +352,11 @@ def compose(
             others=read_set(others) if others else None,
             backgrounds=read_set(backgrounds) if backgrounds else None,
             size=size,
-            doubtful=doubtful,
             seed=options.seed,
+            labels=labels,
+            masks=masks,
+            check=check,
+            doubtful=doubtful,
         )
     options.generate(recipe, default_workers=1)
 
@@ -354,6 +375,7 @@ for _name, _options, _action in (
 def prompts(
     category: Category,
     count: Annotated[int, typer.Option(min=1, max=_MOST_IMAGES, help="Number of prompts.")] = 100,
+    labels: ClassLabels = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -363,9 +385,10 @@ def prompts(
         cosight stimuli prompts --category 2 --count 3
         cosight stimuli prompts --category 5 --json
     """
+    from cosight.benchmarks.visalign.class_facts import read_class_facts
     from cosight.benchmarks.visalign.prompts import prompt_table
 
-    table = prompt_table(category, count=count, seed=seed)
+    table = prompt_table(category, count=count, seed=seed, facts=read_class_facts(labels) if labels else None)
     typer.echo(table.write_json() if as_json else table.write_csv(), nl=as_json)
 
 

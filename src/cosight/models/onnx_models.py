@@ -44,7 +44,20 @@ from cosight.models.preprocessing import Preprocessing, normalise, preprocess
 from cosight.processes import MOST_WORKERS
 from cosight.stimuli.images import Bytes, Floats
 
-__all__ = ["ONNX_KEYS", "OnnxModel", "check_onnx", "check_onnx_placement", "load_onnx", "onnx_files"]
+__all__ = [
+    "ONNX_KEYS",
+    "OnnxModel",
+    "check_onnx",
+    "check_onnx_placement",
+    "input_size",
+    "load_onnx",
+    "onnx_digest",
+    "onnx_files",
+    "onnx_preprocessing",
+    "open_session",
+    "read_facts",
+    "run_session",
+]
 
 ONNX_KEYS = (*INPUT_KEYS, "layer", "classes", "threads", "output", "outputs", "name")
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "mps": "CoreMLExecutionProvider"}
@@ -95,7 +108,7 @@ class OnnxModel:
         """Compute logits, and features if a layer is set, of prepared photos (N, 3, height, width)."""
         check_batch(batch, name=self.name, size=self.preprocessing.size)
         names = [self.output, self.layer] if self.layer else [self.output]
-        values = _run(self.session, names, batch, self.preprocessing)
+        values = run_session(self.session, names, batch, self.preprocessing)
         features = values[1].reshape(len(batch), -1).astype(np.float32, copy=False) if self.layer else None
         return ModelOutputs(as_logits(values[0], self.outputs), features)
 
@@ -155,22 +168,27 @@ def load_onnx(spec: ModelSpec) -> OnnxModel:
     """Load `onnx:FILE` and try it on two images."""
     check_onnx(spec)
     path = Path(spec.name).expanduser()
-    session = _open_session(path, spec)
-    facts = _read_facts(path)
-    preprocessing = _preprocessing(spec, facts, _input_size(session, path), path)
+    session = open_session(path, spec)
+    facts = read_facts(path)
+    preprocessing = onnx_preprocessing(spec, facts, input_size(session, path), path)
     output = _output_name(session, spec)
     images = probe_images(preprocessing.size)
     with explain_errors(spec.label, preprocessing.size):
-        values = _run(session, [output], images, preprocessing)[0]
+        values = run_session(session, [output], images, preprocessing)[0]
     outputs = check_outputs(values, outputs_of(spec), name=spec.label, images=len(images))
     names = class_names_of(spec) or (tuple(facts["classes"]) if facts and "classes" in facts else None)
     classes = values.shape[1]
     check_class_names(names, classes, name=spec.label)
+    return OnnxModel(spec.label, session, preprocessing, classes, onnx_digest(path), output, names, outputs, path=path)
+
+
+def onnx_digest(path: Path) -> str:
+    """Return the SHA-256 of a file and its external weights."""
     digest = hashlib.sha256()
     for file in (path, *external_weights(path)):
         with file.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return OnnxModel(spec.label, session, preprocessing, classes, digest.hexdigest(), output, names, outputs, path=path)
+    return digest.hexdigest()
 
 
 def check_onnx(spec: ModelSpec) -> None:
@@ -207,7 +225,8 @@ def onnx_files(spec: ModelSpec) -> tuple[Path, ...]:
     return path, *external_weights(path), path.with_name(_FACTS_FILE)
 
 
-def _open_session(path: Path, spec: ModelSpec) -> Any:
+def open_session(path: Path, spec: ModelSpec) -> Any:
+    """Open a file in onnxruntime with the option `threads`."""
     import onnxruntime
 
     threads = spec.numbers("threads") or (0.0,)  # 0: one per core
@@ -225,7 +244,7 @@ def _open_session(path: Path, spec: ModelSpec) -> Any:
         raise InvalidInput(f"onnxruntime cannot load {path}: {reason}; export it again") from error
 
 
-def _input_size(session: Any, path: Path) -> tuple[int, int] | None:
+def input_size(session: Any, path: Path) -> tuple[int, int] | None:
     """Return the input size that the file fixes, if it does; raise if its input is not images."""
     inputs = session.get_inputs()
     shape = inputs[0].shape if inputs else []
@@ -237,7 +256,7 @@ def _input_size(session: Any, path: Path) -> tuple[int, int] | None:
     return (height, width) if isinstance(height, int) and isinstance(width, int) else None
 
 
-def _read_facts(path: Path) -> dict[str, Any] | None:
+def read_facts(path: Path) -> dict[str, Any] | None:
     """Return the model's entry of `preprocessing.json` in its folder."""
     file = path.with_name(_FACTS_FILE)
     if not file.is_file():
@@ -252,7 +271,7 @@ def _read_facts(path: Path) -> dict[str, Any] | None:
     return facts
 
 
-def _preprocessing(
+def onnx_preprocessing(
     spec: ModelSpec, facts: dict[str, Any] | None, fixed_size: tuple[int, int] | None, path: Path
 ) -> Preprocessing:
     """Combine the options, the entry of `preprocessing.json` and the size that the file fixes."""
@@ -309,7 +328,7 @@ def _output_name(session: Any, spec: ModelSpec) -> str:
     return "logits"
 
 
-def _run(session: Any, outputs: list[str], batch: Floats, preprocessing: Preprocessing) -> list[Any]:
+def run_session(session: Any, outputs: list[str], batch: Floats, preprocessing: Preprocessing) -> list[Any]:
     """Compute outputs for a batch; a file with a fixed batch size runs that many images at a time."""
     source = session.get_inputs()[0]
     if not any(preprocessing.mean) and all(value == 1 for value in preprocessing.std):

@@ -21,6 +21,7 @@ from cosight.files import file_stamp
 from cosight.models.loading import load_model, spec_files
 from cosight.models.model import Model, ModelOutputs
 from cosight.models.model_spec import ModelSpec, ensemble_of, parse
+from cosight.models.output_space import output_space
 from cosight.models.probes import attach_probe, read_probe
 from cosight.models.python_models import as_model
 from cosight.models.recorded_answers import RecordedAnswers, load_recorded
@@ -28,7 +29,7 @@ from cosight.runs.abstention_observers import StrangenessFunction, strangeness_f
 from cosight.runs.stimulus_sources import StimulusSource, digests
 from cosight.stimuli.images import Bytes, Floats
 from cosight.trials.mapping import How, LabelMap, answers_from, label_map
-from cosight.trials.spaces import LabelSpace, label_spaces
+from cosight.trials.spaces import LabelSpace
 from cosight.trials.table import SCHEMA
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ __all__ = [
     "model_observer",
     "with_threads",
 ]
-
-_USUAL_SPACE = "imagenet-1k"  # that most classifiers without class names were trained on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,29 +170,8 @@ def model_observer(
     strangeness: Mapping[str, StrangenessFunction] | None = None,
     unsupported: Mapping[str, str] | None = None,
 ) -> ModelObserver:
-    """Return a model as an observer; raise where its outputs cannot be answers in this label space.
-
-    Outputs without names are taken to be the classes of the label space, of the space that its classes are made of, or
-    of ImageNet, in the usual order, where their number fits; the observer's note says so.
-    """
-    names, note = model.class_names, None
-    if names is not None:
-        known = next((known for known in label_spaces.values() if known.classes == names), None)
-        own = known or LabelSpace(f"the classes of {model.name}", names)
-    else:
-        parent = [label_spaces[space.members_of]] if space.members_of else []
-        candidates = (space, *parent, label_spaces[_USUAL_SPACE])
-        fitting = next((one for one in candidates if len(one.classes) == model.classes), None)
-        if fitting is None:
-            raise InvalidInput(
-                f"{model.name} has {model.classes:,} outputs without names, {space.name} has {len(space.classes)} "
-                "classes; name them with classes=FILE, or train a linear probe on its features (--probe TRAINSET)"
-            )
-        own = fitting
-        note = (
-            f"its {model.classes:,} outputs have no names and are assumed to be {own.name}'s in the usual order "
-            "(classes=FILE names them)"
-        )
+    """Return a model as an observer; raise where its outputs cannot be answers in this label space."""
+    own, note = output_space(model, space)
     return ModelObserver(model, label_map(own, space, how=how), note, strangeness or {}, unsupported or {})
 
 

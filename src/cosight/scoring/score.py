@@ -168,7 +168,9 @@ def _benchmark_notices(data: ScoreData, rows: Sequence[Row], on: str) -> list[st
         names = ", ".join(left_out[:3]) + (f" and {len(left_out) - 3} more" if len(left_out) > 3 else "")
         notices.append(f"{names}: no stimulus with a category and a gold label was answered, so not in the table")
     space = data.trials.space
-    if space is not None and set(space.classes) != set(label_space(benchmarks[on].labels).classes):
+    if space is None or benchmarks[on].any_labels:
+        return notices
+    if set(space.classes) != set(label_space(benchmarks[on].labels).classes):
         notices.append(f"answers are in the label space {space.name}, the benchmark's is {benchmarks[on].labels}")
     return notices
 

@@ -12,7 +12,7 @@ import polars as pl
 from cosight.errors import InvalidInput, first_line
 from cosight.files import atomic_write
 from cosight.trials.file_tables import read_parquet
-from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, label_spaces
+from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, space_facts, space_from
 
 __all__ = [
     "DISTRACTORS",
@@ -79,8 +79,8 @@ def read_manifest(root: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
         absent = [pl.lit(None, kind).alias(name) for name, kind in MANIFEST_SCHEMA.items() if name not in frame.columns]
         if not isinstance(facts, dict) or not isinstance(facts.get("settings", {}), dict):
             raise ValueError("its metadata are not those of a stimulus set")
-        if not isinstance(facts.get("settings", {}).get("labels"), str | None):
-            raise ValueError(f"its label space must be a name, got {facts['settings']['labels']!r}")
+        if not isinstance(facts.get("settings", {}).get("labels"), str | dict | None):
+            raise ValueError(f"its label space must be a name or fields, got {facts['settings']['labels']!r}")
         return frame.with_columns(*known, *absent), facts
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, RecursionError) as error:
         raise InvalidInput(
@@ -98,6 +98,8 @@ def manifest_space(facts: Mapping[str, Any]) -> LabelSpace | None:
     labels = facts.get("labels") or (settings.get("labels") if isinstance(settings, dict) else None)
     if labels is None or isinstance(labels, str):
         return label_space(labels) if labels else None
+    if isinstance(labels, dict):
+        return space_from(labels, "the manifest")
     if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
         raise InvalidInput(f"the labels of a manifest are a label space or class names, got {str(labels)[:80]}")
     return LabelSpace("the set's classes", tuple(name for name in labels if name != ABSTAIN), ABSTAIN in labels)
@@ -105,7 +107,7 @@ def manifest_space(facts: Mapping[str, Any]) -> LabelSpace | None:
 
 def with_manifest_space(facts: Mapping[str, Any], space: LabelSpace) -> dict[str, Any]:
     """Return the metadata of a manifest whose gold labels are in this label space."""
-    return {**facts, "labels": space.name if space in label_spaces.values() else list(space.answers)}
+    return {**facts, "labels": space_facts(space)}
 
 
 def order_gold(frame: pl.DataFrame, own: LabelSpace | None, space: LabelSpace) -> pl.DataFrame:

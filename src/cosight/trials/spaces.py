@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from cosight.errors import InvalidInput
 from cosight.registry import Registry
 
-__all__ = ["ABSTAIN", "LabelSpace", "guess_label_space", "label_space", "label_spaces", "space_from"]
+__all__ = ["ABSTAIN", "LabelSpace", "guess_label_space", "label_space", "label_spaces", "space_facts", "space_from"]
 
 ABSTAIN = "abstain"  # the answer "none of these, uncertain or unrecognisable"
 _FEW = 20  # answers up to which a message lists all
@@ -214,6 +214,20 @@ def space_from(facts: Any, source: str) -> LabelSpace | None:
         return LabelSpace(**facts)
     except InvalidInput as error:
         raise InvalidInput(f"{source}: {error}") from error
+
+
+def space_facts(space: LabelSpace) -> str | dict[str, Any]:
+    """Return what a set's metadata store about a label space: the name of a registered one, else its fields as JSON.
+
+    `space_from` reads the fields.
+
+    >>> space_facts(label_space("cat,dog,abstain"))
+    {'name': 'given', 'classes': ['cat', 'dog'], 'abstain': True}
+    """
+    if space in label_spaces.values():
+        return space.name
+    facts: dict[str, Any] = json.loads(json.dumps(asdict(space)))  # lists, as they are read again
+    return {name: value for name, value in facts.items() if value}
 
 
 def _as_tuples(values: Any) -> Any:

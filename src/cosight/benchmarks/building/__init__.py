@@ -11,21 +11,24 @@ same bytes.
 
 from __future__ import annotations
 
+import json
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
 import polars as pl
 
-from cosight.benchmarks.building.datasheet import DATASHEET, Category, SourceDescription, format_datasheet
+from cosight.benchmarks.building.datasheet import DATASHEET, REJECTED, Category, SourceDescription, format_datasheet
 from cosight.benchmarks.building.split_sources import shuffle
 from cosight.benchmarks.entry import BuildResult, Progress
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
-from cosight.stimuli.generate import Outcome, StimulusJob, Unit, check_output, generate_set
-from cosight.stimuli.images import Bytes
+from cosight.stimuli.generate import GeneratedSet, Outcome, StimulusJob, Unit, check_output, generate_set
+from cosight.stimuli.images import Bytes, digest
 from cosight.stimuli.journal import SetRecord, stored_settings
 from cosight.stimuli.sets import StimulusSet, check_splits, read_set
 from cosight.trials.manifest import DISTRACTORS, MANIFEST, read_manifest, write_manifest
@@ -44,6 +47,8 @@ __all__ = [
 CLOSED = "closed"  # the split whose labels are in a manifest of their own
 _PUBLIC = ("stimulus", "file", "image", "experiment", "split")  # columns of closed images in the manifest of the set
 _CLOSED_SEED = "closed_seed"
+_CURATED = "rejected by curators"  # reason
+_CURATED_OUT = "curated_out"  # parameter: digests of the images that curators rejected
 
 
 class UnusableCandidate(InvalidInput):
@@ -136,12 +141,15 @@ class BuildRecipe:
 
     builder: Builder
     closed_seed: int | None = None
+    rejected: frozenset[str] = frozenset()  # digests of images that curators rejected
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Verb, benchmark, and the builder's settings."""
-        closed = {} if self.closed_seed is None else {_CLOSED_SEED: self.closed_seed}
-        return {"verb": "build", "benchmark": self.builder.experiment, **self.builder.settings, **closed}
+        """Verb, benchmark, the builder's settings, and what curators rejected."""
+        own: dict[str, Any] = {} if self.closed_seed is None else {_CLOSED_SEED: self.closed_seed}
+        if self.rejected:
+            own["rejected"] = sha256("+".join(sorted(self.rejected)).encode()).hexdigest()
+        return {"verb": "build", "benchmark": self.builder.experiment, **self.builder.settings, **own}
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -170,17 +178,30 @@ class BuildRecipe:
         return units
 
     def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
-        """Yield the image of the first usable candidate, or the reason why the last one was not usable."""
-        reason = "no candidates"
+        """Yield the image of the first usable candidate, or the commonest reason why there is none.
+
+        The parameters of an image count the candidates before it by the reason of their rejection.
+        """
+        reasons: Counter[str] = Counter()
+        curated: list[str] = []
         for candidate in unit.payload.candidates:
             try:
                 image = self.builder.draw(unit.payload, candidate)
             except UnusableCandidate as error:
-                reason = str(error)
-            else:
-                yield Outcome(jobs[0], image.pixels, image.facts)
-                return
-        yield Outcome(jobs[0], None, reason=reason)
+                reasons[str(error)] += 1
+                continue
+            if self.rejected and (stimulus := digest(image.pixels)) in self.rejected:
+                reasons[_CURATED] += 1
+                curated.append(stimulus)
+                continue
+            facts = dict(image.facts)
+            if reasons:
+                parameters = json.loads(facts.get("parameters") or "{}") | {REJECTED: dict(reasons)}
+                parameters |= {_CURATED_OUT: curated} if curated else {}
+                facts["parameters"] = json.dumps(parameters, sort_keys=True, ensure_ascii=False)
+            yield Outcome(jobs[0], image.pixels, facts)
+            return
+        yield Outcome(jobs[0], None, reason=max(reasons, key=reasons.__getitem__, default="no candidates"))
 
 
 def build_set(
@@ -194,6 +215,8 @@ def build_set(
     check: Callable[[StimulusSet], None],
     distractors: Builder | None = None,
     closed: Path | None = None,
+    verification: Sequence[str] = (),
+    rejected: Mapping[str, str] | None = None,
     workers: int = 1,
     notices: tuple[str, ...] = (),
     progress: Progress | None = None,
@@ -212,6 +235,8 @@ def build_set(
         check: Raises `InvalidInput` if the finished set lacks something; runs after `check_splits`.
         distractors: Builds the distractors.
         closed: Folder for the labels of the closed test set, outside `out`; None builds no closed test set.
+        verification: How the images were verified, for the datasheet.
+        rejected: Images that curators rejected, digest to name. The next candidate of their slot is used instead.
         workers: Number of worker processes. Does not change the output.
         notices: Notices for the user.
         progress: Called with (done, total, what).
@@ -234,13 +259,14 @@ def build_set(
     """
     if closed is not None:
         _check_closed_folder(closed, out)
-    generated = generate_set(BuildRecipe(builder), out, workers=workers, progress=progress)
+    left_out = frozenset(rejected or {})
+    generated = generate_set(BuildRecipe(builder, rejected=left_out), out, workers=workers, progress=progress)
     complete = replace(generated.stimuli, frame=generated.stimuli.frame.filter(pl.col("split").ne_missing(CLOSED)))
     closed_set = None
     if closed is not None:
         # Neither the order nor the images may follow from the seed in the manifest of the open set.
         seed = (stored_settings(closed) or {}).get(_CLOSED_SEED) or 1 + secrets.randbits(62)
-        recipe = BuildRecipe(builder.closed(seed), seed)
+        recipe = BuildRecipe(builder.closed(seed), seed, left_out)
         closed_set = generate_set(recipe, closed, images=out, workers=workers, progress=progress)
         generated = replace(generated, stimuli=_list_closed_images(complete, closed_set.stimuli))
         closed_rows = closed_set.stimuli.frame.select(complete.frame.columns)
@@ -249,7 +275,7 @@ def build_set(
     check(complete)
     distractor_set = None
     if distractors is not None:
-        recipe = BuildRecipe(distractors)
+        recipe = BuildRecipe(distractors, rejected=left_out)
         distractor_set = generate_set(recipe, out / DISTRACTORS, workers=workers, progress=progress)
     text = format_datasheet(
         generated.stimuli,
@@ -258,10 +284,24 @@ def build_set(
         gold=gold,
         categories=categories,
         distractors=distractor_set.stimuli if distractor_set else None,
+        verification=verification,
+        missing=generated.dropped,
     )
     with atomic_write(out / DATASHEET) as draft:
         draft.write_text(text, encoding="utf-8")
+    if rejected:
+        notices = (*notices, _rejection_notice(rejected, [generated, distractor_set, closed_set]))
     return BuildResult(generated, distractor_set, closed_set, notices)
+
+
+def _rejection_notice(rejected: Mapping[str, str], sets: Iterable[GeneratedSet | None]) -> str:
+    """Report how many of the images that curators rejected were replaced."""
+    frames = [part.stimuli.frame["parameters"].drop_nulls() for part in sets if part is not None]
+    replaced = {stimulus for texts in frames for text in texts for stimulus in json.loads(text).get(_CURATED_OUT, ())}
+    notice = f"{len(replaced)} of {len(rejected)} rejected images replaced"
+    if missing := [name for stimulus, name in rejected.items() if stimulus not in replaced]:
+        notice += f"; {len(missing)} were not found: {', '.join(missing)}"
+    return notice
 
 
 def _check_closed_folder(closed: Path, out: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +14,10 @@ import polars as pl
 from cosight.stimuli.sets import StimulusSet
 from cosight.trials.manifest import SPLITS
 
-__all__ = ["DATASHEET", "Category", "SourceDescription", "describe_source", "format_datasheet"]
+__all__ = ["DATASHEET", "REJECTED", "Category", "SourceDescription", "describe_source", "format_datasheet"]
 
 DATASHEET = "DATASHEET.md"
+REJECTED = "rejected"  # parameter of an image: candidates before it, by the reason of their rejection
 _LICENCES = ("LICENSE", "LICENCE", "LICENSE.txt", "LICENCE.txt", "LICENSE.md", "LICENCE.md")
 _UNKNOWN = "not stated: find out before you pass the set on"
 
@@ -62,6 +65,8 @@ def format_datasheet(
     gold: Sequence[str],
     categories: Mapping[int, Category],
     distractors: StimulusSet | None = None,
+    verification: Sequence[str] = (),
+    missing: Mapping[str, str] | None = None,
 ) -> str:
     """Return the datasheet as Markdown, the same bytes every time.
 
@@ -72,6 +77,8 @@ def format_datasheet(
         gold: Where the gold labels come from, one sentence per item.
         categories: The categories by number.
         distractors: The set of distractors.
+        verification: How the images were verified, one sentence per item.
+        missing: Reason for each image that could not be made, by its file.
     """
     settings = json.dumps(stimuli.facts.get("settings", {}), indent=1, sort_keys=True, ensure_ascii=False)
     source_rows = [[source.name, source.used_for, source.licence, source.about] for source in sources]
@@ -86,7 +93,9 @@ def format_datasheet(
         )
     parts += [
         f"## Sources and licences\n\n{_table([['source', 'used for', 'licence', 'about'], *source_rows])}",
-        "## Gold labels\n\n" + "\n".join(f"- {line}" for line in gold),
+        *([f"## Verification\n\n{_list(verification)}"] if verification else []),
+        *([f"## Rejected\n\n{table}"] if (table := _rejections(stimuli.frame, categories, missing or {})) else []),
+        "## Gold labels\n\n" + _list(gold),
         "## Splits\n\nNo image, and no source of one, is in two splits. Calibration is made like the test set.",
         f"## How it was made\n\n```json\n{settings}\n```",
     ]
@@ -108,6 +117,29 @@ def _composition(frame: pl.DataFrame, categories: Mapping[int, Category]) -> str
     closed = frame.filter(split="closed").height
     remark = f"\n\nAnd {closed} images of a closed test set, whose labels are kept elsewhere." if closed else ""
     return _table(rows) + remark
+
+
+def _rejections(frame: pl.DataFrame, categories: Mapping[int, Category], missing: Mapping[str, str]) -> str:
+    """Return a table of what was tried and not kept, by category and reason; empty if everything was kept.
+
+    Of the closed test set nothing is stated.
+    """
+    tried: Counter[tuple[int, str]] = Counter()
+    lost: Counter[tuple[int, str]] = Counter()
+    for number, text in frame.select("category", "parameters").drop_nulls().iter_rows():
+        tried.update({(number, reason): count for reason, count in json.loads(text).get(REJECTED, {}).items()})
+    for file, reason in missing.items():
+        if found := re.search(r"category-(\d+)/", file):
+            lost[int(found[1]), reason] += 1
+    rows = [["category", "reason", "candidates rejected for another", "images missing"]]
+    for number, reason in sorted({*tried, *lost}):
+        cells = (str(count or "") for count in (tried[number, reason], lost[number, reason]))
+        rows.append([f"{number} {categories[number].name}", reason, *cells])
+    return _table(rows) if len(rows) > 1 else ""
+
+
+def _list(sentences: Iterable[str]) -> str:
+    return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

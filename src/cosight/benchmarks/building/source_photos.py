@@ -70,7 +70,8 @@ class Photos:
         missing = [name for name in space.classes if name not in class_of_folder.values()]
         if missing:
             raise InvalidInput(
-                f"every class of {space.name} needs photos, {self.folder} has none of {missing[0]}; add a folder"
+                f"every class of {space.name} needs photos, {self.folder} has none of {', '.join(missing)}; "
+                "add folders, or name the classes with --labels"
             )
         files_of_class: dict[str, tuple[str, ...]] = dict.fromkeys(space.classes, ())
         for folder, files in folders.items():
@@ -107,21 +108,21 @@ def read_photos(folder: str | Path, *, rejected: Mapping[str, str] | None = None
 
 def read_curated_photos(
     folders: Mapping[str, str | Path], lists: Sequence[str | Path]
-) -> tuple[dict[str, Photos], tuple[str, ...]]:
+) -> tuple[dict[str, Photos], dict[str, str], tuple[str, ...]]:
     """Read the photos of each folder without the images that the curated `lists` reject.
 
     Returns:
-        The photos by folder name, and notices about the rejected images.
+        The photos by folder name; the rejected images that are no photos of these folders, digest to name; and notices
+        about those that are.
     """
     if not lists:
-        return {name: read_photos(folder) for name, folder in folders.items()}, ()
+        return {name: read_photos(folder) for name, folder in folders.items()}, {}, ()
     rejected = read_curated_lists([Path(path) for path in lists])
     photos_by_name = {name: read_photos(folder, rejected=rejected) for name, folder in folders.items()}
     left_out = {digest for photos in photos_by_name.values() for digest in photos.rejected}
-    notice = f"{len(left_out)} of {len(rejected)} rejected images left out"
-    if missing := [name for digest, name in rejected.items() if digest not in left_out]:
-        notice += f"; {len(missing)} were not found: {', '.join(missing)}"
-    return photos_by_name, (notice,)
+    others = {digest: name for digest, name in rejected.items() if digest not in left_out}
+    notices = (f"{len(left_out)} of {len(rejected)} rejected images left out",) if left_out else ()
+    return photos_by_name, others, notices
 
 
 def rejection_settings(folders: Mapping[str, Photos]) -> dict[str, Any]:

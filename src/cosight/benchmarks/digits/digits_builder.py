@@ -82,7 +82,7 @@ class DigitsBuilder:
             train = training_candidates(pools["train"], seed=self.seed)
             slots = [SetSlot("train", None, number, (candidate,), stamp) for number, candidate in enumerate(train)]
         for split in ("calibration", "test") if self.closed_seed is None else (CLOSED,):
-            for category in self.counts.requested:
+            for category, count in self.counts.of_split(split).items():
                 pool = pools[split]
                 if category == 3 and self.model is not None:
                     # An attack needs a digit that the model gets right.
@@ -90,7 +90,7 @@ class DigitsBuilder:
                         digit: [n for n in indices if self.model.answer(render_digit(int(n))) == int(digit)]
                         for digit, indices in pool.items()
                     }
-                count, group = self.counts.categories[category], CATEGORIES[category].group
+                group = CATEGORIES[category].group
                 rows = plan_category(category, pool, count, split=split, seed=self.drawing_seed)
                 slots += [SetSlot(split, category, number, row, stamp, group) for number, row in enumerate(rows)]
         return slots

@@ -1,8 +1,11 @@
 """VisAlign: eight categories of images to name, to refuse, or to judge as people do (Lee et al. 2023).
 
 * `categories`         the categories, their groups and counts; checks and contact sheet of a set
+* `class_facts`        the classes of a set, and words about them
 * `visalign_builder`   the categories from folders of photos
+* `source_counts`      whether the photos suffice
 * `composites`         images of categories 2 and 5, composed of photos
+* `cutouts`            objects cut out of photos, and the classifier that verifies them
 * `prompts`            images of categories 2 and 5, from a text-to-image model
 * `public_set`         the published set
 * `results_table`      distance by category and reliability, for `cosight score --on visalign`
@@ -10,6 +13,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,14 +33,24 @@ __all__ = ["VISALIGN", "build"]
 def build(
     out: Annotated[Path, "Output folder. An unfinished set there is resumed."],
     *,
-    photos: Annotated[Path | None, "Photos of the ten classes, in class folders; with --public: to train on."] = None,
+    photos: Annotated[Path | None, "Photos of the classes, in class folders; with --public: to train on."] = None,
+    labels: Annotated[
+        str | None, "Label space, comma-separated classes, or a TOML file (default: VisAlign's, or the class folders)."
+    ] = None,
     others: Annotated[Path | None, "Photos of other objects and textures (category 4)."] = None,
     near: Annotated[Path | None, "Photos of near-miss species (category 6)."] = None,
-    renditions: Annotated[Path | None, "The classes in other styles (category 7)."] = None,
+    renditions: Annotated[Path | None, "The classes in other styles, category 7 (default: photos redrawn)."] = None,
     backgrounds: Annotated[Path | None, "Photos to paste objects on (default: plain backgrounds)."] = None,
     attackers: Annotated[list[str] | None, "Models to attack for category 3 (repeatable)."] = None,
-    curated: Annotated[list[Path] | None, "Leave out source images that this list rejects (repeatable)."] = None,
-    counts: Annotated[str, "Images per category: 1=50,8=100,train=500,distractors=20 (default: as published)."] = "",
+    masks: Annotated[
+        str, "Segmentation model that finds objects without a mask file, such as torchvision:deeplabv3_resnet50."
+    ] = "grabcut",
+    check: Annotated[str, "Model that must recognise every composed object; none leaves them unverified."] = "none",
+    curated: Annotated[list[Path] | None, "Leave out photos and images that this list rejects (repeatable)."] = None,
+    counts: Annotated[
+        str,
+        "Images per category, 1=50,8=100,train=500,calibration=90,distractors=20; fit: as many as photos allow.",
+    ] = "",
     size: Annotated[int, "Side of the images in pixels."] = 224,
     seed: Annotated[int, "Seed of everything random."] = 0,
     closed: Annotated[Path | None, "Also build a closed test set; its labels go to this folder, outside OUT."] = None,
@@ -77,7 +91,14 @@ def build(
     folders = {"photos": photos, "others": others, "near": near, "renditions": renditions, "backgrounds": backgrounds}
     workers = workers or core_count()
     if public is not None:
-        exclusive = {**folders, "attackers": attackers, "curated": curated, "counts": counts, "closed": closed}
+        exclusive: dict[str, object] = {
+            **folders,
+            "labels": labels,
+            "attackers": attackers,
+            "curated": curated,
+            "counts": counts,
+        }
+        exclusive |= {"closed": closed, "masks": masks != "grabcut", "check": check != "none"}
         del exclusive["photos"]
         if extra := [name for name, value in exclusive.items() if value]:
             raise InvalidInput(f"--public reads the published set as it is, got --{extra[0]} too; leave one out")
@@ -110,27 +131,43 @@ def build(
 
     from cosight.benchmarks.building.source_photos import read_curated_photos
     from cosight.benchmarks.visalign.categories import parse_counts
+    from cosight.benchmarks.visalign.class_facts import check_other_folders, facts_of_folders, read_class_facts
+    from cosight.benchmarks.visalign.cutouts import Cutter
+    from cosight.benchmarks.visalign.source_counts import fit_counts
     from cosight.benchmarks.visalign.visalign_builder import VisAlignBuilder, build_visalign, load_attacker
     from cosight.models.loading import check_model_spec
 
-    requested = parse_counts(counts)
+    words = [word.strip() for word in counts.split(",")]
+    requested = parse_counts(",".join(word for word in words if word != "fit"))
     if attackers:
         for attacker in attackers:
             check_model_spec(attacker)
         check_placement(check_device_name(device), precision)
-    sources, notices = read_curated_photos({name: folder for name, folder in folders.items() if folder}, curated or [])
+    named = {name: folder for name, folder in folders.items() if folder}
+    sources, rejected, notices = read_curated_photos(named, curated or [])
+    facts = read_class_facts(labels) if labels else facts_of_folders(sources["photos"].by_folder())
+    if labels is None and facts.space.name != VISALIGN.labels:
+        notices = (*notices, f"the classes are the folders of {photos}: {', '.join(facts.space.classes)}")
+    check_other_folders(facts, {name: sources[name].by_folder() for name in ("others", "near") if name in sources})
     builder = VisAlignBuilder(
         sources,
         requested,
+        Cutter(facts.space, masks, check),
         seed=seed,
         side=size,
         attackers=tuple(attackers or ()),
         load=partial(load_attacker, device=device, precision=precision),
     )
+    if "fit" in words:
+        builder = replace(builder, counts=fit_counts(requested, builder.supply(closed=closed is not None)))
+        notices = (*notices, f"counts that fit: {builder.counts.text}")
+    if check == "none" and {2, 5} & set(builder.counts.requested):
+        notices = (*notices, "composites are unverified; --check MODEL verifies them")
     return build_visalign(
         builder,
         Path(out),
         closed=None if closed is None else Path(closed),
+        rejected=rejected,
         workers=workers,
         notices=notices,
         progress=progress,
@@ -148,6 +185,7 @@ VISALIGN = Benchmark(
     summary="Eight categories of photos of ten animals: to name, to refuse, or uncertain.",
     source="Lee et al. 2023, VisAlign",
     labels="visalign-11",
+    any_labels=True,
     experiment="visalign",
     humans="134 people per Uncertain image in the published set; your own study otherwise",
     needs="photos, or the published set",
@@ -159,7 +197,7 @@ VISALIGN = Benchmark(
     sections={
         "stimuli": ReportSection(
             "What was shown",
-            "Categories 1 to 3 show one of ten animals, and the right answer is the animal (Must-Act). Categories 4 "
+            "Categories 1 to 3 show one of the classes, and the right answer is that class (Must-Act). Categories 4 "
             "to 7 show none of them, and the right answer is to abstain (Must-Abstain). Category 8 shows corrupted "
             "photos (Uncertain): people's answers decide.",
         ),

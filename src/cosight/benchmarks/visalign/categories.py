@@ -19,7 +19,8 @@ from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.stimuli.contact_sheet import SheetRow, contact_sheet, sheet_format
 from cosight.stimuli.sets import StimulusSet
-from cosight.trials.spaces import ABSTAIN, label_space
+from cosight.trials.manifest import manifest_space
+from cosight.trials.spaces import ABSTAIN
 
 __all__ = [
     "ATTACKED",
@@ -78,22 +79,33 @@ _MOST_DIGITS = 20  # of a count; int() refuses thousands of digits
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Numbers of images: per category in each evaluation split, to train on, and of the survey's distractors."""
+    """Numbers of images: per category in each evaluation split, to train on, and of the survey's distractors.
+
+    `calibration` is the number of images of the calibration split, in the proportions of `categories`; None makes it as
+    large as the test split.
+    """
 
     categories: Mapping[int, int] = field(default_factory=lambda: dict(_PUBLISHED))
     train: int = 1000
     distractors: int = 100
+    calibration: int | None = None
 
     def __post_init__(self) -> None:
         unknown = [number for number in self.categories if number not in CATEGORIES]
         if unknown:
             raise InvalidInput(f"categories are 1 to 8, got {unknown[0]}")
-        if min((*self.categories.values(), self.train, self.distractors), default=0) < 0:
+        numbers = (*self.categories.values(), self.train, self.distractors, self.calibration or 0)
+        if min(numbers) < 0:
             raise InvalidInput(f"counts must be 0 or more, got {self.text}")
-        if max((*self.categories.values(), self.train, self.distractors)) > _MOST_IMAGES:
+        if max(numbers) > _MOST_IMAGES:
             raise InvalidInput(f"counts must be {_MOST_IMAGES:,} or less, got {self.text}")
         if not any(self.categories.values()):
             raise InvalidInput(f"at least one category needs images, got {self.text}")
+        if self.calibration is not None and self.calibration < len(self.requested):
+            raise InvalidInput(
+                f"the calibration split needs an image of each of the {len(self.requested)} requested categories, "
+                f"got calibration={self.calibration}; raise it"
+            )
 
     @classmethod
     def scaled(cls, images: int, *, train: int, distractors: int) -> Counts:
@@ -106,6 +118,8 @@ class Counts:
         """The text that `parse_counts` reads."""
         named = {str(number): count for number, count in sorted(self.categories.items())}
         named |= {"train": self.train, "distractors": self.distractors}
+        if self.calibration is not None:
+            named["calibration"] = self.calibration
         return ",".join(f"{name}={count}" for name, count in named.items())
 
     @property
@@ -113,15 +127,34 @@ class Counts:
         """The categories with a count above 0."""
         return tuple(number for number, count in sorted(self.categories.items()) if count)
 
+    def of_split(self, split: str) -> dict[int, int]:
+        """Return the number of images of each requested category in an evaluation split.
+
+        >>> Counts({1: 20, 8: 40}, calibration=9).of_split("calibration")
+        {1: 3, 8: 6}
+        """
+        wanted = {number: self.categories[number] for number in self.requested}
+        if split != "calibration" or self.calibration is None:
+            return wanted
+        # One image of each category first, then the proportions, the largest remainders rounded up.
+        left, total = self.calibration - len(wanted), sum(wanted.values())
+        shares = {number: left * count / total for number, count in wanted.items()}
+        counts = {number: 1 + int(share) for number, share in shares.items()}
+        by_remainder = sorted(shares, key=lambda number: (int(shares[number]) - shares[number], number))
+        for number in by_remainder[: self.calibration - sum(counts.values())]:
+            counts[number] += 1
+        return counts
+
 
 def parse_counts(text: str, *, base: Counts | None = None) -> Counts:
-    """Parse counts such as "1=50,8=100,train=500,distractors=20"; counts that are not named are those of `base`.
+    """Parse counts such as "1=50,8=100,train=500,calibration=90"; counts that are not named are those of `base`.
 
     >>> parse_counts("8=20,train=0").categories[8]
     20
     """
     base = base or Counts()
-    categories, others = dict(base.categories), {"train": base.train, "distractors": base.distractors}
+    categories = dict(base.categories)
+    others = {"train": base.train, "distractors": base.distractors, "calibration": base.calibration}
     for part in text.split(","):
         if not part.strip():
             continue
@@ -133,8 +166,8 @@ def parse_counts(text: str, *, base: Counts | None = None) -> Counts:
         elif name in others:
             others[name] = int(count)
         else:
-            raise InvalidInput(f"counts are of categories 1 to 8, train and distractors, got {name!r}")
-    return Counts(categories, **others)
+            raise InvalidInput(f"counts are of categories 1 to 8, train, calibration and distractors, got {name!r}")
+    return Counts(categories, **others)  # type: ignore[arg-type]  # only `calibration` may be None
 
 
 def check_categories(stimuli: StimulusSet) -> None:
@@ -164,7 +197,8 @@ def category_rows(stimuli: StimulusSet, *, split: str = "test", pictures: int = 
     A caption is the truth, with the percentage of people, real or simulated, who gave it, if they were asked.
     """
     frame = stimuli.frame.filter(pl.col("split") == split).sort("category", "level", "file", nulls_last=True)
-    answers = label_space(stimuli.facts["settings"]["labels"]).answers
+    space = manifest_space(stimuli.facts)
+    answers = () if space is None else space.answers
     rows = []
     for (number, level), part in frame.group_by("category", "level", maintain_order=True):
         name = f"{number} {CATEGORIES[int(str(number))].name}" + ("" if level is None else f" {level}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,17 +19,19 @@ import polars as pl
 from cosight.benchmarks.building.source_photos import FileStamps
 from cosight.benchmarks.visalign.balanced_draws import check_count, cycle_classes, draws
 from cosight.benchmarks.visalign.categories import category_columns
+from cosight.benchmarks.visalign.class_facts import facts_of_folders, read_class_facts
+from cosight.benchmarks.visalign.cutouts import GRABCUT, UNVERIFIED, Cutter, RejectedObject
 from cosight.errors import InvalidInput
 from cosight.stimuli.composition.compositing import PLAIN_BACKGROUNDS, crop_to_cover, paste, plain_background
-from cosight.stimuli.composition.hybrids import SPLITS, hybrid
-from cosight.stimuli.composition.masks import MASK_SUFFIX, check_mask, foreground_mask, mask_path, read_mask
+from cosight.stimuli.composition.hybrids import SPLITS, join_objects
+from cosight.stimuli.composition.masks import MASK_SUFFIX, mask_path, read_mask
 from cosight.stimuli.generate import Outcome, StimulusJob, Unit
-from cosight.stimuli.images import Bytes, Image, as_bytes, check_image, digest, read_image
+from cosight.stimuli.images import Bytes, Image, as_bytes, check_image, digest, read_image, to_rgb
 from cosight.stimuli.kinds import stimulus_seed
 from cosight.stimuli.sets import StimulusSet
 from cosight.trials.spaces import ABSTAIN
 
-__all__ = ["COMPOSITE_SCHEMA", "Composites", "DoubtfulMask", "composition_job", "make_composite", "plan_composites"]
+__all__ = ["COMPOSITE_SCHEMA", "Composite", "Composites", "composition_job", "make_composite", "plan_composites"]
 
 COMPOSITE_SCHEMA: dict[str, pl.DataType] = {
     "category": pl.Int64(),
@@ -47,10 +49,6 @@ COMPOSITE_SCHEMA: dict[str, pl.DataType] = {
 PhotosByClass = Mapping[str, Sequence[str]]
 
 _OBJECT_COLUMNS = ("source", "second")  # columns of a plan that name photos with an object
-
-
-class DoubtfulMask(InvalidInput):
-    """The mask that was found for a photo is likely to be wrong."""
 
 
 def plan_composites(
@@ -136,28 +134,36 @@ def _plan_hybrids(
         yield {**labels, **row, "seed": row_seed, "route": "composite"}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Composite:
+    """An image of `make_composite`, and what the reference classifier said about its objects."""
+
+    pixels: Bytes
+    facts: Mapping[str, Any]
+
+
 def make_composite(
     row: Mapping[str, Any],
     load: Callable[[str], Image],
+    cutter: Cutter,
     *,
     mask: Callable[[str], Image | None] = lambda file: None,
     size: int = 512,
-    doubtful: bool = False,
-) -> Bytes:
-    """Make the image of one row of `plan_composites`. A person must look at it before it is shown to others.
+) -> Composite:
+    """Make the image of one row of `plan_composites`.
 
     Args:
         row: The row.
         load: Returns the pixels of a photo.
-        mask: Returns the mask of a photo, or None: then the object is segmented.
+        cutter: Finds and verifies the objects of the photos.
+        mask: Returns the mask beside a photo, or None: then the cutter finds one.
         size: Side of the image.
-        doubtful: Whether to use masks that are likely to be wrong.
 
     Returns:
         The image, (size, size, 3).
 
     Raises:
-        DoubtfulMask: A mask is likely to be wrong, and `doubtful` is not set.
+        RejectedObject: An object cannot be cut out, or is not recognised.
     """
     if row["route"] != "composite":
         raise InvalidInput(f"a composite is made from a row of route composite, got {row['route']!r}; see generate")
@@ -166,35 +172,33 @@ def make_composite(
         background = plain_background(row["background"], height=size, width=size, rng=rng)
     else:
         background = crop_to_cover(load(row["background"]), height=size, width=size)
-    photos = [load(row[name]) for name in (_OBJECT_COLUMNS if row["category"] == 5 else _OBJECT_COLUMNS[:1])]
-    masks = []
-    for photo, name in zip(photos, _OBJECT_COLUMNS, strict=False):
-        file = row[name]
-        given_mask = mask(file)
+    labels = (
+        {"source": row["original"]} if row["category"] == 2 else {"source": row["original"], "second": row["other"]}
+    )
+    objects = []
+    for name, label in labels.items():
         try:
-            if given_mask is not None:
-                masks.append(check_mask(given_mask, photo.shape))
-                continue
-            foreground = foreground_mask(photo)
+            objects.append(cutter.cut(to_rgb(as_bytes(load(row[name]))), label, mask(row[name])))
+        except RejectedObject as error:
+            raise RejectedObject(f"{row[name]}: {error}", error.reason) from error
         except InvalidInput as error:
-            raise InvalidInput(f"{file}: {error}") from error
-        if foreground.doubtful and not doubtful:
-            raise DoubtfulMask(
-                f"{file}: the object does not stand out from its background (contrast {foreground.contrast:.2f}); "
-                "give a mask, choose another photo, or allow doubtful masks"
-            )
-        masks.append(foreground.mask)
+            raise InvalidInput(f"{row[name]}: {error}") from error
     if row["category"] == 2:
-        return paste(photos[0], masks[0], background, rng=rng)
-    return hybrid(
-        photos[0],
-        photos[1],
+        pixels = paste(objects[0].photo, objects[0].mask, background, rng=rng)
+        return Composite(pixels, {"check": objects[0].facts} if objects[0].facts else {})
+    joined = join_objects(
+        *(one.photo for one in objects),
         rng=rng,
-        masks=(masks[0], masks[1]),
+        masks=(objects[0].mask, objects[1].mask),
         split=row["split"],
         blend=row["blend"],
-        background=background,
     )
+    parts = [
+        cutter.verify_part(joined.pixels, part, label)
+        for part, label in zip(joined.parts, labels.values(), strict=True)
+    ]
+    pixels = paste(joined.pixels, joined.mask, background, rng=rng)
+    return Composite(pixels, {"check": {"parts": parts}} if any(parts) else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,19 +215,35 @@ class Composites:
     others: StimulusSet | None = None
     backgrounds: StimulusSet | None = None
     size: int = 512
-    doubtful: bool = False
     seed: int = 0
-
-    packages: ClassVar[tuple[str, ...]] = ("scipy",)  # joins two photos
+    labels: str | None = None  # label space or file of class facts (default: as the class folders say)
+    masks: str = GRABCUT
+    check: str = UNVERIFIED
+    doubtful: bool = False
 
     def __post_init__(self) -> None:
         if self.others is not None and self.category == 2:
             raise InvalidInput("--others are for category 5, got category 2")
+        if self.others is not None and self.check != UNVERIFIED:
+            raise InvalidInput("--check can name the classes only, got --others outside them too; leave one out")
+
+    @property
+    def cutter(self) -> Cutter:
+        """What finds and verifies the objects."""
+        truths = self.sources.frame["truth"].drop_nulls().unique().to_list()
+        facts = read_class_facts(self.labels) if self.labels else facts_of_folders(truths)
+        return Cutter(facts.space, self.masks, self.check, self.doubtful)
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Packages that join two photos, find masks and verify objects."""
+        return ("scipy", *self.cutter.packages)
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Verb, category, size and seed."""
-        return {"verb": "compose", "category": self.category, "size": self.size, "seed": self.seed}
+        """Verb, category, size, seed, and the models behind masks and verification."""
+        settings = {"verb": "compose", "category": self.category, "size": self.size, "seed": self.seed}
+        return {**settings, **self.cutter.settings}
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -268,11 +288,11 @@ class Composites:
         photos = {name: _read_photo(path) for name, path in paths.items()}
         masks = {name: read_mask(path) for name, path in paths.items() if name in map(row.get, _OBJECT_COLUMNS)}
         try:
-            pixels = make_composite(row, photos.__getitem__, mask=masks.get, size=self.size, doubtful=self.doubtful)
-        except DoubtfulMask:
-            yield Outcome(jobs[0], None, reason="doubtful mask")
+            made = make_composite(row, photos.__getitem__, self.cutter, mask=masks.get, size=self.size)
+        except RejectedObject as error:
+            yield Outcome(jobs[0], None, reason=error.reason)
         else:
-            yield Outcome(jobs[0], pixels, {"parent": digest(photos[row["source"]])})
+            yield Outcome(jobs[0], made.pixels, {"parent": digest(photos[row["source"]])})
 
 
 def composition_job(index: int, row: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> StimulusJob:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
+from dataclasses import dataclass, field, replace
 from itertools import cycle, islice, product
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -15,14 +12,16 @@ import polars as pl
 
 from cosight.benchmarks.visalign.balanced_draws import check_count, cycle_classes, draws
 from cosight.benchmarks.visalign.categories import truth_of
+from cosight.benchmarks.visalign.class_facts import ClassFacts, read_class_facts
 from cosight.benchmarks.visalign.composites import composition_job
 from cosight.errors import InvalidInput
 from cosight.stimuli.composition import generate, pipeline_identity
 from cosight.stimuli.composition.diffusion import Pipeline
 from cosight.stimuli.generate import Outcome, StimulusJob, Unit
 from cosight.stimuli.kinds import stimulus_seed
+from cosight.trials.spaces import space_facts
 
-__all__ = ["PROMPT_SCHEMA", "GeneratedImages", "PromptFacts", "Route", "prompt_facts", "prompt_table"]
+__all__ = ["PROMPT_SCHEMA", "GeneratedImages", "Route", "prompt_table"]
 
 Route = Literal["text", "mix"]
 
@@ -43,37 +42,21 @@ PROMPT_SCHEMA: dict[str, pl.DataType] = {
 _ROUTES: dict[int, tuple[Route, ...]] = {2: ("text",), 5: ("text", "mix")}
 
 
-@dataclass(frozen=True, slots=True)
-class PromptFacts:
-    """The lists behind the prompts; `subspecies` is by class, in the order of label space visalign-11."""
-
-    source: str
-    note: str
-    background_template: str
-    hybrid_templates: tuple[str, ...]
-    negative_prompt: str
-    others: tuple[str, ...]
-    backgrounds: tuple[str, ...]
-    subspecies: Mapping[str, tuple[str, ...]]
-
-
-@cache
-def prompt_facts() -> PromptFacts:
-    """Return the published lists (Lee et al. 2023, D.2 and Table 6)."""
-    facts = json.loads(files(__package__).joinpath("prompts.json").read_text(encoding="utf-8"))
-    lists = {name: tuple(facts[name]) for name in ("hybrid_templates", "others", "backgrounds")}
-    animals = {name: tuple(names) for name, names in facts["subspecies"].items()}
-    return PromptFacts(**{**facts, **lists, "subspecies": animals})
-
-
 def prompt_table(
-    category: int, *, count: int, seed: int, routes: Sequence[Route] | None = None, others: Sequence[str] | None = None
+    category: int,
+    *,
+    count: int,
+    seed: int,
+    routes: Sequence[Route] | None = None,
+    others: Sequence[str] | None = None,
+    facts: ClassFacts | None = None,
 ) -> pl.DataFrame:
     """Return prompts of VisAlign's category 2 or 5, one row per image.
 
-    Each ten rows have every class once; within a class no combination comes twice before all were used, and subspecies,
-    backgrounds, templates and other animals are spread evenly. The first k rows of a longer table are the table of k
-    rows. The `seed` of a row follows from its prompts and the table's seed, so its image does not depend on other rows.
+    Each round of rows has every class once; within a class no combination comes twice before all were used, and
+    subspecies, backgrounds, templates and other animals are spread evenly. The first k rows of a longer table are the
+    table of k rows. The `seed` of a row follows from its prompts and the table's seed, so its image does not depend on
+    other rows.
 
     A "text" row of category 5 has a hybrid prompt. For a "mix" row, an image of `prompt` is made first and then mixed
     with `target` (MagicMix): the class is in the image and any other species is the target, or an animal outside the
@@ -85,7 +68,8 @@ def prompt_table(
         count: Number of rows.
         seed: Seed of the table.
         routes: The routes of category 5, which take turns (default: "text" and "mix").
-        others: Animals outside the classes (default: the four that the paper names as examples).
+        others: Objects outside the classes (default: those of `facts`; without any, the other classes).
+        facts: The classes and their words (default: VisAlign's, with the paper's four examples of other animals).
 
     Returns:
         The rows, in the columns of `PROMPT_SCHEMA`.
@@ -103,48 +87,52 @@ def prompt_table(
             f"routes of category {category} are {' and '.join(_ROUTES[category])}, each at most once, "
             f"got {', '.join(chosen_routes) or 'none'}"
         )
-    facts = prompt_facts()
+    facts = facts or read_class_facts()
     if others is not None:
         classes = {name.lower() for name in facts.subspecies}
         wrong = [name for name in others if not name.strip() or name.strip().lower() in classes]
         if wrong or not others or len(set(others)) < len(others):
             names = ", ".join(map(repr, wrong or others)) or "none"
-            raise InvalidInput(f"other animals are distinct names outside the ten classes, got {names}")
-    outside = facts.others if others is None else tuple(others)
-    streams = {route: _rows(category, route, outside, seed) for route in chosen_routes}
+            raise InvalidInput(f"other animals are distinct names outside the classes, got {names}")
+        facts = replace(facts, others=tuple(others))
+    if category == 5 and len(facts.subspecies) + len(facts.others) < 2:
+        raise InvalidInput(f"a hybrid needs two kinds of objects, got {', '.join(facts.subspecies)}; name others")
+    streams = {route: _rows(category, route, facts, seed) for route in chosen_routes}
     blocks = (islice(streams[route], len(facts.subspecies)) for route in cycle(chosen_routes))
     rows = islice((row for block in blocks for row in block), count)
     return pl.DataFrame(list(rows), schema=PROMPT_SCHEMA)
 
 
-def _rows(category: int, route: Route, outside: tuple[str, ...], seed: int) -> Iterator[dict[str, Any]]:
-    """Yield rows without end, each ten of them with every class once."""
-    kind, facts = f"category-{category}-{route}", prompt_facts()
+def _rows(category: int, route: Route, facts: ClassFacts, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield rows without end, each round of them with every class once."""
+    kind, outside = f"category-{category}-{route}", facts.others
     factors: dict[str, list[tuple[Any, ...]]] = {}  # of each class: subspecies, and what else `_prompt` takes
     for name, subspecies in facts.subspecies.items():
         if category == 2:
             factors[name] = [subspecies, facts.backgrounds]
         elif route == "text":
-            factors[name] = [subspecies, outside, facts.hybrid_templates]
+            partners = outside or tuple(other for other in facts.subspecies if other != name)
+            factors[name] = [subspecies, partners, facts.hybrid_templates]
         else:
             classes = [other for other in facts.subspecies if other != name]
-            partners = [(other, "target") for other in (*classes, *outside)] + [(other, "image") for other in outside]
-            factors[name] = [subspecies, facts.backgrounds, tuple(partners)]
+            roles = [(other, "target") for other in (*classes, *outside)] + [(other, "image") for other in outside]
+            factors[name] = [subspecies, facts.backgrounds, tuple(roles)]
     streams = {
         name: draws(list(product(*(range(len(values)) for values in own))), name=f"{kind}-{name}", seed=seed)
         for name, own in factors.items()
     }
     for name in cycle_classes(tuple(factors), name=kind, seed=seed):
         draw = next(streams[name])
-        row = _prompt(category, route, *(factors[name][i][index] for i, index in enumerate(draw.values)))
+        row = _prompt(facts, category, route, *(factors[name][i][index] for i, index in enumerate(draw.values)))
         row_seed = stimulus_seed(f"{row['prompt']}|{row.get('target', '')}", kind, str(draw.lap), seed)
         truth = truth_of(category, name)
         yield {"category": category, "truth": truth, "original": name, "seed": row_seed, "route": route, **row}
 
 
-def _prompt(category: int, route: Route, animal: str, second: Any, third: Any = None) -> dict[str, str]:
+def _prompt(
+    facts: ClassFacts, category: int, route: Route, animal: str, second: Any, third: Any = None
+) -> dict[str, str]:
     """Return the prompt of a row and what it is made of, from the values of its factors."""
-    facts = prompt_facts()
     if category == 5 and route == "text":
         prompt = third.format(animal=animal, other=second)
         return {"subspecies": animal, "other": second, "template": third, "prompt": prompt}
@@ -176,7 +164,7 @@ class GeneratedImages:
     steps: int = 50
     guidance: float = 7.5
     seed: int = 0
-    options: Mapping[str, Any] = field(default_factory=dict)  # of `prompt_table`: routes, others
+    options: Mapping[str, Any] = field(default_factory=dict)  # of `prompt_table`: routes, others, facts
     identify: Callable[[str], str] = pipeline_identity
 
     packages: ClassVar[tuple[str, ...]] = ("torch", "diffusers", "transformers")
@@ -192,6 +180,7 @@ class GeneratedImages:
             "steps": self.steps,
             "guidance": self.guidance,
             "seed": self.seed,
+            **({"labels": space_facts(self.options["facts"].space)} if "facts" in self.options else {}),
         }
 
     @property

@@ -303,7 +303,8 @@ def _image_items(sources: ImageSources) -> Iterator[Item]:
 def _row_facts(row: Row) -> dict[str, Any]:
     """Return the facts of an image; without a parent, images of one class and name are taken to be of one source."""
     facts = {name: row[name] for name in ("image", "experiment", "condition", "level", "truth", "original", "group")}
-    return {**facts, "source": row["parent"] or f"{row['truth']}/{row['image']}"}
+    shows = json.loads(row["parameters"] or "{}").get("shows")  # what a builder says about an image
+    return {**facts, "source": row["parent"] or f"{row['truth']}/{row['image']}", "shows": shows}
 
 
 def _task_items(sources: ImageSources) -> Iterator[Item]:

@@ -221,7 +221,7 @@ def _open_trials(context: ServerContext, showings: Sequence[Showing]) -> list[di
             "images": group_addresses(slots, addresses),
         }
         if context.study.type == "curate":  # curators judge whether an image shows its class; others must not know it
-            trial["title"] = item.facts["truth"]
+            trial["title"] = item.facts["shows"] or item.facts["truth"]
         trials.append(trial)
     return trials
 

@@ -11,7 +11,7 @@ from cosight.errors import InvalidInput
 from cosight.stimuli.composition.masks import Mask, check_mask
 from cosight.stimuli.images import Bytes, Floats, Image, as_bytes, check_image, to_rgb
 
-__all__ = ["PLAIN_BACKGROUNDS", "crop_to_cover", "paste", "plain_background"]
+__all__ = ["PLAIN_BACKGROUNDS", "crop_to_cover", "on_plain_ground", "paste", "plain_background"]
 
 # sRGB of the CSS colours purple, pink, red and darkorange; the paper gives words only
 _COLOURS = {"purple": (128, 0, 128), "pink": (255, 192, 203), "red": (255, 0, 0), "bright orange": (255, 140, 0)}
@@ -141,6 +141,35 @@ def paste(
     region = blended[top : top + height, left : left + width]
     region += cutout.alpha[:, :, None] * (cutout.colour - region)
     return np.clip(np.rint(blended), 0, 255).astype(np.uint8)
+
+
+def on_plain_ground(image: Image, mask: Image, *, grey: int = 128, side: int = 256, fill: float = 0.8) -> Bytes:
+    """Show the masked object of a photo alone, in the middle of a grey square.
+
+    Args:
+        image: Photo of the object.
+        mask: Mask of the object, of the photo's size.
+        grey: Value of the ground, 0 to 255.
+        side: Side of the square in pixels.
+        fill: Fraction of the side that the longer side of the object takes.
+
+    Returns:
+        RGB pixels.
+
+    >>> on_plain_ground(np.zeros((40, 60), np.uint8), np.ones((40, 60), bool), side=64)[32].max(axis=1).tolist()[:7]
+    [128, 128, 128, 128, 128, 128, 0]
+    """
+    pixels = to_rgb(as_bytes(check_image(image)))
+    cutout = _cut_out(pixels, check_mask(mask, pixels.shape))
+    scale = fill * side / max(cutout.alpha.shape)
+    size = tuple(max(1, round(own * scale)) for own in cutout.alpha.shape[::-1])
+    method = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    colour, alpha = (cv2.resize(array, size, interpolation=method) for array in (cutout.colour, cutout.alpha))
+    picture = np.full((side, side, 3), grey, np.float32)
+    top, left = (side - size[1]) // 2, (side - size[0]) // 2
+    region = picture[top : top + size[1], left : left + size[0]]
+    region += alpha[:, :, None] * (colour - region)
+    return np.clip(np.rint(picture), 0, 255).astype(np.uint8)
 
 
 def _cut_out(pixels: Bytes, mask: Mask) -> _Cutout:

@@ -15,7 +15,16 @@ from cosight.stimuli.composition.compositing import crop_to_cover, paste
 from cosight.stimuli.composition.masks import Mask, check_mask, largest_piece
 from cosight.stimuli.images import Bytes, Floats, Image, check_image
 
-__all__ = ["SPLITS", "Blend", "Split", "hybrid", "join_pictures", "minimum_error_cut"]
+__all__ = [
+    "SPLITS",
+    "Blend",
+    "JoinedObjects",
+    "Split",
+    "hybrid",
+    "join_objects",
+    "join_pictures",
+    "minimum_error_cut",
+]
 
 Split = Literal["left-right", "head-body"]
 Blend = Literal["feather", "poisson"]
@@ -74,12 +83,34 @@ def hybrid(
     _check_blend(blend)
     if background is not None and masks is None:
         raise InvalidInput("a hybrid on another background needs masks of both photos, got None; see foreground_mask")
+    joined = join_objects(first, second, rng=rng, masks=masks, split=split, blend=blend)
+    return joined.pixels if background is None else paste(joined.pixels, joined.mask, background, rng=rng)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedObjects:
+    """Two photos in one: its pixels, the mask of the hybrid, and the part of that mask that shows each object."""
+
+    pixels: Bytes
+    mask: Mask
+    parts: tuple[Mask, Mask]
+
+
+def join_objects(
+    first: Image,
+    second: Image,
+    *,
+    rng: np.random.Generator,
+    masks: tuple[Image, Image] | None = None,
+    split: Split = "left-right",
+    blend: Blend = "feather",
+) -> JoinedObjects:
+    """Join two objects without another background; the arguments are those of `hybrid`."""
     one, two = _load_parts(check_image(first), check_image(second), masks, mirror=bool(rng.random() < 0.5))
     side = _find_side(one, two, split, rng.uniform(-0.05, 0.05))
     picture = join_pictures(one.pixels, two.pixels, side, blend=blend)
-    if background is None:
-        return picture
-    return paste(picture, largest_piece(np.where(side, one.mask, two.mask)), background, rng=rng)
+    mask = largest_piece(np.where(side, one.mask, two.mask))
+    return JoinedObjects(picture, mask, (mask & side, mask & ~side))
 
 
 def _check_blend(blend: str) -> None:
