@@ -127,7 +127,7 @@ def _of_manifest(name: str, table: AlignedTrials, manifest: pl.DataFrame) -> pl.
     single = by_digest.filter(pl.col("value").list.len() == 1).with_columns(pl.col("value").list.first())
     values = table.columns.select("stimulus").join(single, on="stimulus", how="left", maintain_order="left")["value"]
     rest = np.flatnonzero(values.is_null().to_numpy())
-    known = pl.col("stimulus").is_in(single["stimulus"].implode()).fill_null(False)  # a run on the way has no digests
+    known = pl.col("stimulus").is_in(single["stimulus"].implode()).fill_null(False)  # an unfinished run has no digests
     unmatched = facts.filter(~known & pl.col("value").is_not_null())
     if not len(rest) or not facts["value"].count():
         return values
