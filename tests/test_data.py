@@ -244,6 +244,7 @@ def test_an_archive_is_unpacked_in_part(archived, tmp_path, server, kind):
         (packed(TREE)[:100], "not a readable archive"),
         (b"not an archive", "not a readable archive"),
     ],
+    ids=["another file", "a file less", "truncated", "no archive"],
 )
 def test_another_archive_is_refused_whole(archived, tmp_path, server, content, words):
     server.files["/x.tar.gz"] = content
