@@ -183,6 +183,8 @@ def every_kind_of_row():
             row |= {"abstention": i % 7 / 7, "probabilities": p}
     yield quick(seeded, REFUSING, measure=["kullback_leibler", "rs", "accuracy"])
     yield cosight.compare(trials(apart), measure=["accuracy"], cluster_by=["truth"], resamples=5)
+    many = answered(observers(people=2, models=51), conditions={"one": ("x",)}, stimuli=9)
+    yield cosight.compare(trials(many), measure=["cles"], resamples=5)
     yield quick(answered(observers(people=1), conditions={"one": ("x",)}, stimuli=1), LETTERS, measure=["accuracy"])
 
 

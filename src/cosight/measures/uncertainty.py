@@ -302,7 +302,7 @@ def share_intervals(
     noise = min(0.1, 2 * np.sqrt(2 / samples.shape[1]))  # twice the relative error of a variance of so many resamples
     worth = np.where(varies & (worth > n * (1 - noise)), n, np.minimum(worth, n))
     rare = np.minimum(values, 1 - values) * worth  # how many trials of the rarer kind the spread rests on
-    worth = (rare + 1) / (rare / worth + 1 / units)
+    worth = (rare + 1) / (rare / np.where(worth > 0, worth, 1.0) + 1 / units)  # 0: no trial at all
     worth = np.where(usable, np.maximum(worth, 1.0), np.nan)
     low, high = share_interval(np.clip(values, 0, 1) * worth, worth, confidence)
     return Interval(low, high, undefined)
