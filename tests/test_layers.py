@@ -24,7 +24,7 @@ FLOORS = [
     {"runs"},
     {"study"},
     {"reports"},
-    {"demo"},
+    {"demos"},
     {"cli"},
     {"__main__"},
 ]

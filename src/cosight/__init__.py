@@ -18,7 +18,7 @@ from cosight.extras import require_for
 if TYPE_CHECKING:
     from cosight import data, measures, models, runs, scoring, stimuli, study, trials
     from cosight.benchmarks import build
-    from cosight.demo import demo
+    from cosight.demos import demo
     from cosight.runs.evaluate import evaluate, resume
     from cosight.scoring.compare import compare
     from cosight.scoring.disagree import disagree
@@ -49,7 +49,7 @@ __all__ = [
 _CALLS = {
     "build": "cosight.benchmarks",
     "compare": "cosight.scoring.compare",
-    "demo": "cosight.demo",
+    "demo": "cosight.demos",
     "disagree": "cosight.scoring.disagree",
     "evaluate": "cosight.runs.evaluate",
     "plan": "cosight.scoring.plan",
@@ -62,9 +62,7 @@ _CALLS = {
 def __getattr__(name: str) -> Any:
     if name in _CALLS:
         require_for(name)
-        # stored, because importing the package `cosight.demo` would make it the attribute instead of the call
-        globals()[name] = call = getattr(import_module(_CALLS[name]), name)
-        return call
+        return getattr(import_module(_CALLS[name]), name)
     if name in __all__:
         return import_module(f"cosight.{name}")
     raise AttributeError(f"module 'cosight' has no attribute {name!r}")

@@ -25,12 +25,12 @@ _SINGULAR = {int: "a whole number", float: "a number", bool: "true or false", st
 _PLURAL = {int: "whole numbers", float: "numbers", bool: "true and false", str: "texts"}
 
 
-def read_toml(file: Path, *, hint: str = "check the path") -> dict[str, Any]:
+def read_toml(file: Path, *, hint: str | None = None) -> dict[str, Any]:
     """Read a TOML file.
 
     Args:
         file: The file.
-        hint: What to do when the file does not exist and no similar path does; ends the error message.
+        hint: What to do when the file does not exist; ends the error message (default: the nearest path).
 
     Returns:
         Its content as nested dictionaries and lists.
@@ -41,7 +41,7 @@ def read_toml(file: Path, *, hint: str = "check the path") -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors write a byte order mark
     except FileNotFoundError as error:
-        raise InvalidInput(f"{file} does not exist; {nearest_path(file, otherwise=hint)}") from error
+        raise InvalidInput(f"{file} does not exist; {hint or nearest_path(file)}") from error
     except OSError as error:
         raise InvalidInput(f"cannot read {file}: {error.strerror}; name a TOML file") from error
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, nested too deeply

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from cosight.benchmarks.visalign.results_table import FUNCTIONS, visalign_table
-from cosight.demo import Size, demo
-from cosight.demo.report import exceptions
-from cosight.demo.size import ARCHITECTURES
+from cosight.demos import Size, demo
+from cosight.demos.report import exceptions
+from cosight.demos.size import ARCHITECTURES
 from cosight.errors import InvalidInput
 from cosight.models import architectures
 from cosight.models.abstention import abstentions
@@ -154,7 +154,7 @@ def test_exceptions_are_lines_that_refuse_clean_digits_more():
 def test_the_command_prints_at_most_25_lines_with_both_verdicts_and_where_the_page_is(
     done, folder, cosight, monkeypatch
 ):
-    monkeypatch.setattr("cosight.demo.demo", lambda part, out, seed, progress: done)
+    monkeypatch.setattr("cosight.demos.demo", lambda part, out, seed, progress: done)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     told = cosight("demo", "--out", folder)
@@ -170,7 +170,7 @@ def test_the_command_prints_at_most_25_lines_with_both_verdicts_and_where_the_pa
 def test_the_part_with_real_people_needs_no_torch_and_takes_seconds(tmp_path):
     code = f"""
 import sys
-from cosight.demo import Size, demo
+from cosight.demos import Size, demo
 result = demo("people", out={str(tmp_path / "out")!r}, size=Size(resamples=20))
 assert result.digits is None and result.page.is_file()
 assert not {{"torch", "cv2", "matplotlib"}} & set(sys.modules), "heavy"

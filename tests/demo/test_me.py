@@ -10,8 +10,8 @@ import pytest
 
 from cosight.benchmarks.digits.digits_builder import build_digits
 from cosight.benchmarks.visalign.categories import Counts
-from cosight.demo import me as module
-from cosight.demo.me import AGREEMENT, _best_lines, me
+from cosight.demos import me as module
+from cosight.demos.me import AGREEMENT, _best_lines, me
 from cosight.errors import InvalidInput
 from cosight.humans.simulated.respondents import SimulatedObserver, panel_observer, read_pictures
 from cosight.humans.simulated.simulate import simulate

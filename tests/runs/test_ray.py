@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from PIL import Image as Pillow
 
 from cosight.errors import InvalidInput
+from cosight.extras import MissingExtra
 from cosight.runs import ray_engine
 from cosight.runs.evaluate import evaluate
 from cosight.runs.ray_engine import _ActorPool
@@ -252,13 +253,13 @@ def test_no_cluster(images, in_workshop, tmp_path, monkeypatch, address, where):
 
 def test_without_ray(images, in_workshop, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InvalidInput, match=r"pip install 'cosight\[ray\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'cosight\[ray\]'"):
         evaluate(TINY, on=images, out=tmp_path / "run", engine="ray")
 
 
 def test_a_finished_run_needs_no_cluster(images, in_workshop, tmp_path, monkeypatch):
     evaluate(TINY, on=images, out=tmp_path / "run", threads=1)
-    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setattr("ray.init", None)
     assert evaluate(TINY, on=images, out=tmp_path / "run", engine="ray").new == 0
 
 

@@ -11,7 +11,7 @@ from cosight.cli.options import Seed, progress_bar
 from cosight.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from cosight.demo import Demo
+    from cosight.demos import Demo
 
 __all__ = ["demo"]
 
@@ -55,8 +55,8 @@ def demo(
 
 
 def _run_demo(part: str | None, out: Path, seed: int) -> Path:
-    from cosight.demo import demo as run
-    from cosight.demo.run import Part
+    from cosight.demos import demo as run
+    from cosight.demos.run import Part
 
     parts = {str(name): name for name in get_args(Part)}
     if part is not None and part not in parts:
@@ -70,8 +70,8 @@ def _run_demo(part: str | None, out: Path, seed: int) -> Path:
 def _print_result(result: Demo) -> None:
     """Print a small table and the verdict of each part, and where the page is."""
     from cosight.cli.tables import print_grid, print_text
-    from cosight.demo.people import SAMPLE
-    from cosight.demo.report import digits_summary, people_summary
+    from cosight.demos.people import SAMPLE
+    from cosight.demos.report import digits_summary, people_summary
     from cosight.statistics.verdict import verdict_text
     from cosight.trials.samples import sample_counts
 
@@ -95,7 +95,7 @@ def _print_result(result: Demo) -> None:
 
 def _compare_with_me(out: Path, seed: int) -> Path:
     from cosight.cli.tables import print_scores
-    from cosight.demo.me import me
+    from cosight.demos.me import me
 
     def announce(address: str) -> None:
         typer.echo(f"your digits: {address} (Ctrl-C stops)", err=True)

@@ -8,7 +8,7 @@
 * `me`      the user labels digits and sees how far each network is from them
 """
 
-from cosight.demo.run import Demo, demo
-from cosight.demo.size import Size
+from cosight.demos.run import Demo, demo
+from cosight.demos.size import Size
 
 __all__ = ["Demo", "Size", "demo"]

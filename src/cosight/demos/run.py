@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from cosight.demo.people import PEOPLE_FILE, demo_people
-from cosight.demo.report import write_demo_page
-from cosight.demo.size import REPORT, STIMULI, Size
+from cosight.demos.people import PEOPLE_FILE, demo_people
+from cosight.demos.report import write_demo_page
+from cosight.demos.size import REPORT, STIMULI, Size
 from cosight.errors import InvalidInput
 from cosight.extras import require
 from cosight.progress import Progress, report_progress
 from cosight.statistics.rows import Scores
 
 if TYPE_CHECKING:
-    from cosight.demo.digits import DigitsResult
+    from cosight.demos.digits import DigitsResult
 
 __all__ = ["Demo", "Part", "demo"]
 
@@ -94,7 +94,7 @@ def demo(
         if part != "digits":
             people = demo_people(folder, seed=seed, resamples=size.resamples, progress=report)
         if part != "people":
-            from cosight.demo.digits import demo_digits  # needs torch
+            from cosight.demos.digits import demo_digits  # needs torch
 
             digits = demo_digits(folder, seed=seed, size=size, processes=processes, progress=report)
     return Demo(folder, people, digits, write_demo_page(folder / REPORT, people, digits))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cosight.benchmarks import benchmarks
 from cosight.benchmarks.visalign.results_table import AVERAGE, FUNCTIONS, HELLINGER, MOST_COSTLY, TABLE
-from cosight.demo.people import SAMPLE
+from cosight.demos.people import SAMPLE
 from cosight.reports.grids import (
     Grid,
     GridCell,
@@ -30,7 +30,7 @@ from cosight.statistics.verdict import closest_model, ranked_models, verdict_tex
 from cosight.trials.samples import sample_counts
 
 if TYPE_CHECKING:
-    from cosight.demo.digits import DigitsResult
+    from cosight.demos.digits import DigitsResult
 
 __all__ = [
     "CLEAN",

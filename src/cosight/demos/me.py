@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from cosight.benchmarks.visalign.results_table import AVERAGE, HELLINGER
-from cosight.demo.run import demo
-from cosight.demo.size import STIMULI
+from cosight.demos.run import demo
+from cosight.demos.size import STIMULI
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.humans.database.store import Store

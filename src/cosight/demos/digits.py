@@ -13,8 +13,8 @@ import polars as pl
 from cosight.benchmarks.digits.digits_builder import build_digits
 from cosight.benchmarks.visalign.categories import Counts, write_category_sheet
 from cosight.benchmarks.visalign.results_table import FUNCTIONS
-from cosight.demo.report import CLEAN, LETTER
-from cosight.demo.size import ARCHITECTURES, REPORT, STIMULI, Size
+from cosight.demos.report import CLEAN, LETTER
+from cosight.demos.size import ARCHITECTURES, REPORT, STIMULI, Size
 from cosight.files import atomic_write
 from cosight.humans.simulated.panel import Panel, simulated_trials
 from cosight.models.model_spec import ensemble_of
