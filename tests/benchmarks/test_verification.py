@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,8 +24,10 @@ from cosight.humans.study.design import read_study
 from cosight.humans.study.pool import load_pool
 from cosight.stimuli.composition.renditions import RENDITIONS
 from cosight.stimuli.images import encode
-from cosight.stimuli.sets import read_set, verify
+from cosight.stimuli.sets import read_set, verify, write_gold_labels
+from cosight.trials import read
 from cosight.trials.manifest import manifest_space
+from cosight.trials.table import make_trials
 
 COLOURS = {"cherry": (200, 30, 40), "lime": (90, 200, 60), "plum": (120, 50, 170)}
 COUNTS = "1=3,2=6,3=0,4=2,5=3,6=0,7=2,8=3,train=0,distractors=1"
@@ -111,7 +114,7 @@ def test_an_object_that_is_not_recognised_is_in_no_composite(built, fruit):
     assert not [facts for facts in parameters if "cherry/0.png" in facts["files"]]
     scenes, hybrids = ([facts for facts in parameters if facts.get("category") == number] for number in (2, 5))
     assert all(facts["check"]["probability"] >= 0.5 for facts in scenes)
-    assert all(part["probability"] >= 0.3 for facts in hybrids for part in facts["check"]["parts"])
+    assert all(part["probability"] >= 0.5 for facts in hybrids for part in facts["check"]["parts"])
     assert sum(facts.get("rejected", {}).get("object not recognised", 0) for facts in parameters)
     sheet = (out / "DATASHEET.md").read_text()
     assert "## Verification" in sheet
@@ -142,6 +145,22 @@ def test_what_an_image_is_meant_to_show_is_in_words(built):
     assert shows[5].endswith(" in one")
     assert shows[7].split(", ")[0] in COLOURS
     assert shows[4] == "cup"
+
+
+def test_a_set_of_other_classes_is_evaluated_and_scored(built, fruit, tmp_path, cosight):
+    """The manifest names the label space, so no command needs --labels."""
+    run, copy = tmp_path / "run", shutil.copytree(built[1], tmp_path / "set")
+    uncertain = read_set(copy).frame.filter(group="uncertain")
+    people = uncertain.select("stimulus", "truth", response="truth", observer=pl.lit("human:1"), kind=pl.lit("human"))
+    write_gold_labels(copy, make_trials(people, space=manifest_space(read_set(copy).facts)))
+    ended = cosight("evaluate", check_of(fruit), "--on", copy, "--abstain", "sp", "--out", run)
+    assert ended.code == 0, ended.err
+    ended = cosight("score", run, "--on", "visalign", "--resamples", 100)
+    assert ended.code == 0, ended.err
+    assert "label space" not in ended.err  # the benchmark is built for any classes
+    trials = read(run).frame.filter(pl.col("kind") == "model")
+    clean = trials.join(read_set(built[1]).frame.filter(category=1, split="test").select("stimulus"), on="stimulus")
+    assert (clean["response"] == clean["truth"]).all()
 
 
 def test_a_set_without_check_says_so(fruit, tmp_path, cosight):

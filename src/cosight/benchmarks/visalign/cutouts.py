@@ -126,9 +126,9 @@ class Cutter:
         name = load_check(self.check, self.space).model.name
         return (
             f"Each object of a composite (categories 2 and 5) was cut out with {masks}.",
-            f"{name} had to recognise every object alone on three plain grounds (probability {_RECOGNISED:g} or more), "
-            f"and each of the two parts of a hybrid ({_PART_RECOGNISED:g} or more). What it did not recognise was left "
-            "out, so the set favours objects that this model knows: do not rank it among others on this set.",
+            f"{name} had to recognise every object, and each of the two parts of a hybrid, alone on three plain "
+            f"grounds (probability {_RECOGNISED:g} or more on each). What it did not recognise was left out, so the "
+            "set favours objects that this model knows: do not rank it among others on this set.",
         )
 
     @property
@@ -212,7 +212,7 @@ class Cutter:
         if self.check == UNVERIFIED:
             return {}
         belief = load_check(self.check, self.space).belief(picture, mask, label) if mask.any() else 0.0
-        if belief < _PART_RECOGNISED:
+        if belief < _RECOGNISED:
             raise RejectedObject(
                 f"{self.check} does not recognise {label} in its part of the hybrid (probability {belief:.2f})",
                 "part not recognised",
@@ -223,6 +223,5 @@ class Cutter:
 _GROUNDS = (128, 235, 20)  # grey, nearly white, nearly black
 # Chosen on 200 ImageNet photos of 13 classes with GrabCut's masks (docs/visalign.md has the counts).
 _RECOGNISED = 0.5
-_PART_RECOGNISED = 0.3  # half an animal is harder to name
 _MOST_RESULTS = 1000  # objects that a process remembers
 _results: dict[tuple[Any, ...], tuple[NDArray[np.uint8], dict[str, Any]] | RejectedObject] = {}

@@ -62,7 +62,7 @@ _GOLD = (
 _BACKGROUNDS = "backgrounds/"  # prefix of background photos in plans of composites
 # Plans per composite. Of ImageNet's photos every fourth has an object that is found and recognised, and of the pairs of
 # those every fifth makes a hybrid in which both parts are.
-_SPARE_PLANS = {2: 12, 5: 150}  # of the class of a slot, and again of any class
+_SPARE_PLANS = {2: 12, 5: 250}  # of the class of a slot, and again of any class
 _KINDS = {1: "clean", 3: "fgsm", 4: "other", 6: "near-miss", 7: "style"}
 _CORRUPTIONS = (
     *("gaussian_noise", "shot_noise", "impulse_noise", "glass_blur", "defocus_blur", "motion_blur", "zoom_blur"),
