@@ -101,7 +101,6 @@ COMMANDS = [
     ("cosight demo", "demo"),
     ("cosight demo digits", "demo"),
     ("cosight evaluate timm:resnet50 --on photos --out run", "models"),
-    ("cosight evaluate --help", "models"),
     ("cosight run resume run", "models"),
     ("cosight train recipe.toml --out networks", "models"),
     ("cosight build visalign out --photos photos", "stimuli"),
@@ -167,3 +166,13 @@ def test_calls_of_the_package_need_what_their_commands_need(tmp_path):
         command = [sys.executable, "-c", f"{hide}\n{code}", name, json.dumps(ALL)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
         assert done.stderr.splitlines()[-1].endswith(f"pip install 'cosight[{extra}]'"), done.stderr
+
+
+def test_help_without_the_extra_explains_the_command_and_names_the_extra(tmp_path):
+    lines = ["cosight evaluate --help", "cosight train --help"]
+    ended, _ = run_hidden(ALL, lines, tmp_path)
+    for line, (code, out, err) in ended.items():
+        assert (code, err) == (0, ""), line
+        assert "pip install 'cosight[models]'. The options are listed then." in out
+        assert f"Usage: {line.removesuffix(' --help')}" in out
+        assert "Examples:" in out

@@ -30,7 +30,7 @@ import typer
 from typer.main import get_command
 
 from cosight.cli.commands import Command
-from cosight.extras import require_for
+from cosight.extras import MissingExtra, require_for
 from cosight.registry import split_names
 
 __all__ = ["Call", "add_command", "argument_texts", "command_for"]
@@ -81,8 +81,14 @@ def add_command(
 
     class LazyCommand(Command):
         def make_context(self, info_name: Any, args: Any, parent: Any = None, **settings: Any) -> Any:
-            if parent is not None:
-                require_for(f"{parent.command_path} {info_name}".partition(" ")[2])  # the function may import them
+            try:
+                if parent is not None:
+                    require_for(f"{parent.command_path} {info_name}".partition(" ")[2])  # the function may import them
+            except MissingExtra as error:
+                if "--help" not in args:
+                    raise
+                typer.echo(f"{error}. The options are listed then.\n")
+                return super().make_context(info_name, args, parent=parent, **settings)
             return complete().make_context(info_name, args, parent=parent, **settings)
 
     def placeholder() -> None:
