@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from cosight.benchmarks.building.source_photos import read_photos
-from cosight.benchmarks.visalign.categories import parse_counts
+from cosight.benchmarks.visalign.categories import category_rows, parse_counts
 from cosight.benchmarks.visalign.class_facts import read_class_facts
 from cosight.benchmarks.visalign.cutouts import Cutter, RejectedObject
 from cosight.benchmarks.visalign.visalign_builder import VisAlignBuilder
@@ -120,6 +120,10 @@ def test_an_object_that_is_not_recognised_is_in_no_composite(built, fruit):
     assert "## Verification" in sheet
     assert "python:fruit_check:model" in sheet
     assert "| 2 background | object not recognised |" in sheet
+    (tried,) = (int(line.split("|")[3]) for line in sheet.splitlines() if "| 2 background | object not rec" in line)
+    names = [row.name for row in category_rows(read_set(out))]
+    assert f"2 background\n{tried} rejected: object not recognised" in names
+    assert "1 clean" in names
     assert "| photos | categories 1, 2, 3, 5, 7 (redrawn) and 8, training | CC0 1.0 |" in sheet
     settings = read_set(out).facts["settings"]
     assert settings["check"]["name"].startswith("python:fruit_check:model")

@@ -25,7 +25,7 @@ _FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg"}
 
 @dataclass(frozen=True, slots=True)
 class SheetRow:
-    """One row of a sheet: its name, and the caption and pixels of each picture."""
+    """One row of a sheet: its name, of one or more lines, and the caption and pixels of each picture."""
 
     name: str
     pictures: Sequence[tuple[str, Bytes]]
@@ -36,7 +36,7 @@ def contact_sheet(rows: Sequence[SheetRow], *, side: int = 128) -> Bytes:
     if not rows or not any(row.pictures for row in rows):
         raise InvalidInput("a contact sheet needs at least one picture, got none")
     font = ImageFont.load_default(_TEXT_SIZE)
-    margin = int(max(font.getlength(row.name) for row in rows)) + 2 * _GAP
+    margin = int(max(font.getlength(line) for row in rows for line in row.name.split("\n"))) + 2 * _GAP
     columns = max(len(row.pictures) for row in rows)
     pitch = side + _TEXT_SIZE + 3 * _GAP
     sheet = Pillow.new("RGB", (margin + columns * (side + _GAP), _GAP + len(rows) * pitch), "white")

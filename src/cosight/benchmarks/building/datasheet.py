@@ -14,7 +14,15 @@ import polars as pl
 from cosight.stimuli.sets import StimulusSet
 from cosight.trials.manifest import SPLITS
 
-__all__ = ["DATASHEET", "REJECTED", "Category", "SourceDescription", "describe_source", "format_datasheet"]
+__all__ = [
+    "DATASHEET",
+    "REJECTED",
+    "Category",
+    "SourceDescription",
+    "describe_source",
+    "format_datasheet",
+    "rejected_candidates",
+]
 
 DATASHEET = "DATASHEET.md"
 REJECTED = "rejected"  # parameter of an image: candidates before it, by the reason of their rejection
@@ -119,15 +127,25 @@ def _composition(frame: pl.DataFrame, categories: Mapping[int, Category]) -> str
     return _table(rows) + remark
 
 
+def rejected_candidates(frame: pl.DataFrame) -> Counter[tuple[int, str]]:
+    """Count the candidates that were rejected for another, by category and reason. Of a closed test set it has none.
+
+    Args:
+        frame: The manifest of a built set.
+    """
+    tried: Counter[tuple[int, str]] = Counter()
+    for number, text in frame.select("category", "parameters").drop_nulls().iter_rows():
+        tried.update({(number, reason): count for reason, count in json.loads(text).get(REJECTED, {}).items()})
+    return tried
+
+
 def _rejections(frame: pl.DataFrame, categories: Mapping[int, Category], missing: Mapping[str, str]) -> str:
     """Return a table of what was tried and not kept, by category and reason; empty if everything was kept.
 
     Of the closed test set nothing is stated.
     """
-    tried: Counter[tuple[int, str]] = Counter()
+    tried = rejected_candidates(frame)
     lost: Counter[tuple[int, str]] = Counter()
-    for number, text in frame.select("category", "parameters").drop_nulls().iter_rows():
-        tried.update({(number, reason): count for reason, count in json.loads(text).get(REJECTED, {}).items()})
     for file, reason in missing.items():
         if found := re.search(r"category-(\d+)/", file):
             lost[int(found[1]), reason] += 1

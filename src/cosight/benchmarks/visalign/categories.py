@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 from PIL import Image as Pillow
 
-from cosight.benchmarks.building.datasheet import Category
+from cosight.benchmarks.building.datasheet import Category, rejected_candidates
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.stimuli.contact_sheet import SheetRow, contact_sheet, sheet_format
@@ -194,8 +194,10 @@ def check_categories(stimuli: StimulusSet) -> None:
 def category_rows(stimuli: StimulusSet, *, split: str = "test", pictures: int = 20) -> list[SheetRow]:
     """Return a contact sheet row per category with the first images of a split; category 8 has a row per severity.
 
-    A caption is the truth, with the percentage of people, real or simulated, who gave it, if they were asked.
+    A caption is the truth, with the percentage of people, real or simulated, who gave it, if they were asked. Below its
+    name a category has the number of candidates that were rejected for another, by reason.
     """
+    rejected = rejected_candidates(stimuli.frame)
     frame = stimuli.frame.filter(pl.col("split") == split).sort("category", "level", "file", nulls_last=True)
     space = manifest_space(stimuli.facts)
     answers = () if space is None else space.answers
@@ -208,7 +210,9 @@ def category_rows(stimuli: StimulusSet, *, split: str = "test", pictures: int = 
             if row["gold_counts"] is not None:
                 caption += f" {row['gold'][answers.index(row['truth'])]:.0%}"
             images.append((caption, stimuli.pixels(row["file"])))
-        rows.append(SheetRow(name, images))
+        reasons = {reason: count for (category, reason), count in sorted(rejected.items()) if category == number}
+        lines = [f"{count} rejected: {reason}" for reason, count in reasons.items()]
+        rows.append(SheetRow("\n".join([name, *lines]), images))
     return rows
 
 
