@@ -29,7 +29,7 @@ def desk(tmp_path_factory):
             Pillow.fromarray(pixels).save(folder / "photos" / name / f"{name}{index}.png")
     (folder / "empty").mkdir()
     (folder / "my.csv").write_text(_own_answers(), encoding="utf-8")
-    (folder / "mynet.py").write_text(NETWORK)
+    (folder / "brightnet.py").write_text(NETWORK)
     return folder
 
 
@@ -93,7 +93,7 @@ def test_own_network_in_python(at_desk, tmp_path):
 
 
 def test_own_network_on_the_command_line(at_desk, cosight, tmp_path):
-    line = ("evaluate", "python:mynet:model,name=brightness", "--on", "photos", "--labels", "cat,dog")
+    line = ("evaluate", "python:brightnet:model,name=brightness", "--on", "photos", "--labels", "cat,dog")
     done = cosight(*line, "--out", tmp_path / "run")
     assert done.code == 0, done.err
     assert "brightness" in done.out
@@ -181,15 +181,15 @@ MISTAKES = [
     ("score sample:edges --measure acuracy", "accuracy"),
     ("score sample:edges --on visalgn", "visalign"),
     ("score sample:edges --gamma 5", "0"),
-    ("evaluate mynet.pth --on photos --out run", "python:"),
+    ("evaluate brightnet.pth --on photos --out run", "python:"),
     ("evaluate timm/resnet50 --on photos --out run", "timm:resnet50"),
     ("evaluate photos --on timm:resnet50 --out run", "--on photos"),
     ("evaluate onnx:missing.onnx --on photos --out run", "missing.onnx"),
-    ("evaluate python:mynet:model --on phots --out run", "photos"),
-    ("evaluate python:mynet:model --on empty --out run", "empty"),
-    ("evaluate python:mynet:model --on photos", "--out"),
-    ("evaluate python:mynet:model --on photos --out run --device gpu", "cuda"),
-    ("evaluate python:mynet:modl --on photos --out run", "model"),
+    ("evaluate python:brightnet:model --on phots --out run", "photos"),
+    ("evaluate python:brightnet:model --on empty --out run", "empty"),
+    ("evaluate python:brightnet:model --on photos", "--out"),
+    ("evaluate python:brightnet:model --on photos --out run --device gpu", "cuda"),
+    ("evaluate python:brightnet:modl --on photos --out run", "model"),
     ("trials show my.cvs", "my.csv"),
     ("trials convert my.csv my.xls", ".parquet"),
     ("trials convert my.csv out.parquet --columns observer=nobody", "participant_id"),

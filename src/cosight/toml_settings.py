@@ -30,7 +30,8 @@ def read_toml(file: Path, *, hint: str | None = None) -> dict[str, Any]:
 
     Args:
         file: The file.
-        hint: What to do when the file does not exist; ends the error message (default: the nearest path).
+        hint: What to do when the file does not exist, though its folder does; ends the error message (default: the
+            nearest path).
 
     Returns:
         Its content as nested dictionaries and lists.
@@ -41,7 +42,8 @@ def read_toml(file: Path, *, hint: str | None = None) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors write a byte order mark
     except FileNotFoundError as error:
-        raise InvalidInput(f"{file} does not exist; {hint or nearest_path(file)}") from error
+        advice = hint if hint and file.parent.is_dir() else nearest_path(file, otherwise=hint or "check the path")
+        raise InvalidInput(f"{file} does not exist; {advice}") from error
     except OSError as error:
         raise InvalidInput(f"cannot read {file}: {error.strerror}; name a TOML file") from error
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, nested too deeply

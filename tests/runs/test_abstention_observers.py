@@ -9,6 +9,8 @@ import pytest
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models.abstention import MinMax, abstention
 from cosight.models.model import ModelOutputs
+from cosight.models.preprocessing import Preprocessing
+from cosight.models.python_models import as_model
 from cosight.runs.evaluate import evaluate
 from cosight.runs.folder import RunFolder
 from cosight.stimuli.images import digest, read_image
@@ -92,6 +94,16 @@ def test_functions_are_added_later_without_asking_the_model_again(split_set, in_
     assert more.observers == (TINY_NAME, f"{TINY_NAME}#knn", f"{TINY_NAME}#sp")
     whole = evaluate(TINY, on=split_set, out=tmp_path / "whole", abstain=["knn", "sp"])
     assert kept(out) == kept(whole.folder)
+
+
+def test_a_model_without_features_takes_part_in_what_it_supports(split_set, in_workshop, tmp_path):
+    def brightness(images):
+        return np.repeat(images.mean(axis=(1, 2, 3))[:, None], 10, axis=1) * np.arange(10)
+
+    plain = as_model(brightness, name="plain", preprocessing=Preprocessing(size=16, mean=0, std=1), class_names=CLASSES)
+    run = evaluate(plain, TINY, on=split_set, out=tmp_path / "run", abstain=["knn", "sp"])
+    assert run.observers == ("plain", "plain#sp", TINY_NAME, f"{TINY_NAME}#knn", f"{TINY_NAME}#sp")
+    assert [note for note in run.notices if "no knn: knn needs features" in note and "plain" in note]
 
 
 def test_an_ensemble_is_scored_by_its_members(split_set, in_workshop, tmp_path):

@@ -190,11 +190,7 @@ def every_kind_of_row():
 
 def test_every_flag_and_statistic_of_a_row_is_explained_and_each_occurs():
     rows = [row for scores in every_kind_of_row() for row in scores.rows]
-    elsewhere = {
-        "partial",
-        "unequal_errors",
-    }  # of benchmark tables and of many models: test_results_table, test_contrasts
-    assert {flag for row in rows for flag in row.flags} == set(FLAGS) - elsewhere
+    assert {flag for row in rows for flag in row.flags} == set(FLAGS) - {"partial"}  # of tables: test_results_table
     assert {row.statistic for row in rows} == set(STATISTICS)
     for row in rows:
         assert len(set(row.flags)) == len(row.flags)

@@ -45,7 +45,8 @@ def compare(
 
     Prints people's agreement with each other and each model's with people, the closest model first, every value with
     its interval; then a verdict: which model is closest, by how much, and whether that may be chance. --json, --csv and
-    --out have every pair, mean, ceiling, rank and paired difference; --sort, --top and --people change only the table.
+    --out have every pair, mean, ceiling, rank and paired difference; --sort, --top and --people change the table, and
+    --sort the verdict.
 
     Examples:
         cosight compare sample:cue-conflict

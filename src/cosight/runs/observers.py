@@ -269,10 +269,19 @@ class ModelReference:
         return None if paths is None else {str(path): file_stamp(path) for path in paths if path.is_file()}
 
     def load(self, plan: RunPlan, *, threads: int | None = None, device: str = "auto") -> Model:
-        """Load the model on a device."""
-        # an ensemble has no features: beside models that need them to abstain, it takes part without
-        is_ensemble = self.spec is not None and parse(self.spec).source == "ensemble"
-        features = (plan.features and not (is_ensemble and plan.abstain)) or self.probe is not None
+        """Load the model on a device.
+
+        Where features are for abstention functions, a model that has none takes part without them.
+        """
+        features = plan.features or self.probe is not None
+        if features and plan.abstain and self.probe is None:
+            try:
+                return self._load(plan, threads, device, features=True)
+            except InvalidInput:
+                features = False  # any other fault is raised below
+        return self._load(plan, threads, device, features=features)
+
+    def _load(self, plan: RunPlan, threads: int | None, device: str, *, features: bool) -> Model:
         if self.spec is not None:
             spec = with_threads(parse(self.spec), threads)
             return load_model(spec, device=device, precision=plan.precision, features=features, space=plan.space)
