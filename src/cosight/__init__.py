@@ -1,7 +1,7 @@
 """cosight: measure how closely vision models match human perception.
 
-One table of trials for people and models, every number with its interval. Everything the command line does is a call of
-the same name: `cosight.build(...)`, `cosight.evaluate(...)`, `cosight.compare(...)`, `cosight.score(...)`,
+One table of trials for people and models, every number with its interval. The commands that compute are calls of the
+same name: `cosight.build(...)`, `cosight.evaluate(...)`, `cosight.compare(...)`, `cosight.score(...)`,
 `cosight.disagree(...)`, `cosight.plan(...)`, `cosight.train(...)`, `cosight.demo(...)`, `cosight.study.new(...)`.
 `cosight.trials.read(...)` reads any trial file, `cosight.measures` has the numbers as plain functions of arrays,
 `cosight.stimuli` turns images into stimuli, `cosight.models` has models by name, `cosight.data` public data sets.
