@@ -194,8 +194,8 @@ def check_categories(stimuli: StimulusSet) -> None:
 def category_rows(stimuli: StimulusSet, *, split: str = "test", pictures: int = 20) -> list[SheetRow]:
     """Return a contact sheet row per category with the first images of a split; category 8 has a row per severity.
 
-    A caption is the truth, with the percentage of people, real or simulated, who gave it, if they were asked. Below its
-    name a category has the number of candidates that were rejected for another, by reason.
+    A caption is the truth, with the percentage of people, real or simulated, who gave it, if they were asked. Below the
+    name of its first row a category has the number of candidates that were rejected for another, by reason.
     """
     rejected = rejected_candidates(stimuli.frame)
     frame = stimuli.frame.filter(pl.col("split") == split).sort("category", "level", "file", nulls_last=True)
@@ -210,8 +210,8 @@ def category_rows(stimuli: StimulusSet, *, split: str = "test", pictures: int = 
             if row["gold_counts"] is not None:
                 caption += f" {row['gold'][answers.index(row['truth'])]:.0%}"
             images.append((caption, stimuli.pixels(row["file"])))
-        reasons = {reason: count for (category, reason), count in sorted(rejected.items()) if category == number}
-        lines = [f"{count} rejected: {reason}" for reason, count in reasons.items()]
+        reasons = sorted(reason for category, reason in rejected if category == number)
+        lines = [f"{rejected.pop((number, reason))} rejected: {reason}" for reason in reasons]
         rows.append(SheetRow("\n".join([name, *lines]), images))
     return rows
 
