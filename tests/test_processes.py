@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import wait
 from functools import partial
 
 import pytest
@@ -75,3 +76,21 @@ def test_workers_end_with_their_parent(tmp_path, how):
             return
         time.sleep(0.05)
     pytest.fail("the worker outlived its parent")
+
+
+def test_an_interrupt_does_not_fall_into_the_locks_of_the_pool(monkeypatch):
+    """There it could leave one taken: the pool would wait for it forever when the program ends."""
+    waited = []
+
+    def interrupted_wait(futures, **settings):
+        signal.raise_signal(signal.SIGINT)
+        waited.append(wait(futures, **settings))
+        return waited[-1]
+
+    monkeypatch.setattr("cosight.processes.wait", interrupted_wait)
+    results, before = [], signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        results.extend(run_in_workers(partial(operator.mul, 2), range(20), workers=2))
+    assert len(waited) == 1  # to its end
+    assert set(results) >= {future.result() for future in waited[0].done}
+    assert signal.getsignal(signal.SIGINT) is before

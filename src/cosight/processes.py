@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, TypeVar
 
 from cosight.arrays import whole_number
@@ -18,6 +19,7 @@ from cosight.errors import InvalidInput
 __all__ = ["MOST_WORKERS", "core_count", "run_in_workers", "worker_pool"]
 
 MOST_WORKERS = 1024  # processes or threads that one command may start
+_INTERRUPT_SECONDS = 0.5  # after which an interrupt is noticed while workers are busy
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -53,16 +55,18 @@ def run_in_workers(
     queue, waiting = iter(tasks), set[Future[_R]]()
     with worker_pool(workers, initializer=_set_function, initargs=(function, initializer)) as pool:
         while True:
-            for task in queue:
-                waiting.add(pool.submit(_call_function, task))
-                if len(waiting) >= 2 * workers:
-                    break
+            for task in islice(queue, 2 * workers - len(waiting)):
+                with _defer_interrupts():
+                    waiting.add(pool.submit(_call_function, task))
             if not waiting:
                 return
+            done = set[Future[_R]]()
             try:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                with _defer_interrupts():
+                    done, waiting = wait(waiting, timeout=_INTERRUPT_SECONDS, return_when=FIRST_COMPLETED)
             except KeyboardInterrupt:
-                yield from (future.result() for future in waiting if future.done() and future.exception() is None)
+                ready = (future for future in {*done, *waiting} if future.done() and future.exception() is None)
+                yield from (future.result() for future in ready)
                 raise
             yield from (future.result() for future in sorted(done, key=lambda one: one.exception() is not None))
 
@@ -112,6 +116,22 @@ def worker_pool(
         for name, value in environment.items():
             os.environ.pop(name, None) if value is None else os.environ.update({name: value})
     pool.shutdown()
+
+
+@contextmanager
+def _defer_interrupts() -> Iterator[None]:
+    """Deliver a SIGINT after the block. Inside, it could leave a lock of the pool taken, and the pool would not end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if received:
+        signal.raise_signal(signal.SIGINT)
 
 
 class _Pool(ProcessPoolExecutor):

@@ -141,7 +141,7 @@ def test_who_comes_next_is_somebody_else(played, folder):
     assert trials.observers.height == 1
     assert set(trials.frame["kind"]) == {"simulated"}
     assert {row.against for row in result.scores.rows} == {"simulated people"}
-    assert "nearest to a simulated person" in result.page.read_text(encoding="utf-8")
+    assert "is closest to a simulated person" in result.page.read_text(encoding="utf-8")
 
 
 def test_a_demo_that_is_not_there_is_run_first(tmp_path, monkeypatch, cosight):
