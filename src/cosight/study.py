@@ -158,7 +158,7 @@ def status(study: str | Path, *, db: str | None = None) -> StudyProgress:
 
 
 def read_trials(study: str | Path, *, db: str | None = None) -> Trials:
-    """Read the trials of everybody who takes part in a study.
+    """Read the trials of all participants of a study.
 
     Args:
         study: The study's folder.

@@ -157,9 +157,9 @@ def test_the_command_prints_at_most_25_lines_with_both_verdicts_and_where_the_pa
     monkeypatch.setattr("cosight.demos.demo", lambda part, out, seed, progress: done)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    told = cosight("demo", "--out", folder)
-    assert told.code == 0
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", told.out).splitlines()
+    ended = cosight("demo", "--out", folder)
+    assert ended.code == 0
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", ended.out).splitlines()
     assert len(lines) <= 25
     text = " ".join(lines)
     assert "model:resnet50-trained-on-SIN is closest to people: EC 0.195" in text
@@ -191,8 +191,8 @@ assert not {{"torch", "cv2", "matplotlib"}} & set(sys.modules), "heavy"
     (("people", "--me"), "--me is about the digits, got the part people; leave it out"),
 ])  # fmt: skip
 def test_unknown_parts_are_refused(cosight, arguments, message, tmp_path):
-    told = cosight("demo", *arguments, "--out", tmp_path / "out")
-    assert (told.code, told.err) == (2, f"cosight: {message}\n")
+    ended = cosight("demo", *arguments, "--out", tmp_path / "out")
+    assert (ended.code, ended.err) == (2, f"cosight: {message}\n")
     assert not (tmp_path / "out").exists()
     with pytest.raises(InvalidInput, match="the parts of the demo are"):
         demo("letters", out=tmp_path / "out")

@@ -109,7 +109,7 @@ class _Differences:
     resampled: FloatArray  # (numbers, resamples), for differences
     errors: FloatArray  # (numbers, numbers): errors left to each of the two, nan where they are compared as they are
     flags: Mapping[tuple[int, int], Flags]  # of a difference
-    by_errors: bool  # whether the measure is to be compared at equal numbers of errors
+    by_errors: bool  # whether the measure depends on the number of errors, so that equal numbers are compared
 
     def error_flags(self, errors: float) -> tuple[str, ...]:
         """Return the flag of a comparison with so many errors left, nan where it is made as the numbers are."""

@@ -220,7 +220,7 @@ def export_results(
         out: The file or folder of the trials. The other files are written beside it.
         to: Format of the trials; None: that of the suffix of `out`. A CSV file is for spreadsheets: texts that they
             would take for a formula begin with an apostrophe, and only its owner can read it.
-        everyone: Whether excluded participants are among the trials nevertheless.
+        everyone: Whether the trials include those of excluded participants.
         gold: The stimulus set that gets the answers as gold labels; they are also written to `OUT-gold.csv`.
         curated: The names of the images in their set, by digest: write the votes to `OUT-curated.csv`.
         roster: Who took part, written to `OUT-participants.csv`, which only its owner can read.
