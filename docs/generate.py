@@ -17,6 +17,8 @@ from cosight.cli.listing import steps_in_words
 from cosight.measures import measures, pair_forms
 from cosight.models import model_lists, sources
 from cosight.models.abstention import abstentions
+from cosight.models.judges import judges
+from cosight.reports.figures import figures
 from cosight.scoring.presets import presets
 from cosight.stimuli.alterations import FAMILIES
 from cosight.stimuli.attacks import attacks
@@ -161,6 +163,16 @@ def registries_page() -> str:
     parts += _table(
         ["name", "norm", "what it does", "source"],
         [[f"`{a.name}`", a.norm, a.summary, a.citation] for a in attacks.values()],
+    )
+    parts += ["## Figures\n", "`cosight figure NAME SCORES --out FILE`, with the rows of the command named here.\n"]
+    parts += _table(
+        ["name", "what it shows", "rows", "source"],
+        [[f"`{f.name}`", f.summary, f"`{f.rows}`", f.source] for f in figures.values()],
+    )
+    parts += ["## Judges\n", "`cosight judge SET --judge NAME`.\n"]
+    parts += _table(
+        ["name", "options", "what it compares", "source"],
+        [[f"`{j.name}`", ", ".join(j.keys), j.summary, j.citation] for j in judges.values()],
     )
     return "\n".join(parts)
 

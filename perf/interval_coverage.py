@@ -161,7 +161,7 @@ def _plans(studies: int) -> None:
     """What `plan` promises from a large pilot, and what `compare` delivers in studies of the planned size."""
     print("| measure | people | difference | trials | power promised | delivered | trials for width .1 | delivered |")
     print(f"|{'---|' * 8}")
-    pilot = simulate(60, 10_000, np.random.default_rng(99))
+    pilot = simulate(200, 10_000, np.random.default_rng(99))
     for measure, people in (("ec", 10), ("ec", 20), ("ma", 10)):
         difference = true_difference(measure)
         plans = [
@@ -270,7 +270,6 @@ _TABLES: dict[str, Callable[[int], None]] = {
     "item-differences": _item_differences,
     "people": _people,
     "people-and-model": partial(_people, with_model=True),
-    "people-widened": partial(_people, widened=True),  # percentiles widened for few people, as t does for a mean
     "clusters": _clusters,
     "people-and-clusters": _people_and_clusters,
     "quarters": _quarters,

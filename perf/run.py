@@ -23,7 +23,7 @@ PARTS = {"measures": "lines"} | {
     name: name
     for name in (
         *("reading", "corruptions", "distortions", "making", "evaluating", "abstaining"),
-        *("scoring", "serving", "exposing"),
+        *("scoring", "serving", "exposing", "aligning", "laion_c", "representing"),
     )
 }
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")

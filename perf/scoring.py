@@ -26,7 +26,8 @@ from cosight.measures.answers import Answers
 from cosight.measures.arithmetic import Pairs
 from cosight.measures.declarations import measures, pair_forms
 from cosight.measures.distance import distance_items
-from cosight.measures.uncertainty import draw_stimuli, pair_estimate, percentile_interval
+from cosight.measures.draws import draw_stimuli
+from cosight.measures.uncertainty import pair_estimate, percentile_interval
 from cosight.scoring.compare import compare
 from cosight.scoring.score import score
 from cosight.statistics.blocks import rows_of
@@ -218,7 +219,7 @@ def engine_intervals(aligned: AlignedTrials, pairs: Pairs, resamples: int) -> di
 
 
 def plain_intervals(table: Answers, pairs: Pairs, resamples: int) -> dict[str, FloatArray]:
-    """The same intervals, each step written out for stimuli that are drawn one by one."""
+    """The same intervals, each step written out for stimuli that are drawn one by one; CLES without `deflate`."""
     rng = random_stream(0, "stimuli", "()")
     weights = draw_stimuli(np.ones(table.stimuli), resamples, rng)
     intervals = {}
@@ -227,7 +228,8 @@ def plain_intervals(table: Answers, pairs: Pairs, resamples: int) -> dict[str, F
         values = form.matrix(table)[pairs[:, 0], pairs[:, 1]]
         least = None if form.min_high is None else form.min_high(table, pairs, 0.95)
         n, samples = np.minimum(form.count(table, pairs), table.stimuli), form.resampled(table, weights, pairs)
-        found = percentile_interval(samples, values, n=n, min_high=least)
+        biased = np.full(len(pairs), form.biased)
+        found = percentile_interval(samples, values, n=n, min_high=least, biased=biased)
         facts = measures[name]
         intervals[name] = np.clip(np.stack([found.low, found.high], axis=1), facts.low, facts.high)
     return intervals

@@ -14,9 +14,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,7 +34,9 @@ __all__ = [
     "Client",
     "Crowd",
     "Size",
+    "half_open_requests",
     "lines",
+    "measure_draw",
     "missing_postgres",
     "postgres_server",
     "run_crowd",
@@ -43,6 +46,8 @@ __all__ = [
 
 T = TypeVar("T")
 GOAL = 0.2  # seconds, the 99th percentile
+CROWDED_GOAL = 0.05  # the same with 1,000 participants
+SET_SIZES = (1000, 100_000)  # images of a small and of a large set
 CLASSES = ("tiger", "zebra", "camel", "bear")
 _TIMEOUT = 30.0  # seconds until a request counts as lost
 
@@ -69,6 +74,7 @@ class Size:
 
 
 FULL = Size(300, 10, 1.0)
+CROWDED = Size(999, 5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,26 +99,74 @@ class Crowd:
 def lines(size: Size) -> Iterator[Line]:
     """Measure median and 99th percentile of storing an answer, on SQLite and, where it is installed, on PostgreSQL."""
     yield from _measure(size, "SQLite", "")
+    yield _measure_draws(size)
+    if size == FULL:
+        yield from _measure(CROWDED, "SQLite", "", half_open=1100, goal=CROWDED_GOAL)
     if missing_postgres() is None:
         with postgres_server() as url:
             yield from _measure(size, "PostgreSQL", url)
 
 
-def _measure(size: Size, database: str, url: str) -> list[Line]:
+def _measure(size: Size, database: str, url: str, *, half_open: int = 0, goal: float = GOAL) -> list[Line]:
     from perf.lines import Line  # it imports the peers of other lines, which the tests of a crowd do not need
 
     with tempfile.TemporaryDirectory() as folder:
         study = write_study(Path(folder), participants=size.participants, images=size.answers)
         with serve_study(study, url=url) as server:
-            crowd = asyncio.run(run_crowd(server.port, size))
+            crowd = asyncio.run(_visit(server.port, size, half_open))
     if crowd.errors:
         raise RuntimeError(f"answers were lost: {crowd.errors[0]}")
-    what = f"storing an answer, {size.participants} participants, one each {size.seconds:g} s, {database}"
+    beside = f" beside {half_open} half-open requests" if half_open else ""
+    what = f"storing an answer, {size.participants} participants{beside}, one each {size.seconds:g} s, {database}"
     p50, p99 = np.quantile([answer.seconds for answer in crowd.acknowledged], [0.5, 0.99])
     return [
-        Line(f"{what}: median", "the goal of the 99th percentile", p50, GOAL, None, faster=False),
-        Line(f"{what}: 99th percentile", "its goal", p99, GOAL, 1, faster=False),
+        Line(f"{what}: median", "the goal of the 99th percentile", p50, goal, None, faster=False),
+        Line(f"{what}: 99th percentile", "its goal", p99, goal, 1, faster=False),
     ]
+
+
+async def _visit(port: int, size: Size, half_open: int) -> Crowd:
+    async with half_open_requests(port, half_open):
+        return await run_crowd(port, size)
+
+
+def _measure_draws(size: Size) -> Line:
+    """Measure the images of a participant in a large set, in the thread that also writes answers."""
+    from perf.lines import Line
+
+    small, large = (measure_draw(images, participants=min(size.participants, 20)) for images in SET_SIZES)
+    what = f"drawing a participant's images, set of {SET_SIZES[1]:,}"
+    return Line(what, f"set of {SET_SIZES[0]:,}", large, small, None, faster=False)
+
+
+def measure_draw(images: int, *, participants: int) -> float:
+    """Return the median seconds in which a new participant is registered and gets 25 of `images` images."""
+    from cosight.humans.database.assign_trials import assign_trials, fill_loads
+    from cosight.humans.database.participants import create_participant
+    from cosight.humans.database.store import Store
+    from cosight.humans.study.design import Design, Study
+    from cosight.humans.study.pool import Item, PictureSlot, Pool
+    from cosight.trials.spaces import label_space
+
+    names = [f"{index:06d}" for index in range(images)]
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home)
+        space = label_space(",".join(CLASSES))
+        study = Study(folder, "large", "classify", folder, Design(images=25, answers=20), space, 0, digest="")
+        slots = {name: (PictureSlot("image", name, folder / name),) for name in names}
+        pool = Pool({name: Item(name, "test", slots[name], facts={"source": name}) for name in names})
+        store = Store.open(study)
+        store.write_alone(partial(fill_loads, study=study, pool=pool, simulated=False)).result()
+        seconds = []
+        for number in range(1, participants + 1):
+            start = perf_counter()
+            create = partial(create_participant, study=study, pool=pool, now=0.0, platform={})
+            store.write_alone(create).result()
+            assign = partial(assign_trials, study=study, pool=pool, number=number, now=0.0)
+            store.write_alone(assign).result()
+            seconds.append(perf_counter() - start)
+        store.close()
+    return float(np.median(seconds))
 
 
 def missing_postgres() -> str | None:
@@ -186,13 +240,26 @@ class Server:
 
 
 @contextmanager
-def serve_study(study: Path, *, url: str = "", processes: int = 1) -> Iterator[Server]:
-    """Serve `study` in a process of its own on a free port while the block runs."""
-    with tempfile.TemporaryDirectory() as folder:
+def serve_study(
+    study: Path, *, url: str = "", processes: int = 1, files: int | None = None, log: Path | None = None
+) -> Iterator[Server]:
+    """Serve `study` in a process of its own on a free port while the block runs.
+
+    `files` is the process's hard limit on open files, `log` takes its standard error.
+    """
+
+    def limit_files() -> None:
+        import resource
+
+        if files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files // 2, files))
+
+    with tempfile.TemporaryDirectory() as folder, (log or Path(os.devnull)).open("wb") as errors:
         script = Path(folder) / "server.py"
         script.write_text(_SERVER)
         command = [sys.executable, str(script), str(study), url, str(processes)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        stderr = errors if log else None
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, preexec_fn=limit_files)
         try:
             assert process.stdout is not None
             address = process.stdout.readline().strip()
@@ -223,8 +290,18 @@ class Client:
         return content
 
     async def _exchange(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        if self._reader is None or self._writer is None:
-            self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self.port)
+        """Send a request; a kept connection that the server has closed is opened again, as browsers do."""
+        if self._writer is not None:
+            try:
+                return await self._exchange_once(method, path, body)
+            except (ConnectionError, asyncio.IncompleteReadError):
+                self.close()
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self.port)
+        return await self._exchange_once(method, path, body)
+
+    async def _exchange_once(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        assert self._reader is not None
+        assert self._writer is not None
         data = b"" if body is None else json.dumps(body).encode()
         head = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(data)}"]
         head += [f"Authorization: Bearer {self.token}"] if self.token else []
@@ -260,6 +337,30 @@ class Client:
         """Close the connection."""
         if self._writer is not None:
             self._writer.close()
+
+
+@asynccontextmanager
+async def half_open_requests(port: int, count: int) -> AsyncIterator[None]:
+    """Keep `count` requests open that are never completed, while the block runs; each that is closed is replaced."""
+
+    async def hold() -> None:
+        while True:
+            with suppress(OSError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                with closing(writer):
+                    writer.write(b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+                    await reader.read()
+            await asyncio.sleep(0.2)
+
+    tasks = [asyncio.create_task(hold()) for _ in range(count)]
+    await asyncio.sleep(0.5)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # the connections are closed in the next turn of the loop
 
 
 async def run_crowd(port: int, size: Size, *, on_answer: Callable[[Crowd], None] = lambda crowd: None) -> Crowd:

@@ -1,9 +1,10 @@
-"""Fixtures for every room."""
+"""Fixtures of all tests."""
 
 from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ import pytest
 from hypothesis import settings
 
 _ROOT = Path(__file__).parents[1]
+
+# A shell starts background jobs with SIGINT ignored, which processes inherit: tests of Ctrl-C would wait in vain.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: a busy machine is no bug. In CI the same examples every time, so that a failure there is the change's.
 settings.register_profile("here", deadline=None)
@@ -30,6 +35,16 @@ def _state_folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _forget_modules_of_tests(tmp_path_factory):
+    """A module that a test wrote is not imported by the next test that writes one of the same name."""
+    yield
+    written = str(tmp_path_factory.getbasetemp())
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(written):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from cosight.humans.study.trial_types import trial_types
 from cosight.measures import measures
 from cosight.models import model_lists, sources
 from cosight.models.abstention import abstentions
+from cosight.models.judges import judges
 from cosight.scoring.presets import presets
 from cosight.stimuli.alterations import FAMILIES
 from cosight.stimuli.attacks import attacks
@@ -28,11 +29,12 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 REGISTRIES = [
     *(measures, label_spaces, formats, samples, presets, attacks, benchmarks, model_lists, sources, abstentions),
-    *(protocols, trial_types, data_sets),
+    *(protocols, trial_types, data_sets, judges),
     *(family.kinds for family in FAMILIES.values()),
 ]
 MIRRORED = ("model-vs-human", "texture-vs-shape", "weights")  # folders of the mirror that the pages name
-LONG_PAGES = ("runs.md", "scoring.md", "studies.md")  # whose commands take more than three seconds
+# whose commands take more than three seconds
+LONG_PAGES = ("error-alignment.md", "laion-c.md", "runs.md", "scoring.md", "studies.md")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 
 
@@ -97,6 +99,14 @@ def write_photos(folder):
             (folder / name / f"{index}.png").write_bytes(encode(image, "png"))
 
 
+def write_objects(folder):
+    """One part of a photo for each of LAION-C's superclasses."""
+    photo = load_sample_images().images[0]
+    for index, name in enumerate(label_spaces["laion-c-16"].classes):
+        (folder / name).mkdir(parents=True)
+        (folder / name / f"{index}.png").write_bytes(encode(photo[20 * index : 20 * index + 96, :96].copy(), "png"))
+
+
 def csv_in_the_docs(page):
     """The CSV file that a page shows and its commands read."""
     return re.search(r"```csv\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL)[1]
@@ -155,6 +165,7 @@ def test_commands_in_the_docs_run(lines, quick, tmp_path, monkeypatch, mirror_or
     if not lines:
         pytest.skip("every command of this page reads the mirror; set COSIGHT_MIRROR")
     write_photos(tmp_path / "photos")
+    write_objects(tmp_path / "objects")
     for name, page in (("choices.csv", "studies.md"), ("my.csv", "trials.md")):
         (tmp_path / name).write_text(csv_in_the_docs(page), encoding="utf-8")
     write(simulated_observers(), tmp_path / "demo-run" / "trials.parquet")

@@ -1,8 +1,7 @@
 """cosight: measure how closely vision models match human perception.
 
 One table of trials for people and models, every number with its interval. The commands that compute are calls of the
-same name: `cosight.build(...)`, `cosight.evaluate(...)`, `cosight.compare(...)`, `cosight.score(...)`,
-`cosight.disagree(...)`, `cosight.plan(...)`, `cosight.train(...)`, `cosight.demo(...)`, `cosight.study.new(...)`.
+same name, from `cosight.build(...)` and `cosight.evaluate(...)` to `cosight.study.new(...)`; `dir(cosight)` lists them.
 `cosight.trials.read(...)` reads any trial file, `cosight.measures` has the numbers as plain functions of arrays,
 `cosight.stimuli` turns images into stimuli, `cosight.models` has models by name, `cosight.data` public data sets.
 Packages are imported when first used.
@@ -19,7 +18,11 @@ if TYPE_CHECKING:
     from cosight import data, measures, models, runs, scoring, stimuli, study, trials
     from cosight.benchmarks import build
     from cosight.demos import demo
+    from cosight.models.judges.answer_tasks import judge
+    from cosight.reports.figures import figure
     from cosight.runs.evaluate import evaluate, resume
+    from cosight.runs.preview import preview
+    from cosight.runs.shift import shift
     from cosight.scoring.compare import compare
     from cosight.scoring.disagree import disagree
     from cosight.scoring.plan import plan
@@ -33,13 +36,17 @@ __all__ = [
     "demo",
     "disagree",
     "evaluate",
+    "figure",
+    "judge",
     "measures",
     "models",
     "plan",
+    "preview",
     "resume",
     "runs",
     "score",
     "scoring",
+    "shift",
     "stimuli",
     "study",
     "train",
@@ -52,9 +59,13 @@ _CALLS = {
     "demo": "cosight.demos",
     "disagree": "cosight.scoring.disagree",
     "evaluate": "cosight.runs.evaluate",
+    "figure": "cosight.reports.figures",
+    "judge": "cosight.models.judges.answer_tasks",
     "plan": "cosight.scoring.plan",
+    "preview": "cosight.runs.preview",
     "resume": "cosight.runs.evaluate",
     "score": "cosight.scoring.score",
+    "shift": "cosight.runs.shift",
     "train": "cosight.training",
 }
 

@@ -557,8 +557,9 @@ for _entry in (
         "CC BY-NC 4.0, as its paper says",
         "Li et al. 2025, LAION-C (ICML)",
         "https://zenodo.org/records/14051887",
-        by_hand="download the files of https://zenodo.org/records/14051887 in a browser and unpack them into {folder}, "
-        "so that {folder}/mosaic/intensity_level_1/... exist",
+        by_hand="download the files of https://zenodo.org/records/14051887 in a browser, compare them with the MD5 "
+        "checksums on that page (cosight knows none), and unpack them, so that {folder}/mosaic/intensity_level_1/... "
+        "exist",
         use="cosight evaluate timm:resnet50 --on {folder} --out runs/laion-c",
     ),
     DataSet(

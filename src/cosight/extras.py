@@ -21,11 +21,14 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "ood": ("models", "pytorch_ood", "sklearn"),
     "train": ("models", "lightly"),
     "clip": ("models", "open_clip"),
+    "judges": ("models", "torchmetrics", "dreamsim"),
     "diffusion": ("models", "diffusers", "transformers"),
+    "vlm": ("stimuli", "openai"),
     "ray": ("ray",),
     "postgres": ("psycopg",),
     "browser": ("playwright",),
-    "demo": ("models", "matplotlib"),
+    "figures": ("matplotlib",),
+    "demo": ("models", "figures"),
 }
 
 
@@ -42,20 +45,27 @@ NEEDS: Mapping[str, Need] = {
     "build": Need("stimuli", ("cv2", "numba")),
     "build digits": Need("demo", ("cv2", "numba", "matplotlib")),
     "evaluate": Need("models", ("cv2", "numba")),
+    "figure": Need("figures", ("matplotlib",)),
+    "preview": Need("models", ("cv2", "numba")),
     "resume": Need("models", ("cv2", "numba")),
     "run resume": Need("models", ("cv2", "numba")),
+    "shift": Need("models", ("cv2", "numba", "safetensors")),
     "stimuli corrupt": Need("stimuli", ("cv2", "numba")),
     "stimuli distort": Need("stimuli", ("cv2", "numba")),
     "stimuli manipulate": Need("stimuli", ("cv2", "numba")),
     "stimuli attack": Need("models", ("cv2", "numba", "torch")),
+    "stimuli invert": Need("models", ("cv2", "numba", "torch")),
+    "stimuli contest": Need("models", ("cv2", "numba", "torch")),
     "stimuli compose": Need("stimuli", ("cv2", "numba")),
     "stimuli prompts": Need("stimuli", ("cv2", "numba")),
     "train": Need("models", ("cv2", "numba", "torch", "safetensors")),
+    "judge": Need("models", ("cv2", "numba", "torch")),
     "cosight:": Need("models", ("torch", "safetensors")),
     "onnx:": Need("models", ("onnxruntime",)),
     "openclip:": Need("clip", ("torch", "torchvision", "open_clip")),
     "timm:": Need("models", ("torch", "timm")),
     "torchvision:": Need("models", ("torch", "torchvision")),
+    "vlm:": Need("vlm", ("openai",)),
 }
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "atomic_folder",
     "atomic_write",
     "disk_errors",
+    "file_name",
     "file_stamp",
     "is_locked",
     "lock_folder",
@@ -43,6 +44,7 @@ LOCK_FILE = ".lock"
 MISSING_FILE = "missing"  # the stamp of a file that does not exist
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of an OSError
 _MOST_ENTRIES = 10_000  # of a folder that a misspelled name is looked for in
+_LONGEST = 120  # characters of an observer's name in a file name
 _LOCK_SECONDS = 1.0  # `is_locked` in another process holds the lock for a moment
 
 
@@ -203,6 +205,17 @@ def is_locked(folder: Path) -> bool:
 def file_stamp(path: Path) -> str:
     """Return the sha256 of a file's bytes, `MISSING_FILE` if there is none."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else MISSING_FILE
+
+
+def file_name(observer: str) -> str:
+    """Return an observer's name as part of a file name, the same on every system; never with a dot at the start.
+
+    >>> file_name("timm:resnet50.a1_in1k")
+    'timm-resnet50.a1_in1k'
+    """
+    plain = re.sub(r"[^A-Za-z0-9._+=@#,-]|^\.", "-", observer)
+    is_unique = plain == observer.replace(":", "-", 1) and 0 < len(plain) <= _LONGEST
+    return plain if is_unique else f"{plain[:_LONGEST]}-{hashlib.sha256(observer.encode()).hexdigest()[:8]}"
 
 
 def read_json(path: Path, *, hint: str = "correct it or remove it") -> Any:

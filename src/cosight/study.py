@@ -7,9 +7,9 @@
     cosight.study.quality("survey").flagged
     cosight.study.export("survey", "answers.parquet")
 
-`new` writes a design, `serve` serves it, `simulate` lets simulated people take part, `status` counts, `quality` tells
-whom to exclude, `export` writes the answers. `db` is the study's database, as postgresql://USER@HOST/NAME; by default
-`answers.sqlite` in the study's folder.
+`new` writes a design, `show` returns it in words, `serve` serves it, `simulate` lets simulated people take part,
+`status` counts, `quality` tells whom to exclude, `export` writes the answers. `db` is the study's database, as
+postgresql://USER@HOST/NAME; by default `answers.sqlite` in the study's folder.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from cosight.devices import Precision
@@ -44,14 +45,40 @@ from cosight.humans.simulated.simulate import SimulationResult
 from cosight.humans.study.design import Study, read_study
 from cosight.humans.study.new import new_study as new
 from cosight.humans.study.pool import Pool, load_pool
+from cosight.humans.study.protocol_text import StudyProtocol, study_protocol
+from cosight.humans.study.trial_types import Respondent
 from cosight.progress import Progress, report_progress
 from cosight.trials.manifest import manifest_frame, write_manifest
 from cosight.trials.spaces import LabelSpace, label_spaces
 from cosight.trials.table import Trials
 
-__all__ = ["PANEL", "export", "new", "quality", "read_study", "read_trials", "serve", "simulate", "status"]
+__all__ = ["PANEL", "export", "new", "quality", "read_study", "read_trials", "serve", "show", "simulate", "status"]
 
 PANEL = "panel"  # the observer that stands for simulated people
+
+
+def show(study: str | Path) -> StudyProtocol:
+    """Return the protocol of a study: its numbers, the instructions, and the words on the buttons.
+
+    Args:
+        study: The study's folder.
+
+    Returns:
+        The protocol.
+
+    Raises:
+        InvalidInput: The study cannot be read.
+
+    >>> import numpy as np
+    >>> from cosight.stimuli import encode
+    >>> for name in ("cat", "dog"):
+    ...     Path("pictured", name).mkdir(parents=True)
+    ...     _ = Path("pictured", name, "1.png").write_bytes(encode(np.full((32, 32), len(name), np.uint8), "png"))
+    >>> _ = new("inquiry", type="classify", stimuli="pictured", labels="laion-c-16")
+    >>> show("inquiry").buttons["timekeeping"]
+    'clock or watch'
+    """
+    return study_protocol(read_study(Path(study)))
 
 
 def serve(
@@ -110,7 +137,8 @@ def simulate(
     Args:
         study: The study's folder.
         participants: Maximum number of participants; fewer if the study is full before.
-        observer: panel: simulated people; or a model, such as timm:resnet50.a1_in1k.
+        observer: panel: simulated people; a model, such as timm:resnet50.a1_in1k; or, in 2afc and cluster studies, a
+            judge: lpips.
         url: Address of the served study (default: a server is started).
         db: The database of the server that is started.
         device: Where a model runs: cpu, cuda, cuda:N, mps, or auto (a GPU if there is one).
@@ -264,7 +292,13 @@ def _load_observer(
         return panel_observer(pictures)
     if "curate" in pictures.study.kind.options:
         raise InvalidInput(f"models cannot take part in curate studies, got --observer {name}; leave it out")
+    if name.startswith("vlm:"):  # its answers are paid for, and would be lost with the temporary run
+        raise InvalidInput(f"a vision-language model answers in `cosight evaluate`, got --observer {name}; use that")
     if pictures.study.space is None:
+        from cosight.models.judges import judges
+
+        if name.partition(",")[0] in judges:
+            return _load_judge(pictures, name, device)
         return _load_similarity_model(pictures, name, device, precision)
     return _evaluate_classifier(pictures, pictures.study.space, name, progress, device, precision)
 
@@ -295,6 +329,23 @@ def _evaluate_classifier(
             raise InvalidInput(f"--observer must be one model, {name} is {len(run.observers)}; name one of them")
         responses = run.responses().frame.select("stimulus", "response")
     return classifier_observer(run.observers[0], space, dict(responses.iter_rows()))
+
+
+def _load_judge(pictures: StudyPictures, name: str, device: str) -> SimulatedObserver:
+    """Return participants who compare pictures as a judge does."""
+    from cosight.models.judges import DistanceJudge, load_judge
+    from cosight.stimuli.images import read_image
+
+    loaded = load_judge(name, device=device)
+    if not isinstance(loaded, DistanceJudge):
+        raise InvalidInput(f"simulated participants need a judge that computes distances, got {name}; use lpips")
+
+    @cache
+    def compare(a: str, b: str) -> float:
+        return next(loaded.distances([(a, b)], lambda stimulus: read_image(pictures.files[stimulus])))
+
+    respondent = Respondent(distance=lambda a, b: compare(a.stimulus, b.stimulus))
+    return SimulatedObserver(loaded.name, lambda rng: respondent)
 
 
 def _load_similarity_model(pictures: StudyPictures, name: str, device: str, precision: Precision) -> SimulatedObserver:

@@ -35,6 +35,8 @@ def test_counts_in_words_come_back():
     assert counts.categories[1] == 5
     assert 3 not in counts.requested
     assert parse_counts(counts.text) == counts
+    only = Counts({1: 2}, train=0, distractors=0)  # in Python, categories that are not named have no images
+    assert parse_counts(only.text).requested == only.requested == (1,)
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,15 @@ def test_show_counts(cosight, trials):
     assert json.loads(cosight("trials", "show", trials, "--json").out)["observers"][0]["trials"] == 160
 
 
+def test_the_file_is_written_though_the_reader_of_the_table_has_gone(tmp_path):
+    out = tmp_path / "rows.json"
+    options = f"--measure accuracy --resamples 5 --out {out}"
+    subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m cosight compare sample:edges {options} | head -c 1"], capture_output=True
+    )
+    assert json.loads(out.read_text())
+
+
 @pytest.mark.parametrize("options", ["", "--json"])
 def test_a_reader_that_goes_away_is_no_error(options):
     line = f"set -o pipefail; {sys.executable} -m cosight list measures {options} | head -1"

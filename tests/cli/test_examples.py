@@ -31,11 +31,19 @@ QUICK = {
     "cosight stimuli compose": "--size 32 --workers 1",
     "cosight build digits": "--counts 1=2,2=2,3=0,4=2,5=2,6=2,7=2,8=2,train=10,distractors=2",
     "cosight build visalign": f"--workers 1 --size 32 --counts {SMALL}",
+    "cosight build laion-c": "--workers 1",
     "cosight stimuli corrupt": "--workers 1",
     "cosight stimuli distort": "--workers 1",
     "cosight stimuli manipulate": "--workers 1",
+    "cosight stimuli invert": "--limit 3 --steps 3 --device cpu",
+    "cosight stimuli contest": "--limit 2 --steps 3 --device cpu",
+    "cosight build representation": "--limit 3 --steps 3 --accuracy 0 --device cpu --judge python:mynet:model "
+    "--near python:mynet:model",
 }
-LONG = ("cosight study simulate survey --participants 2 --seed 1",)  # like the first, and it starts a server too
+LONG = (  # like the first of their command: it starts a server, it makes hundreds of images
+    "cosight study simulate survey --participants 2 --seed 1",
+    "cosight build laion-c objects distorted --files chosen.txt --format jpeg",
+)
 APART = ("cosight demo", "cosight study serve")  # they take minutes, or serve until stopped: tests of their own
 
 MYNET = """
@@ -48,6 +56,22 @@ def model():
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.AvgPool2d(10), torch.nn.Flatten(), torch.nn.Linear(48, 16))
     return as_model(net.eval(), name="mynet", preprocessing=Preprocessing(size=(40, 40)))
+"""
+NETS = """
+from functools import partial
+
+import torch
+
+from cosight.models import Preprocessing, as_model
+
+
+def net(pool, name):
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(pool, torch.nn.Flatten(), torch.nn.Linear(48, 16))
+    return as_model(layers.eval(), name=name, preprocessing=Preprocessing(size=(40, 40)))
+
+
+a, b = partial(net, torch.nn.AvgPool2d(10), "a"), partial(net, torch.nn.MaxPool2d(10), "b")
 """
 CHOICES = """query,target,seed
 cat/0.png,cat/1.png,dog/0.png
@@ -85,6 +109,7 @@ def world(tmp_path_factory):
     write_photos(folder / "photos", ("cat", "dog"), 4)
     write_photos(folder / "animals", label_spaces["visalign-11"].classes, 6, masks=True)
     (folder / "mynet.py").write_text(MYNET)
+    (folder / "nets.py").write_text(NETS)
     (folder / "recipe.toml").write_text(RECIPE)
     (folder / "choices.csv").write_text(
         "query,target,seed\ncat/0.png,cat/1.png,dog/0.png\ndog/2.png,dog/3.png,cat/2.png\n"
@@ -100,8 +125,11 @@ def world(tmp_path_factory):
         (folder / "mirror" / name / "README").write_text("a part")
     (folder / "my.csv").write_text("who,file,answer,label\nann,a.png,cat,dog\nann,b.png,cat,cat\n")
     write_photos(folder / "shapes", ("round", "square"), 4)
+    write_photos(folder / "alike", ("cat", "dog"), 4)
     write_photos(folder / "others", ("fox",), 4, masks=True)
     write_photos(folder / "near", ("donkey",), 4)
+    write_photos(folder / "objects", label_spaces["laion-c-16"].classes, 1)
+    (folder / "chosen.txt").write_text("\n".join(f"{name}/0.png" for name in label_spaces["laion-c-16"].classes))
     return folder
 
 
@@ -110,10 +138,14 @@ def prepared(world, _build_command_once):
     """The same after the commands whose results other examples read."""
     commands = [
         "evaluate python:mynet:model --on photos --out run",
+        "evaluate python:mynet:model --on photos --out clear-run --features --thumbnails",
         "trials convert run answers.parquet",
         "stimuli corrupt photos foggy --kind fog --severity 1 --workers 1",
+        "evaluate python:mynet:model --on foggy --out foggy-run --features --thumbnails",
+        "stimuli tasks alike --type 2afc --from choices.csv",
         "study new survey --type classify --set photos --labels cat,dog",
         "study simulate survey --participants 2",
+        "compare sample:edges --resamples 5 --out scores.json",
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(world)

@@ -125,9 +125,12 @@ def test_a_command_names_the_one_extra_that_it_needs(tmp_path):
 def test_a_model_names_what_its_source_needs_before_images_are_read(tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "answers.parquet").touch()
-    lines = [f"cosight evaluate {model} --on photos --out run" for model in ("timm:resnet50", "openclip:ViT-B-32")]
+    lines = [
+        f"cosight evaluate {model} --on photos --out run"
+        for model in ("timm:resnet50", "openclip:ViT-B-32", "vlm:gpt-4o")
+    ]
     ended, _ = run_hidden(sorted({*ALL} - {"cv2", "numba"}), lines, tmp_path)
-    for line, extra in zip(lines, ("models", "clip"), strict=True):
+    for line, extra in zip(lines, ("models", "clip", "vlm"), strict=True):
         assert re.findall(r"pip install 'cosight\[(\w+)\]'", ended[line][2]) == [extra], ended[line]
     line = "cosight evaluate trials:answers.parquet --on photos --out run --engine ray"
     ended, loaded = run_hidden(["ray"], [line], tmp_path)

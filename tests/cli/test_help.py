@@ -56,7 +56,7 @@ MISTAKES = [
     ("compre sample:edges", "no command is called 'compre'; did you mean compare or score? (see `cosight --help`)"),
     ("studdy", "no command is called 'studdy'; did you mean study? (see `cosight --help`)"),
     ("study nw", "no command is called 'nw'; did you mean new? (see `cosight study --help`)"),
-    ("study frobnicate", "there are new, serve, simulate, status, quality, export; see `cosight study --help`"),
+    ("study frobnicate", "there are new, show, serve, simulate, status, quality, export; see `cosight study --help`"),
     ("trials shwo x", "no command is called 'shwo'; did you mean show? (see `cosight trials --help`)"),
     ("build visalgn out", "no benchmark is called 'visalgn'; did you mean visalign?"),
     ("list sampels", "did you mean samples?"),

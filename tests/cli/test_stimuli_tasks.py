@@ -161,8 +161,11 @@ def test_a_set_without_targets_and_seeds_says_what_is_missing(cosight, photos):
     ("options", "words"),
     [
         (("--type", "3afc"), "--type must be 2afc or cluster, got '3afc'"),
-        (("--type", "2afc", "--panels-of", 3), "--panels-of and --seed are for --type cluster, got --type 2afc"),
-        (("--type", "2afc", "--seed", 0), "--panels-of and --seed are for --type cluster, got --type 2afc"),
+        (
+            ("--type", "2afc", "--panels-of", 3),
+            "--panels-of, --seed and --near are for --type cluster, got --type 2afc",
+        ),
+        (("--type", "2afc", "--seed", 0), "--panels-of, --seed and --near are for --type cluster, got --type 2afc"),
         (("--type", "cluster", "--panels-of", 8), "a panel of 8 needs 8 targets, "),
     ],
 )

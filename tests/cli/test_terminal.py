@@ -28,6 +28,7 @@ COMMANDS = {
     "score-shape-bias": ("score", "sample:cue-conflict", "--measure", "shape_bias,hellinger", *QUICK),
     "score-run": ("score", "made-run", *QUICK),
     "score-on": ("score", "made-run", "--on", "visalign", *QUICK),
+    "score-on-pairs": ("score", "long.parquet", "--on", "error-alignment", *QUICK),
     "disagree": ("disagree", "long.parquet"),
     "trials-show": ("trials", "show", "long.parquet"),
     "plan": ("plan", "--measure", "gold", "--error", 0.05, "--classes", 11),

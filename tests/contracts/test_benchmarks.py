@@ -9,6 +9,7 @@ import pytest
 from cosight.benchmarks import Benchmark, benchmarks, build
 from cosight.errors import InvalidInput, UnknownName
 from cosight.measures import measures
+from cosight.scoring.presets import presets
 from cosight.stimuli.alterations import all_alterations
 from cosight.stimuli.images import preparation
 from cosight.trials import label_spaces
@@ -29,9 +30,9 @@ def test_an_entry_says_what_it_is(name):
 
 
 @every_benchmark
-def test_an_entry_is_made_in_one_way(name):
+def test_an_entry_is_built_or_altered_or_compared(name):
     entry = benchmarks[name]
-    assert (entry.build is None) != (entry.altered is None)
+    assert any(way is not None for way in (entry.build, entry.altered, entry.comparison))
     assert ("build" in entry.supports) == (entry.build is not None)
     assert ("evaluate" in entry.supports) == (entry.altered is not None)
     if entry.altered is not None:
@@ -62,6 +63,9 @@ def test_table_and_report_sections_are_complete(name):
     for section in entry.sections.values():
         assert section.title
         assert section.text.endswith(".")
+    if entry.comparison is not None:
+        assert set(entry.measures) <= set(presets[entry.comparison.preset].measures)
+        assert "table" in entry.sections
     if entry.table is not None:
         assert [measure for measure in entry.table.measures if measures.name_of(measure) != measure] == []
         assert "table" in entry.sections
@@ -86,6 +90,8 @@ def test_names_that_cannot_be_built_are_refused(cosight, tmp_path):
         build("digit", tmp_path / "out")
     with pytest.raises(InvalidInput, match="nothing to build"):
         build("imagenet-c", tmp_path / "out")
+    with pytest.raises(InvalidInput, match="error-alignment compares any trials, so there is nothing to build; run"):
+        build("error-alignment", tmp_path / "out")
     assert "did you mean digits" in cosight("build", "digit", tmp_path / "out").err
     refused = cosight("build", "imagenet-c", tmp_path / "out")
     assert refused.code == 2

@@ -100,7 +100,15 @@ def test_csv_for_a_spreadsheet(answers, tmp_path):
     assert set(table["image"]) == {"'=1+1"}
     assert stat.S_IMODE((tmp_path / "a.csv").stat().st_mode) == 0o600
     assert [path.name for path in done.paths] == ["a-excluded.json"]
-    assert "a.csv exists; choose another name" in refused(odd, tmp_path / "a.csv")
+    assert "exists; choose another name" in refused(odd, tmp_path / "a.csv")
+
+
+def test_csv_is_read_back_with_its_label_space(answers, tmp_path):
+    """Without it, answers that nobody gave would not be classes any more."""
+    export_results(answers, assess(answers, resamples=None), tmp_path / "a.csv", everyone=True)
+    back = read(tmp_path / "a.csv")
+    assert back.space == answers.space
+    assert back.frame["response"].to_list() == answers.frame["response"].to_list()
 
 
 def test_only_classes_are_written_as_model_vs_human(tmp_path):

@@ -45,3 +45,22 @@ def test_a_crowd_on_sqlite(crowds, tmp_path, participants, seconds):
     with crowds.serve_study(folder) as server:
         crowd = asyncio.run(crowds.run_crowd(server.port, size))
     check_all_kept(folder, crowd, participants=participants, images=4)
+
+
+@pytest.mark.parametrize(
+    ("participants", "half_open", "files"),
+    [(60, 200, 256), pytest.param(999, 1100, None, marks=pytest.mark.slow)],
+)
+def test_a_crowd_beside_half_open_requests(crowds, tmp_path, participants, half_open, files):
+    """Requests that are never completed lock nobody out, also where the process may open few files."""
+    folder = crowds.write_study(tmp_path, participants=participants, images=3)
+    size = crowds.Size(participants=participants, answers=3, seconds=participants / 300)
+
+    async def visit(port):
+        async with crowds.half_open_requests(port, half_open):
+            return await crowds.run_crowd(port, size)
+
+    with crowds.serve_study(folder, files=files, log=tmp_path / "log") as server:
+        crowd = asyncio.run(visit(server.port))
+    check_all_kept(folder, crowd, participants=participants, images=3)
+    assert (tmp_path / "log").stat().st_size < 100_000

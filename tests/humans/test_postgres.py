@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -157,6 +158,44 @@ def test_every_acknowledged_answer_survives_the_servers_end(postgres, crowds, tm
     assert {one.trial: one.response for one in crowd.acknowledged}.items() <= kept.items()
     with crowds.serve_study(folder, url=postgres) as server:
         assert all(asyncio.run(answer_the_rest(crowds, server.port, crowd.tokens)))
+
+
+def workers_of(pid):
+    """The server processes that process `pid` has started."""
+    listed = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,stat=,command="], capture_output=True, text=True, check=True
+    )
+    rows = [line.split(None, 3) for line in listed.stdout.splitlines()]
+    return [int(row[0]) for row in rows if int(row[1]) == pid and "spawn_main" in row[3] and row[2][0] != "Z"]
+
+
+def test_a_killed_process_loses_nobody_and_none_outlives_the_first(postgres, crowds, tmp_path):
+    size = crowds.Size(participants=12, answers=6, seconds=0.2)
+    folder = crowds.write_study(tmp_path, participants=12, images=6, name="worker-pg")
+    with crowds.serve_study(folder, url=postgres, processes=2) as server:
+        until = time.monotonic() + 30
+        while len(workers := workers_of(server.process.pid)) < 2 and time.monotonic() < until:
+            time.sleep(0.1)
+
+        def kill(crowd):
+            if len(crowd.acknowledged) == 20:
+                os.kill(workers[0], signal.SIGKILL)
+
+        crowd = asyncio.run(crowds.run_crowd(server.port, size, on_answer=kill))
+        check_all_kept(folder, crowd, participants=12, images=6, url=postgres)
+        workers = workers_of(server.process.pid)
+        os.kill(server.process.pid, signal.SIGKILL)
+        server.process.wait(20)
+        until = time.monotonic() + 30
+        while (left := [pid for pid in workers if is_running(pid)]) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert workers
+        assert left == []
+
+
+def is_running(pid):
+    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return bool(listed.stdout.strip()) and not listed.stdout.startswith("Z")
 
 
 @pytest.fixture(scope="module")

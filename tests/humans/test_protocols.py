@@ -103,6 +103,36 @@ def test_laion_cs_experiment(tmp_path):
     assert "# images = 45" in (tmp_path / "mine" / "study.toml").read_text()
 
 
+def test_laion_cs_experiment_with_its_warm_up_and_images_in_common(tmp_path):
+    """Two blocks of 45 before the others; the undistorted photos are not tested; some images are everybody's."""
+    laion_set(tmp_path / "set")
+    clean = {"condition": "clean", "level": 0}
+    for block, condition in (("clean", "clean"), ("other", "blur")):
+        warm = {"condition": condition, "level": 0}
+        named_set(tmp_path / block, [{"stimulus": f"{block}{i}", "truth": str(i % 10), **warm} for i in range(50)])
+    frame = read_set(tmp_path / "set").frame
+    rows = [*frame.to_dicts(), {**frame.to_dicts()[0], **clean, "stimulus": "photo"}]
+    write_manifest(tmp_path / "set", manifest_frame(rows), {"settings": {"labels": "digits"}})
+    study = new_study(
+        tmp_path / "mine",
+        type="timed",
+        stimuli=tmp_path / "set",
+        protocol="laion-c",
+        labels="digits",
+        overlap=60,
+        warmup=[tmp_path / "clean", tmp_path / "other"],
+    )
+    pool = load_pool(study)
+    shown = [assign(study, pool, number=number, loads={}) for number in range(4)]
+    assert [sum(one.block == block for one in shown[0]) for block in range(12)] == [45, 45, *[60] * 10]
+    tests = [[pool.items[one.item] for one in showings if one.role == "test"] for showings in shown]
+    assert {item.facts["condition"] for items in tests for item in items} == {"mosaic", "stickers", "glitched"}
+    seen = [{item.item for item in items if item.facts["condition"] == "mosaic"} for items in tests]
+    assert len(set.intersection(*filter(None, seen))) >= 30  # 60 in two conditions
+    with pytest.raises(InvalidInput, match="overlap is for timed studies, got it with type classify"):
+        new_study(tmp_path / "other", type="classify", stimuli=tmp_path / "set", labels="digits", overlap=2)
+
+
 def test_everybody_answers_every_forced_choice(tmp_path):
     """Nanda et al. 2021, 2.4: three people each."""
     inverted_set(tmp_path / "set")

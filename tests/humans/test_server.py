@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import stat
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+from cosight.humans.database.progress import image_names
 from cosight.humans.database.study_trials import study_trials
+from cosight.humans.study.pool import Pool
 from cosight.humans.web.admin import admin_token
 from cosight.stimuli.images import decode, digest
 from cosight.trials import read
@@ -359,11 +363,33 @@ def test_the_experimenter_sees_how_it_goes(serve_study):
     state = here.client.get("/api/admin/state", headers=EXPERIMENTER).json()
     assert state["study"] == {"name": "small", "type": "classify"}
     assert state["participants"] == {"started": 2, "active": 1, "finished": 1, "released": 0}
-    loaded = sum(image["answers"] + image["open"] for image in state["images"])
-    assert loaded == 8
-    assert {image["wanted"] for image in state["images"]} == {3}
-    assert len({image["image"] for image in state["images"]}) == 12
     assert state["simulated"] is False
+    listed = here.client.get("/api/admin/images", headers=EXPERIMENTER).json()
+    images = listed["images"]
+    assert (listed["first"], listed["total"]) == (0, 12)
+    assert sum(image["answers"] + image["open"] for image in images) == 8
+    assert {image["wanted"] for image in images} == {3}
+    assert len({image["image"] for image in images}) == 12
+    tally = Counter((image["answers"], image["open"]) for image in images)
+    assert {(count["answers"], count["open"]): count["images"] for count in state["counts"]} == tally
+    assert state["answers"] == {"given": sum(image["answers"] for image in images), "wanted": 36}
+    later = here.client.get("/api/admin/images?first=10", headers=EXPERIMENTER).json()
+    assert later["images"] == images[10:]
+    assert here.client.get("/api/admin/images?first=-1", headers=EXPERIMENTER).status_code == 400
+
+
+def test_the_experimenters_page_asks_for_little_however_large_the_set_is(serve_study, monkeypatch):
+    here = serve_study(images=4, answers=3)
+    first, *_ = here.pool.items.values()
+    many = {f"{index:06d}": replace(first, item=f"{index:06d}") for index in range(3000)}
+    context = here.client.app.state.context
+    monkeypatch.setattr(context, "pool", Pool(many))
+    monkeypatch.setattr(context, "image_names", image_names(Pool(many)))
+    state = here.client.get("/api/admin/state", headers=EXPERIMENTER)
+    assert state.json()["counts"] == [{"answers": 0, "open": 0, "images": 3000}]
+    images = here.client.get("/api/admin/images?first=2950", headers=EXPERIMENTER)
+    assert len(images.json()["images"]) == 50
+    assert len(state.content) + len(images.content) < 20_000
 
 
 def test_agreement_is_looked_at_now_and_then(serve_study):

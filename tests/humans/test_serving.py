@@ -6,8 +6,10 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -127,6 +129,29 @@ def test_status_counts(tmp_path):
     lines = run("status", folder).output.splitlines()
     assert lines[1] == "2 started, 1 active, 1 finished, 0 left"
     assert lines[2] == "12 images with 0 to 1 answers, 3 wanted"
+
+
+def test_the_database_may_be_named_outside_the_command_line(tmp_path, monkeypatch):
+    """Other users of the machine can read command lines, and a URL may have a password."""
+    folder = make_study(tmp_path, "classify")
+    with open_study(folder, f"sqlite:///{tmp_path / 'elsewhere.sqlite'}") as here:
+        here.take_part()
+    assert "0 of 36 answers" in run("status", folder).output
+    monkeypatch.setenv("COSIGHT_DB", f"sqlite:///{tmp_path / 'elsewhere.sqlite'}")
+    assert "4 of 36 answers" in run("status", folder).output
+
+
+def test_a_backup_of_a_study_that_is_served(tmp_path):
+    """SQLite's own backup has every acknowledged answer, and the server continues."""
+    folder = make_study(tmp_path, "classify")
+    with open_study(folder) as here:
+        here.take_part()
+        files = folder / "answers.sqlite", tmp_path / "backup.sqlite"
+        with closing(sqlite3.connect(files[0])) as source, closing(sqlite3.connect(files[1])) as target:
+            source.backup(target)
+        here.take_part()
+    assert "4 of 36 answers" in run("status", folder, "--db", f"sqlite:///{tmp_path / 'backup.sqlite'}").output
+    assert "8 of 36 answers" in run("status", folder).output
 
 
 def test_status_says_when_all_are_simulated(tmp_path):

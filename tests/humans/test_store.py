@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
+import time
 from collections import Counter
 from functools import partial
 
@@ -10,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from cosight.errors import InvalidInput
-from cosight.humans.database.assign_trials import assign_trials, count_loads, release_idle
+from cosight.humans.database import assign_trials as assign_trials_module
+from cosight.humans.database.assign_trials import assign_trials, count_loads, fill_loads, release_idle
 from cosight.humans.database.participants import (
     complete_participant,
     create_participant,
@@ -20,8 +23,8 @@ from cosight.humans.database.participants import (
 )
 from cosight.humans.database.progress import read_progress
 from cosight.humans.database.save_answers import Answer, parse_answer, save_answers
-from cosight.humans.database.schema import participants, showings
-from cosight.humans.database.store import RequestError, Store
+from cosight.humans.database.schema import loads, participants, showings
+from cosight.humans.database.store import RequestError, SteadyClock, Store
 from cosight.humans.database.study_trials import study_trials
 from cosight.humans.study.assignment import choose_overlap
 from cosight.humans.study.design import read_study
@@ -557,3 +560,72 @@ def test_a_showing_is_never_both_answered_and_taken_back(open_store):
         thread.join()
     rows = here.store.read(lambda c: c.execute(sa.select(showings.c.received, showings.c.released)).all())
     assert not [row for row in rows if row.received is not None and row.released is not None]
+
+
+def test_a_large_set_is_drawn_least_loaded_first_and_ends_with_exactly_its_answers(open_store, monkeypatch):
+    """The same promises where images are drawn from the least loaded ones of a set, not from all of it."""
+    monkeypatch.setattr(assign_trials_module, "_CANDIDATES", 1)
+    here = open_store(images=2, answers=3, distractors=0, repeats=0, idle=1)  # 8 candidates of 12 images
+    here.change(lambda connection, study, now: fill_loads(connection, study, here.pool, simulated=False))
+    find = partial(assign_trials_module._find_candidates, study=here.study, pool=here.pool, seen=(), simulated=False)
+    assert len(here.store.read(find)[0].by_role("test")) == 8
+    firsts, orders = set(), set()
+    for person in range(18):
+        if person == 7:
+            here.draw(here.begin())  # and leaves
+            here.clock.now += 61
+        number = here.begin()
+        drawn = here.draw(number)
+        assert len({one.item for one in drawn}) == 2
+        for one in drawn:
+            here.answer(number, one.trial)
+        firsts.add(drawn[0].item)
+        orders.add(tuple(one.item for one in drawn))
+        counts = Counter({item.item: 0 for item in here.pool.by_role("test")}) + Counter(here.loads())
+        counted = here.store.read(lambda c: c.execute(sa.select(loads.c.item, loads.c.load)).all())
+        assert {row.item: row.load for row in counted if row.load} == counts
+        assert max(counts.values()) - min(counts[item.item] for item in here.pool.by_role("test")) <= 1
+    assert set(here.loads().values()) == {3}
+    assert len(firsts) > 6
+    assert len(orders) > 15
+    with pytest.raises(RequestError, match="all the answers it needs"):
+        here.begin()
+
+
+def test_loads_of_a_database_that_has_none_are_counted(open_store):
+    """As in a database of an older version."""
+    here = open_store()
+    here.draw(here.begin())
+    before = here.loads()
+    here.store.write_alone(lambda connection: connection.execute(sa.delete(loads))).result(10)
+    here.draw(here.begin())
+    counted = here.store.read(lambda c: c.execute(sa.select(loads.c.item, loads.c.load)).all())
+    assert {row.item: row.load for row in counted if row.load} == here.loads() != before
+
+
+def test_the_clock_of_a_study_does_not_follow_the_systems(monkeypatch):
+    clock = SteadyClock()
+    before = clock()
+    assert abs(before - time.time()) < 1
+    for jump in (-86400.0, 86400.0):
+        now = time.time() + jump
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        assert 0 <= clock() - before < 60
+    assert pickle.loads(pickle.dumps(clock)) == clock  # other processes have the same
+
+
+@pytest.mark.parametrize("jump", [-86400, 86400])
+def test_a_clock_that_was_set_between_two_starts_releases_nobody_at_once_and_nobody_never(open_store, jump):
+    here = open_store(images=4, answers=1, distractors=0, repeats=0, idle=5)
+    number = here.begin()
+    trials = here.draw(number)
+    here.answer(number, trials[0].trial)
+    here.store.close()
+    here.clock.now += jump
+    here.store = Store.open(here.study, clock=here.clock)
+    here.change(release_idle)
+    assert here.draw(number)[1:] == trials[1:]
+    assert here.answer(number, trials[1].trial).stored
+    here.clock.now += 6 * 60
+    here.change(release_idle)
+    assert sum(here.loads().values()) == 2

@@ -18,16 +18,15 @@ from scipy.stats import beta, binom
 from cosight.arrays import FloatArray, IntArray
 from cosight.measures.answers import Answers
 from cosight.measures.arithmetic import Pairs, share_interval
-from cosight.measures.declarations import measures, pair_forms
+from cosight.measures.declarations import PairForm, measures, pair_forms
 from cosight.measures.distance import hellinger
+from cosight.measures.draws import draw_people, draw_stimuli, effective_clusters
 from cosight.measures.uncertainty import (
     Estimate,
-    draw_people,
-    draw_stimuli,
-    mean_over_pairs,
     mean_with_interval,
     pair_estimate,
     percentile_interval,
+    resample_mean_over_pairs,
     share_intervals,
 )
 
@@ -287,15 +286,21 @@ def clustered_case(measure: str, photos: int, cluster: int, *, by_cluster: bool 
         photo = np.arange(stimuli) // cluster if by_cluster else None
         weights = draw_stimuli(np.ones(stimuli, dtype=np.int64), _RESAMPLES, rng, clusters=photo)
         value, n = form.matrix(table)[:1, 1], form.count(table, pair)
-        rests_on = np.minimum(n, photos) if by_cluster else n
-        interval = percentile_interval(form.resampled(table, weights, pair), value, n=rests_on)
+        rests_on = np.minimum(n, _worth(form, table, pair, photo)) if by_cluster else n
+        samples, biased = form.resampled(table, weights, pair), np.array([form.biased])
+        interval = percentile_interval(samples, value, n=rests_on, biased=biased)
         return Estimate(value.item(), interval.low.item(), interval.high.item(), int(n[0]), 0.95, _RESAMPLES)
 
     name = f"{measure.upper()}, {photos} photos x {cluster}, {'photos' if by_cluster else 'stimuli'} drawn"
     return Case(name, study, lambda: float(_TRUE[measure](crowd)[0, 1]))
 
 
-_RESAMPLES = 1000
+def _worth(form: PairForm, table: Answers, pairs: Pairs, photo: IntArray) -> FloatArray:
+    """How many photos of equally many trials these photos are worth to each pair."""
+    return effective_clusters(lambda stimuli: form.count(table.at(stimuli), pairs), photo)
+
+
+_RESAMPLES = 400
 
 # A model's share for the class all people chose: how often an image is of this kind, and the two numbers of a Beta
 DISTANCES: dict[str, tuple[tuple[float, float, float], ...]] = {
@@ -378,14 +383,13 @@ def crossed_case(
     *,
     with_model: bool = False,
     draw_again: bool = True,
-    widened: bool = False,
     cluster: int = 1,
     by_cluster: bool = True,
 ) -> Case:
     """New people meet new stimuli; the mean over pairs of people, or of each with one model.
 
-    `draw_again=False` resamples the stimuli only; `widened` widens the interval for few people, not for few trials;
-    `cluster` stimuli are made from one photo, and `by_cluster=False` resamples them as if they were independent.
+    `draw_again=False` resamples the stimuli only; `cluster` stimuli are made from one photo, and `by_cluster=False`
+    resamples them as if they were independent.
     """
     population, model = Population(accuracy), _MODEL if with_model else None
     pairs = np.stack([np.arange(people), np.full(people, people)], axis=1) if with_model else pairs_of(people)
@@ -395,16 +399,17 @@ def crossed_case(
         crowd = population.draw(people, rng)
         table = answer(crowd.with_(model) if model else crowd, stimuli, rng, cluster=cluster)
         times = np.ones((_RESAMPLES, table.observers))
-        if draw_again:
-            times[:, :people] = draw_people(people, _RESAMPLES, rng)
+        times[:, :people] = draw_people(people, _RESAMPLES, rng)
         photo = np.arange(stimuli) // cluster if by_cluster and cluster > 1 else None
         weights = draw_stimuli(np.ones(stimuli, dtype=np.int64), _RESAMPLES, rng, clusters=photo)
-        samples = mean_over_pairs(form.resampled(table, weights, pairs), pairs, times, np.arange(len(times.T)) < people)
-        value, n = np.nanmean(form.matrix(table)[tuple(pairs.T)], keepdims=True), form.count(table, pairs)
-        rests_on = np.array([float(people)]) if widened else n.sum(keepdims=True)
-        if photo is not None:
-            rests_on = np.minimum(rests_on, photo[-1] + 1)
-        interval = percentile_interval(samples[None], value, n=rests_on)
+        values, n = form.matrix(table)[tuple(pairs.T)], form.count(table, pairs)
+        clusters = np.mean(n if photo is None else np.minimum(n, _worth(form, table, pairs, photo)))
+        drawn = (np.arange(len(times.T)) < people) & draw_again
+        resampled = resample_mean_over_pairs(
+            values, form.resampled(table, weights, pairs), pairs, times, drawn, clusters=float(clusters)
+        )
+        value, units = np.nanmean(values, keepdims=True), np.array([min(resampled.units, clusters)])
+        interval = percentile_interval(resampled.values[None], value, n=units, biased=np.array([form.biased]))
         return Estimate(value.item(), interval.low.item(), interval.high.item(), int(n.mean()), 0.95, _RESAMPLES)
 
     of = f" in clusters of {cluster}" if cluster > 1 else ""

@@ -21,10 +21,12 @@ from cosight.measures.abstention import (
     action_share,
     reliability_score,
     reliability_sweep,
-    risk_coverage,
     with_abstention,
 )
 from cosight.measures.declarations import measures
+from cosight.measures.selective import (
+    risk_coverage,
+)
 
 NAN = math.nan
 GRID = np.linspace(0, 1, 6)  # few levels, so that ties with gamma and lam are drawn often

@@ -11,9 +11,12 @@ from cosight.errors import InvalidInput
 from cosight.measures.correlation import (
     _mean_ranks,
     domain_correlations,
+    kendall_correlation,
+    kendall_correlation_resampled,
     pearson_correlation,
     rank_correlation,
     rank_correlation_resampled,
+    rank_correlation_weighted,
     z_scores,
 )
 
@@ -255,3 +258,50 @@ def test_z_scores_undefined(values):
 def test_bad_input_is_refused(call, message):
     with pytest.raises(InvalidInput, match=message):
         call()
+
+
+@given(pairs)
+def test_kendall_is_scipys(xy):
+    x, y = xy
+    found = kendall_correlation(x, y)
+    keep = ~np.isnan(x + y)
+    constant = [len(set(side[keep])) < 2 for side in (x, y)]
+    expected = nan if keep.sum() < 3 or any(constant) else stats.kendalltau(x[keep], y[keep]).statistic
+    assert found.value == pytest.approx(expected, nan_ok=True)
+    assert (found.n, found.left_out) == (keep.sum(), len(x) - keep.sum())
+
+
+def test_kendall_by_hand_and_row_by_row():
+    # of 6 pairs 4 are in the same order, one is tied in x and one in y: 4 / sqrt(5 * 5)
+    x, y = [1, 1, 2, 3], [1, 2, 2, 3]
+    assert kendall_correlation(x, y).value == pytest.approx(4 / 5)
+    assert kendall_correlation_resampled([x, [4, 3, 2, 1]], [y, y]) == pytest.approx([4 / 5, -5 / math.sqrt(6 * 5)])
+    with pytest.raises(InvalidInput, match="one shape"):
+        kendall_correlation_resampled([[1, 2]], [[1, 2, 3]])
+
+
+# ---- weights
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=30)
+def test_whole_weights_repeat_pairs(seed):
+    rng = np.random.default_rng(seed)
+    x, y = rng.integers(0, 4, (2, 9)).astype(float)
+    x[rng.random(9) < 0.1] = np.nan
+    times = rng.integers(0, 4, (3, 9))
+    found = rank_correlation_weighted(x, y, times)
+    for row, value in zip(times, found, strict=True):
+        if np.count_nonzero(row[~np.isnan(x)]) >= 3:
+            expected = rank_correlation(np.repeat(x, row), np.repeat(y, row)).value
+            assert value == pytest.approx(expected, nan_ok=True)
+        else:
+            assert np.isnan(value)
+
+
+def test_weights_are_checked():
+    with pytest.raises(InvalidInput, match="weights must be 0 or more, got -1"):
+        rank_correlation_weighted([1, 2, 3], [1, 2, 3], [[1, -1, 1]])
+    with pytest.raises(InvalidInput, match="weights 2"):
+        rank_correlation_weighted([1, 2, 3], [1, 2, 3], [[1, 1]])
+    assert np.isnan(rank_correlation_weighted([], [], np.ones((2, 0)))).all()

@@ -15,6 +15,8 @@ from statsmodels.stats.proportion import proportion_confint
 from cosight.errors import InvalidInput
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers
 from cosight.measures.consistency import error_consistency, error_consistency_resampled, reachable_kappa
+from cosight.measures.differences import paired_difference
+from cosight.measures.draws import compress, draw_stimuli
 from cosight.measures.gold_distributions import gold_distribution
 from cosight.measures.misclassification import misclassification_agreement
 from cosight.measures.power import (
@@ -33,7 +35,7 @@ from cosight.measures.power import (
     trials_for_misclassification,
     trials_to_tell_apart,
 )
-from cosight.measures.uncertainty import compress, draw_stimuli, mean_with_interval, pair_estimate, paired_difference
+from cosight.measures.uncertainty import mean_with_interval, pair_estimate
 
 nan = math.nan
 law = settings(deadline=None, max_examples=60)

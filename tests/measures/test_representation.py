@@ -12,7 +12,14 @@ from sklearn.preprocessing import KernelCenterer
 from cosight.errors import InvalidInput
 from cosight.measures import representation
 from cosight.measures.declarations import measures
-from cosight.measures.representation import frechet_distance, linear_cka, linear_cka_matrix, minibatch_cka
+from cosight.measures.representation import (
+    frechet_distance,
+    linear_cka,
+    linear_cka_influence,
+    linear_cka_matrix,
+    linear_cka_plain,
+    minibatch_cka,
+)
 
 seeds = st.integers(0, 2**31)
 SHAPES = [(8, 3, 2), (30, 4, 7), (5, 40, 60), (6, 2, 300), (4, 1, 1)]  # n, d1, d2: both ways of computing
@@ -264,3 +271,48 @@ def test_frechet_refuses_bad_input(call, message):
 def test_frechet_declared(alias, function):
     assert measures[alias].function is function
     assert measures[alias].symmetric is True
+
+
+# ---- the influence of each stimulus
+
+
+@pytest.mark.parametrize("unbiased", [True, False])
+@pytest.mark.parametrize("width", [4, 30])
+def test_influence_is_that_of_leaving_each_stimulus_out(width, unbiased):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(12, width))
+    y = x[:, :3] @ rng.normal(size=(3, 6)) + rng.normal(size=(12, 6))
+    without = [
+        linear_cka(np.delete(x, row, axis=0), np.delete(y, row, axis=0), unbiased=unbiased).value for row in range(12)
+    ]
+    found = linear_cka_influence([x, y], [[0, 1], [1, 0], [0, 0]], unbiased=unbiased)
+    assert found[0] == pytest.approx(11 * (np.mean(without) - without))
+    assert found[1] == pytest.approx(found[0])
+    assert found[2] == pytest.approx(np.zeros(12), abs=1e-9)
+
+
+def test_influence_gives_the_spread_from_sample_to_sample():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 8, 40))
+
+    def sample(seed):
+        draws = np.random.default_rng(seed)
+        shared = draws.normal(size=(150, 8))
+        return np.tanh(shared @ a), np.tanh(shared @ b + draws.normal(size=(150, 40)))
+
+    values = [linear_cka(*sample(seed)).value for seed in range(120)]
+    errors = [linear_cka_influence(sample(seed), [[0, 1]])[0].std() / math.sqrt(150) for seed in range(5)]
+    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.3)
+
+
+def test_influence_is_undefined_with_too_few_stimuli():
+    assert np.isnan(linear_cka_influence([np.eye(4), np.eye(4)], [[0, 1]])).all()
+    assert np.isnan(linear_cka_influence([np.eye(2), np.eye(2)], [[0, 1]], unbiased=False)).all()
+    with pytest.raises(InvalidInput, match="at least one feature set"):
+        linear_cka_influence([], [[0, 1]])
+
+
+def test_the_plain_form_is_a_measure_of_its_own():
+    x = np.random.default_rng(1).normal(size=(10, 3))
+    assert linear_cka_plain(x, x[:, :2]) == linear_cka(x, x[:, :2], unbiased=False)
+    assert measures["cka_plain"].function is linear_cka_plain

@@ -16,19 +16,14 @@ from cosight.errors import InvalidInput, UnknownName
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers
 from cosight.measures.consistency import error_consistency, error_consistency_resampled
 from cosight.measures.declarations import pair_forms
+from cosight.measures.differences import holm, paired_difference, rank_intervals, ranks, ranks_of_differences
+from cosight.measures.draws import compress, deflate, draw_again, draw_people, draw_stimuli, effective_clusters
 from cosight.measures.uncertainty import (
-    compress,
-    draw_people,
-    draw_stimuli,
-    holm,
     mean_over_pairs,
     mean_with_interval,
     pair_estimate,
-    paired_difference,
     percentile_interval,
-    rank_intervals,
-    ranks,
-    ranks_of_differences,
+    resample_mean_over_pairs,
 )
 
 nan = math.nan
@@ -153,6 +148,51 @@ def test_bad_input_is_refused(call, message):
         call()
 
 
+def test_a_resample_of_a_resample_has_as_many_stimuli_and_only_those_that_were_drawn():
+    weights = draw_stimuli(np.ones(50), 3000, rng())
+    again = draw_again(weights, rng(1))
+    assert (again.sum(axis=1) == 50).all()
+    assert (again[weights == 0] == 0).all()
+    items = rng(2).normal(size=50)
+    spread = ((again - weights) @ items / 50).var()  # around the resample that each was drawn from
+    assert spread == pytest.approx(items.var() / 50, rel=0.1)
+
+
+def test_what_resampling_adds_to_a_squared_distance_is_taken_away_again():
+    """Of noise alone, the resamples of a square vary three times as much as the square itself."""
+    values, plain, shrunk = [], [], []
+    for seed in range(200):
+        items = rng(seed).normal(size=(100, 10))
+        weights = rng(seed).multinomial(100, np.full(100, 0.01), size=400)
+        again = rng(seed + 1000).multinomial(100, weights / 100)
+        resampled, twice = (((drawn @ items / 100) ** 2).sum(axis=1)[None] for drawn in (weights, again))
+        values.append((items.mean(axis=0) ** 2).sum())
+        plain.append(resampled.var())
+        deflate(resampled, twice)
+        shrunk.append(resampled.var())
+    assert np.mean(plain) / np.var(values) > 2.2
+    assert np.mean(shrunk) / np.var(values) < 1.5
+
+
+def test_a_linear_measure_keeps_its_spread_and_undefined_resamples_stay_undefined():
+    items = rng().normal(size=300)
+    weights = draw_stimuli(np.ones(300), 2000, rng())
+    resampled = np.vstack([weights @ items / 300, np.full(2000, 0.5)])
+    resampled[0, :5] = nan
+    before = resampled.copy()
+    deflate(resampled, np.vstack([draw_again(weights, rng(1)) @ items / 300, np.full(2000, 0.5)]))
+    assert np.nanstd(resampled[0]) == pytest.approx(np.nanstd(before[0]), rel=0.05)
+    assert np.isnan(resampled[0, :5]).all()
+    assert (resampled[1] == 0.5).all()
+
+
+def test_clusters_of_unequal_size_are_worth_fewer():
+    size = np.array([6, 2, 2, 2, 5])  # trials of each stimulus
+    count = lambda stimuli: np.stack([size[stimuli].sum(), len(stimuli), 0])  # noqa: E731
+    clusters = np.array([1, 0, 0, 2, -1])
+    assert effective_clusters(count, clusters) == pytest.approx([12**2 / (4**2 + 6**2 + 2**2), 4**2 / (4 + 1 + 1), 0])
+
+
 # --- drawing people -------------------------------------------------------------------------------------------------
 
 
@@ -197,6 +237,20 @@ def test_one_person_drawn_every_time_meets_nobody():
     assert with_model.tolist() == [1]
 
 
+def test_few_people_who_differ_are_few_units_and_people_alike_are_not():
+    pairs = np.stack(np.triu_indices(6, 1), axis=1)
+    drawn, people = draw_people(6, 500, rng()), np.ones(6, dtype=bool)
+    stimuli = rng(1).normal(0, 0.01, 500)
+    differ, alike = rng(2).normal(0, 0.5, len(pairs)), np.zeros(len(pairs))
+    units = [
+        resample_mean_over_pairs(values, values[:, None] + stimuli, pairs, drawn, people, clusters=200).units
+        for values in (differ, alike)
+    ]
+    assert units == [pytest.approx(6, abs=0.1), 200]
+    nobody = resample_mean_over_pairs(differ, differ[:, None] + stimuli, pairs, drawn, ~people, clusters=200)
+    assert (nobody.units, nobody.values.std()) == (200, pytest.approx(stimuli.std()))
+
+
 # --- percentiles ----------------------------------------------------------------------------------------------------
 
 
@@ -226,6 +280,31 @@ def test_undefined_resamples_are_left_out_until_a_tenth(seed, missing):
         assert (interval.low[0], interval.high[0]) == pytest.approx((low - middle, high - middle), abs=1e-12)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_skewed_means_move_both_ends_to_the_longer_side(sign):
+    samples = sign * rng().gamma(9, size=(1, 4000))  # skewness 2 / 3
+    skewness, z = stats.skew(samples[0]), stats.norm.ppf(0.975)
+    interval = percentile_interval(samples, np.zeros(1), means=np.array([True]))
+    move = skewness * (z**2 + 1) / 6  # Hall 1992: 2 z^2 + 1 instead of the z^2 that centred percentiles have
+    ends = np.quantile(samples, stats.norm.cdf([move - z, move + z])) - np.median(samples)
+    assert (interval.low[0], interval.high[0]) == pytest.approx(tuple(ends), abs=1e-12)
+    assert sign * (interval.low[0] + interval.high[0]) > 0
+
+
+def test_the_interval_of_a_biased_measure_is_moved_back_but_not_beyond_the_estimate():
+    samples = rng().normal(-0.1, 1, size=(1, 4000))
+    plain, moved = (percentile_interval(samples, np.zeros(1), biased=np.array([biased])) for biased in (False, True))
+    assert [moved.low - plain.low, moved.high - plain.high] == pytest.approx([-np.median(samples)] * 2)
+    far = percentile_interval(samples - 9, np.zeros(1), biased=np.array([True]))
+    assert far.low == 0 < far.high
+
+
+def test_the_estimate_stays_inside_however_skewed_and_narrow_the_interval():
+    samples = rng().gamma(0.05, size=(1, 1000))
+    interval = percentile_interval(samples, np.zeros(1), means=np.array([True]), confidence=0.05)
+    assert interval.low[0] <= 0 <= interval.high[0]
+
+
 def test_undefined_rows_stay_undefined():
     samples = np.array([[nan] * 20, np.arange(20.0), np.arange(20.0)])
     interval = percentile_interval(samples, np.array([1.0, nan, 9.5]))
@@ -239,9 +318,12 @@ def test_few_trials_widen_the_percentiles_as_t_does(n, confidence):
     samples = rng().normal(size=(1, 5000))
     interval = percentile_interval(samples, np.zeros(1), n=np.array([n]), confidence=confidence)
     # Hesterberg 2015, section 5.2: cut off Phi(sqrt(n / (n - 1)) t) with t the quantile of n - 1 degrees of freedom
-    tail = stats.norm.cdf(math.sqrt(n / (n - 1)) * stats.t.ppf((1 - confidence) / 2, n - 1))
+    z = math.sqrt(n / (n - 1)) * stats.t.ppf((1 + confidence) / 2, n - 1)
+    read = min(z, 1.25 * stats.norm.ppf((1 + confidence) / 2))  # few resamples lie further out
+    tail, further = stats.norm.cdf(-read), min(z / read, 1.5)
     low, middle, high = np.quantile(samples, [tail, 0.5, 1 - tail])
-    assert (interval.low[0], interval.high[0]) == pytest.approx((low - middle, high - middle), abs=1e-12)
+    ends = further * (low - middle), further * (high - middle)
+    assert (interval.low[0], interval.high[0]) == pytest.approx(ends, abs=1e-12)
     plain = percentile_interval(samples, np.zeros(1), confidence=confidence)
     assert interval.low <= plain.low
     assert interval.high >= plain.high

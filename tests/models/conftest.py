@@ -130,3 +130,25 @@ def salient_onnx(tmp_path_factory):
     path = tmp_path_factory.mktemp("salient") / "redness.onnx"
     path.write_bytes(_fields((1, 8), (7, graph), (8, _fields((1, ""), (2, 13)))))
     return path
+
+
+@pytest.fixture(scope="session")
+def u2net_onnx(tmp_path_factory):
+    """A model with the inputs and outputs of U2-Net: one image of 320 pixels, the fused map, then six side maps.
+
+    The fused map is a sigmoid of red less blue of the normalised image; the side maps are 1 - map.
+    """
+    shape, names = (1, 1, 320, 320), [str(number) for number in range(1959, 1966)]
+    graph = _fields(
+        (1, _node("Conv", ["input.1", "w"], "raw")),
+        (1, _node("Sigmoid", ["raw"], names[0])),
+        *((1, _node("Sub", ["one", names[0]], name)) for name in names[1:]),
+        (2, "u2net"),
+        (5, _tensor("w", np.array([9, 0, -9], np.float32).reshape(1, 3, 1, 1))),
+        (5, _tensor("one", np.ones((1, 1, 1, 1), np.float32))),
+        (11, _value("input.1", (1, 3, 320, 320))),
+        *((12, _value(name, shape)) for name in names),
+    )
+    path = tmp_path_factory.mktemp("u2net") / "u2net.onnx"
+    path.write_bytes(_fields((1, 8), (7, graph), (8, _fields((1, ""), (2, 13)))))
+    return path

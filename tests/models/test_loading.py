@@ -288,10 +288,11 @@ def test_no_connection_is_needed_for_what_is_cached(monkeypatch, tmp_path):
     [
         ("tim:resnet50", UnknownName, "no source is called 'tim'; did you mean timm"),
         (
-            "vlm:gpt-4o",
+            "https:gpt-4o",
             UnknownName,
-            "no source is called 'vlm'; there are timm, torchvision, cosight, onnx",
+            "no source is called 'https'; there are timm, torchvision, cosight, onnx",
         ),
+        ("vlm:gpt-4o", InvalidInput, "has no logits or features, got vlm:gpt-4o; use it with `cosight evaluate`"),
         ("ensmble:a:b+c:d", UnknownName, "did you mean ensemble"),
         ("ensemble:tim:x+timm:resnet50", UnknownName, "no source is called 'tim'"),
         ("ensemble:timm:x", InvalidInput, "at least two members, got 1"),

@@ -97,7 +97,7 @@ def test_numbers_and_known_keys():
     spec = parse("timm:x,mean=.5/0.25/1e-1,size=big")
     assert spec.numbers("mean") == (0.5, 0.25, 0.1)
     assert spec.numbers("std") is None
-    with pytest.raises(InvalidInput, match=r"size must be numbers like .5/.5/.5, got 'big'"):
+    with pytest.raises(InvalidInput, match=r"size must be numbers separated by slashes, got 'big'"):
         spec.numbers("size")
     with pytest.raises(InvalidInput, match="options of timm models are mean, sizes, got size; did you mean sizes"):
         spec.allow(("mean", "sizes"))

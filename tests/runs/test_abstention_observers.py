@@ -106,6 +106,34 @@ def test_a_model_without_features_takes_part_in_what_it_supports(split_set, in_w
     assert [note for note in run.notices if "no knn: knn needs features" in note and "plain" in note]
 
 
+def part_of(split_set, root, condition):
+    """Write a set with the rows of this condition, and return its folder."""
+    (root / "set").mkdir()
+    write_manifest(root / "set", read_set(split_set).frame.with_row_index().filter(condition).drop("index"), {})
+    (root / "set" / "images").symlink_to(split_set / "images")
+    return root / "set"
+
+
+def test_of_all_functions_those_that_cannot_be_fitted_are_left_out(split_set, in_workshop, tmp_path, cosight):
+    """Of 20 training images none has a 50th neighbour; by its own name, knn is an error."""
+    few = part_of(split_set, tmp_path, (pl.col("split") != "train") | (pl.col("index") < 20))
+    run = evaluate(TINY, on=few, out=tmp_path / "run", abstain="all")
+    told = " ".join(run.notices)
+    assert f"{TINY_NAME}: no knn: knn needs at least as many training features as neighbours, got 20 for 50" in told
+    assert f"{TINY_NAME}#sp" in run.observers
+    assert f"{TINY_NAME}#knn" not in run.observers
+    assert cosight("run", "resume", run.folder).code == 0  # `all` is recorded, not the names
+    with pytest.raises(InvalidInput, match="knn needs at least as many training features"):
+        evaluate(TINY, on=few, out=tmp_path / "knn", abstain="knn")
+
+
+def test_of_all_functions_those_that_learn_need_a_training_split(split_set, in_workshop, tmp_path):
+    untrained = part_of(split_set, tmp_path, pl.col("split") != "train")
+    run = evaluate(TINY, on=untrained, out=tmp_path / "run", abstain="all")
+    assert run.observers == (TINY_NAME, f"{TINY_NAME}#sp")
+    assert "no md: md learns from training images, the set has no split 'train'" in run.notices
+
+
 def test_an_ensemble_is_scored_by_its_members(split_set, in_workshop, tmp_path):
     """Deep Ensemble: the mean of the members' entropies, and the mean of their probabilities."""
     line = f"ensemble:[{TINY}]+[{OTHER}]"

@@ -15,16 +15,15 @@ from sklearn.datasets import load_sample_images
 
 import cosight
 from cosight.benchmarks import benchmarks
+from cosight.benchmarks.altering import photo_alterations
 from cosight.errors import InvalidInput, UnknownName
 from cosight.models import ModelOutputs, Preprocessing, as_model, load_model, parse
 from cosight.models.loading import model_lists
 from cosight.runs.evaluate import evaluate
 from cosight.runs.execution import thumbnail_file
 from cosight.runs.folder import RunFolder
-from cosight.stimuli.alterations import Alterations, all_alterations, with_resource
 from cosight.stimuli.generate import generate_set
-from cosight.stimuli.images import digest, encode, preparation, read_image
-from cosight.stimuli.resources import tiles_for_set
+from cosight.stimuli.images import digest, encode, read_image
 from cosight.stimuli.sets import read_set
 from cosight.trials import label_map, read
 from cosight.trials.manifest import manifest_frame, write_manifest
@@ -48,7 +47,7 @@ def own_run(images, in_workshop, tmp_path):
     return evaluate(TINY, on=images, out=tmp_path / "run", features=True)
 
 
-def test_trials_are_what_the_model_answers_one_by_one(run, images):
+def test_trials_are_what_the_model_answers_one_by_one(run, images, in_workshop):
     model = load_model(TINY)
     frame = run.trials().frame
     stimuli = read_set(run.folder).frame
@@ -61,7 +60,7 @@ def test_trials_are_what_the_model_answers_one_by_one(run, images):
         assert frame["probabilities"][row].to_list() == said.probabilities[0].tolist()
 
 
-def test_features_have_the_order_of_the_stimuli(run, images):
+def test_features_have_the_order_of_the_stimuli(run, images, in_workshop):
     model = load_model(TINY, features=True)
     arrays = load_file(RunFolder(run.folder).features_file(run.observers[0]))
     files = read_set(run.folder).frame["file"]
@@ -223,21 +222,30 @@ def photos(tmp_path_factory):
 class TestOnTheWay:
     @pytest.mark.parametrize("format_", [pytest.param("png", marks=pytest.mark.slow), "jpeg"])
     def test_what_is_shown_is_what_would_be_stored(self, format_, photos, in_workshop, tmp_path):
-        """LAION-C altered on the way and stored: the same identities, the same answers to the last bit."""
-        laion = benchmarks["laion-c"]
+        """LAION-C altered on the way and stored: the same identities, the same answers to the last bit.
+
+        Stored images are read as a set and, without its manifest, as the published layout.
+        """
         for name in ("dog", "cat", "bird"):  # three of the photos, the fewest that tiles can be made of
             shutil.copytree(photos / name, tmp_path / "photos" / name)
         photos = tmp_path / "photos"
-        tiles = tiles_for_set(tmp_path / "stored", photos, workers=1)
-        hows = with_resource(all_alterations(laion.altered.verb), "tiles", lambda: tiles)
-        recipe = Alterations(read_set(photos), tuple(hows), laion.experiment, 3, preparation(laion.altered.prepare))
+        recipe, _ = photo_alterations(
+            benchmarks["laion-c"],
+            read_set(photos),
+            tmp_path / "stored",
+            tile_images=photos,
+            labels="laion-c-16",
+            seed=3,
+        )
         generate_set(recipe, tmp_path / "stored", format=format_)
         line = "python:tiny:thousand,size=16,mean=0,std=1"
         way = evaluate(line, on="laion-c", source=photos, out=tmp_path / "way", seed=3, format=format_)
-        stored = evaluate(line, on=tmp_path / "stored", out=tmp_path / "run", labels="laion-c-16")
-        ours, theirs = (r.trials().frame.sort("condition", "level", "image") for r in (way, stored))
-        assert ours.height == 3 * 6 * 5
+        stored = evaluate(line, on=tmp_path / "stored", out=tmp_path / "run")
+        layout = evaluate(line, on=tmp_path / "stored" / "images", out=tmp_path / "layout", labels="laion-c-16")
+        ours, theirs, read = (r.trials().frame.sort("condition", "level", "truth") for r in (way, stored, layout))
+        assert ours.height == 3 * (6 * 5 + 1)
         assert ours.equals(theirs)
+        assert ours.drop("image").equals(read.drop("image"))  # names end as the stored files do
         manifests = [read_set(r.folder).frame.sort("file") for r in (way, stored)]
         assert manifests[0].equals(manifests[1])
         assert not (way.folder / "images").exists()

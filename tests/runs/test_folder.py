@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
+from cosight.files import file_name
 from cosight.runs.execution import ShardAnswers
-from cosight.runs.folder import RunFolder, _join_safetensors, file_name
+from cosight.runs.folder import RunFolder, _join_safetensors
 from cosight.runs.run_plan import RunPlan, Shard
 from cosight.trials.manifest import manifest_frame
 from cosight.trials.parquet import read_sources

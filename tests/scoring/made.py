@@ -76,12 +76,22 @@ def row_of(
     return rows[0]
 
 
-def plain_interval(samples: np.ndarray, value: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Percentiles of the defined resamples, a little further out for small n, with their median moved to the value."""
+def plain_interval(
+    samples: np.ndarray, value: float, n: float, confidence: float = 0.95, *, biased: bool = False, mean: bool = False
+) -> tuple[float, float]:
+    """Percentiles of the defined resamples, a little further out for small n, with their median moved to the value.
+
+    They are moved as far again for a measure that is biased, and to the longer side for a mean of skewed items.
+    """
     kept = samples[~np.isnan(samples)]
-    tail = stats.norm.cdf(np.sqrt(n / (n - 1)) * stats.t.ppf((1 - confidence) / 2, n - 1))
-    low, high = np.quantile(kept, [tail, 1 - tail])
-    shift = value - np.median(kept)
+    z = np.sqrt(n / (n - 1)) * stats.t.ppf((1 + confidence) / 2, n - 1)
+    move = stats.skew(kept) * (z**2 + 1) / 6 if mean else 0.0
+    read = min(z, 1.25 * stats.norm.ppf((1 + confidence) / 2))  # few resamples lie further out
+    middle, ends = np.median(kept), np.quantile(kept, stats.norm.cdf([move - read, move + read]))
+    low, high = middle + min(z / read, 1.5) * (ends - middle)
+    shift = value - middle
+    if biased:
+        return float(min(low + 2 * shift, value)), float(max(high + 2 * shift, value))
     return float(low + shift), float(high + shift)
 
 

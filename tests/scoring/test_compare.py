@@ -360,7 +360,7 @@ def test_probabilities_need_a_label_space_to_say_whose_they_are():
         ({"gamma": 1.5}, "--gamma must be 0 to 1, got 1.5"),
         ({"confidence": 1.0}, "confidence must lie between 0 and 1, got 1.0"),
         ({"seed": -1}, "--seed must be a whole number, 0 or more, got -1"),
-        ({"measure": ["linear_cka"]}, "compare takes measures of answers and outputs .* got linear_cka"),
+        ({"measure": ["frechet"]}, "compare takes measures of answers, outputs and features .* got frechet_distance"),
         ({"labels": "a,b"}, "truth is a class of given, got 'c'"),
     ],
 )

@@ -100,7 +100,7 @@ def test_distances_match_a_plain_loop_over_stimuli_and_answers(tmp_path, distanc
         samples.append(np.mean(np.repeat(items, times)))
     row = row_of(found, "model:a#sp", "gold", distance)
     assert row.value == pytest.approx(value, abs=1e-6)
-    assert (row.low, row.high) == pytest.approx(plain_interval(np.array(samples), value, 20), abs=1e-6)
+    assert (row.low, row.high) == pytest.approx(plain_interval(np.array(samples), value, 20, mean=True), abs=1e-6)
     assert (row.n, row.note) == (20, "interval over stimuli and answers")
 
 

@@ -11,6 +11,7 @@ import pytest
 from cosight.errors import InvalidInput, UnknownName
 from cosight.measures.answers import NOT_SHOWN, Answers
 from cosight.measures.consistency import error_consistency, error_consistency_resampled
+from cosight.measures.draws import draw_people, draw_stimuli
 from cosight.measures.misclassification import misclassification_agreement
 from cosight.measures.power import (
     joint_probabilities,
@@ -22,7 +23,7 @@ from cosight.measures.power import (
     trials_to_tell_apart,
 )
 from cosight.measures.study_size import people_and_images_for_width, variance_parts
-from cosight.measures.uncertainty import draw_people, draw_stimuli, mean_over_pairs
+from cosight.measures.uncertainty import mean_over_pairs
 from cosight.scoring.plan import Plan, plan
 from cosight.trials.join import AlignedTrials
 from tests.scoring.planned import deliver, simulate, true_difference
@@ -291,7 +292,7 @@ def test_simulated_people_are_called_so_and_never_mixed_with_people():
 @pytest.fixture(scope="module")
 def large_pilot():
     """So many people and stimuli that the variances are known well; and two models."""
-    return simulate(60, 6000, np.random.default_rng(99))
+    return simulate(120, 4000, np.random.default_rng(99))
 
 
 def test_compare_finds_a_difference_as_often_as_planned(large_pilot):

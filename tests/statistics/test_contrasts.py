@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given as drawing
 from hypothesis import settings
 from hypothesis import strategies as st
-from scipy import stats
 
 import cosight
-from cosight.measures import holm, mean_over_pairs
-from cosight.statistics.blocks import Key, finite_resampled, join_blocks, make_block
+from cosight.measures import holm, mean_over_pairs, resample_mean_over_pairs
+from cosight.statistics.blocks import Key, finite_resampled, make_block
 from cosight.statistics.contrasts import (
-    correlations,
     difference_rows,
     models_against_people,
     normalise_by_ceiling,
@@ -25,10 +23,8 @@ from cosight.statistics.pair_scores import (
     EQUAL_DIFFERENCE,
     EQUAL_VALUE,
     PAIRED,
-    SUMMED,
 )
-from cosight.statistics.pair_scores import _for_differences as for_differences
-from cosight.statistics.rows import STATISTICS, parse_group
+from cosight.statistics.rows import STATISTICS
 from tests.scoring.made import answered, observers, row_of, trials
 
 EC = "error_consistency"
@@ -193,95 +189,23 @@ def test_people_and_models_are_known_by_kind_not_by_name():
     assert {row.observer, row.against} == {"human:net", "net"}
 
 
-# ------------------------------------------------------------------------------------------------------ correlations
-
-
-def pairs(values_a, values_b, group):
-    entries = {(f"o{i}", f"p{i}", "a"): v for i, v in enumerate(values_a)}
-    entries |= {(f"o{i}", f"p{i}", "b"): v for i, v in enumerate(values_b)}
-    entries |= {("people", "people", "a"): 99.0, ("people", "people", "b"): -99.0}  # a mean is no pair
-    return block(entries, (("experiment", group),))
-
-
-def test_correlations_match_scipy_in_each_group_pooled_and_on_average():
-    rng = np.random.default_rng(0)
-    one, two = rng.normal(size=(2, 8)), rng.normal(size=(2, 6)) + 5
-    inside_one, inside_two, everywhere, average = correlations([pairs(*one, "1"), pairs(*two, "2")], ["a", "b"])
-    expected = [stats.spearmanr(*part).statistic for part in (one, two, np.hstack([one, two]))]
-    assert [b.values[0] for b in (inside_one, inside_two, everywhere)] == pytest.approx(expected)
-    assert average.values[0] == pytest.approx(np.mean(expected[:2]))
-    assert [b.n[0] for b in (inside_one, inside_two, everywhere, average)] == [8, 6, 14, 14]
-    assert everywhere.group == ()
-    assert average.group == (("experiment", "*"),)
-    assert everywhere.notes == ("pairs of all groups pooled",)
-    assert average.resampled[0] == pytest.approx((inside_one.resampled[0] + inside_two.resampled[0]) / 2)
-
-
-def test_undefined_pairs_are_left_out_and_counted():
-    (found,) = correlations([pairs([1, 2, np.nan, 4], [1, 3, 2, 4], "1")], ["a", "b"])
-    assert (found.values[0], found.n[0], found.notes[0]) == (1.0, 3, "1 pairs undefined left out")
-
-
-def test_a_group_without_a_correlation_is_left_out_of_the_average():
-    *_, average = correlations([pairs([1, 2, 3], [1, 2, 3], "1"), pairs([1, 1, 1], [1, 2, 3], "2")], ["a", "b"])
-    assert average.values[0] == 1.0
-    assert average.notes[0] == "mean r of 1 groups, 1 undefined left out"
-
-
-def test_compare_correlates_measures_over_pairs():
-    rows = answered(observers(people=4, models=2), skill=0.3)
-    found = cosight.compare(trials(rows), measure=["ec", "cles"], by=["experiment"], correlate=True, resamples=20)
-    one, two = EC, "class_level_error_similarity"
-
-    def values(measure, group):
-        single = [
-            r
-            for r in found.rows
-            if r.measure == measure
-            and r.statistic == "value"
-            and r.group == parse_group(group)
-            and r.against
-            and ":" in r.observer
-            and ":" in r.against
-        ]
-        return [r.value for r in single]
-
-    for group in ("experiment=one", "experiment=two"):
-        expected = stats.spearmanr(values(one, group), values(two, group)).statistic
-        assert row_of(found, one, two, "rank_correlation", group).value == pytest.approx(expected)
-    assert row_of(found, one, two, "rank_correlation", "").n == 30
-    assert row_of(found, one, two, "rank_correlation", "experiment=*").note.startswith("mean r of 2 groups")
-
-
 # ---- differences: their resamples, and values at equal numbers of errors
 
 CLES = "class_level_error_similarity"
 
 
-def test_noise_of_single_answers_counts_twice_in_differences_and_three_times_in_means():
+def test_noise_of_single_answers_counts_twice_and_not_three_times_as_in_crossed_resamples():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(20, 300))  # of a person and a stimulus; nothing else varies
     stimuli = rng.multinomial(300, np.full(300, 1 / 300), size=3000)
     people = np.hstack([np.ones((3000, 1)), rng.multinomial(20, np.full(20, 1 / 20), size=3000)])
     pairs = np.stack([np.zeros(20, dtype=np.int64), np.arange(1, 21)], axis=1)
-    keys = [Key("x", f"p{i}", EC) for i in range(20)]
-    each = make_block((), keys, noise.mean(axis=1), noise @ stimuli.T / 300, np.full(20, 300.0))
-    drawn = np.arange(21) > 0
-    summed = for_differences(each, pairs, people, drawn)
-    crossed = mean_over_pairs(each.resampled, pairs, people, drawn)
-    assert summed.var() * 20 * 300 == pytest.approx(2, rel=0.15)
+    values, resampled, drawn = noise.mean(axis=1), noise @ stimuli.T / 300, np.arange(21) > 0
+    summed = resample_mean_over_pairs(values, resampled, pairs, people, drawn, clusters=300)
+    crossed = mean_over_pairs(resampled, pairs, people, drawn)
+    assert summed.values.var() * 20 * 300 == pytest.approx(2, rel=0.15)
     assert crossed.var() * 20 * 300 == pytest.approx(3, rel=0.15)
-
-
-def test_differences_and_ranks_are_read_from_their_own_resamples():
-    given = block({("x", "people", EC): 0.5, ("y", "people", EC): 0.46}, spread=0.1)
-    narrow = block({("x", "people", EC, SUMMED): 0.5, ("y", "people", EC, SUMMED): 0.46}, spread=0.001)
-    [wide] = difference_rows(given, EC, MODELS, confidence=0.95, seed=0)
-    [sharp] = difference_rows(join_blocks([given, narrow]), EC, MODELS, confidence=0.95, seed=0)
-    assert wide.low < 0 < sharp.low
-    assert wide.value == sharp.value == pytest.approx(0.04)
-    assert [row.high for row in ranked(given, EC)] == [2, 2]
-    assert [(row.low, row.high) for row in ranked(join_blocks([given, narrow]), EC)] == [(1, 1), (2, 2)]
+    assert 20 < summed.units < 300  # half of the variance is over 20 people, half over 300 stimuli
 
 
 def test_differences_ranks_and_shares_of_the_ceiling_are_taken_at_equal_numbers_of_errors():

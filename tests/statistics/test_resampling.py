@@ -103,6 +103,14 @@ def test_blocks_of_resamples_add_up_to_all_of_them(monkeypatch):
     assert (whole.resample([lambda a, w: w.T])[0] == one).all()
 
 
+def test_resamples_of_resamples_come_from_the_first_ones():
+    (found,) = draw(answered(observers(people=4), conditions={"one": ("x",)}, stimuli=30))
+    [first], [again] = (found.resample([lambda _, weights: weights.T], again=again) for again in (None, 12))
+    assert again.shape == (30, 12)
+    assert (again.sum(axis=0) == 30).all()
+    assert (again[first[:, :12] == 0] == 0).all()
+
+
 def test_presentations_of_one_stimulus_have_one_weight():
     rows = answered(observers(people=4), conditions={"one": ("x",)}, stimuli=6)
     twice = [{**row, "trial": trial} for trial in (1, 2) for row in rows]

@@ -233,6 +233,17 @@ def test_what_scores_do_not_have_is_said(compared, call, error, message):
         call(compared)
 
 
+def test_the_best_is_the_first_in_rank():
+    """Ranks are those at equal numbers of errors, which may differ from the order of the values."""
+    rows = [
+        value_row(f"m:{name}", value, measure="class_level_error_similarity")
+        for name, value in (("a", 0.9), ("b", 0.8))
+    ]
+    ranks = [replace(row, statistic="rank", value=rank) for row, rank in zip(rows, (2.0, 1.0), strict=True)]
+    assert Scores(tuple(rows), {}).best("cles").observer == "m:a"
+    assert Scores((*rows, *ranks), {}).best("cles").observer == "m:b"
+
+
 def test_a_measure_without_a_better_direction_has_no_best():
     with pytest.raises(InvalidInput, match="neither more nor less of response_entropy is better"):
         Scores((value_row("m:a", 2.0, measure="response_entropy", against=None),), {}).best()

@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.sets import read_set
-from cosight.stimuli.tasks import TASKS, Task, clustering_tasks, read_tasks, two_alternative_tasks, write_tasks
+from cosight.stimuli.tasks import (
+    TASKS,
+    Neighbours,
+    Task,
+    clustering_tasks,
+    make_tasks,
+    read_tasks,
+    two_alternative_tasks,
+    write_tasks,
+)
 from cosight.trials.manifest import manifest_frame, write_manifest
 
 
@@ -100,3 +110,65 @@ def test_sets_without_tasks_say_so(tmp_path):
     (stimuli.root / TASKS).write_bytes(b"no parquet")
     with pytest.raises(InvalidInput, match="write it again"):
         read_tasks(stimuli.root)
+
+
+# ---- sets of inversions
+
+
+def inverted_set(root, models=("a", "b"), targets=6):
+    """A set like those of `stimuli invert`: targets, noise seeds and one inversion per target, model and seed."""
+    rows = [{"stimulus": f"t{n}", "file": f"t{n}.png", "kind": "target"} for n in range(targets)]
+    for model in models:
+        for number in range(targets):
+            for start in ("noise", "image"):
+                facts = {
+                    "model": model,
+                    "start": start,
+                    "distance": 0.01 * number,
+                    "seed_stimulus": f"s{number}{start}",
+                }
+                stimulus = f"{model}{number}{start}"
+                row = {"stimulus": stimulus, "file": f"{stimulus}.png", "parent": f"t{number}", "kind": "inversion"}
+                rows.append({**row, "parameters": json.dumps(facts)})
+    rows += [{"stimulus": f"s{n}{s}", "file": f"s{n}{s}.png"} for n in range(targets) for s in ("noise", "image")]
+    root.mkdir()
+    write_manifest(root, manifest_frame(rows), {})
+    return root
+
+
+def test_every_task_says_what_its_query_was_made_with(tmp_path):
+    root = inverted_set(tmp_path / "set")
+    make_tasks(root, "2afc")
+    make_tasks(root, "cluster")
+    tasks = read_tasks(root)
+    assert [task.kind for task in tasks].count("2afc") == 24
+    first = next(task for task in tasks if task.queries == ("b3image",))
+    assert first.parameters == {"model": "b", "start": "image", "distance": 0.03}
+    panels = [task for task in tasks if task.kind == "cluster"]
+    assert len(panels) == 4  # two of three targets for each model
+    for panel in panels:
+        assert panel.parameters["panels"] == "random"
+        assert len(panel.parameters["start"]) == len(panel.queries) == 6
+        assert {query[0] for query in panel.queries} == set(panel.parameters["model"])
+    assert {panel.options for panel in panels[:2]} == {panel.options for panel in panels[2:]}  # the same for both
+
+
+def test_hard_panels_are_near_neighbours_and_are_kept_beside_random_ones(tmp_path):
+    root = inverted_set(tmp_path / "set")
+    place = {"t0": 0, "t1": 10, "t2": 0.1, "t3": 10.1, "t4": 0.2, "t5": 10.2}
+    near = Neighbours(
+        "place", lambda targets: np.abs(np.subtract.outer([place[t] for t in targets], [place[t] for t in targets]))
+    )
+    make_tasks(root, "cluster")
+    made = make_tasks(root, "cluster", near=near)
+    assert {frozenset(task.options) for task in made.tasks} == {
+        frozenset(("t0", "t2", "t4")),
+        frozenset(("t1", "t3", "t5")),
+    }
+    assert {task.parameters["panels"] for task in read_tasks(root)} == {"random", "near place"}
+    with pytest.raises(InvalidInput, match="4 cluster tasks already"):
+        make_tasks(root, "cluster", near=near)
+    assert len(make_tasks(root, "cluster", near=near, force=True).tasks) == 4
+    assert len(read_tasks(root)) == 8
+    with pytest.raises(InvalidInput, match="near neighbours are for cluster tasks"):
+        make_tasks(root, "2afc", near=near)

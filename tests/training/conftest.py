@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -46,6 +47,12 @@ def settings(digits):
     }
 
 
+def free_port():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return str(server.getsockname()[1])
+
+
 @dataclass
 class Forks:
     """Children that train, one job at a time: `start` gives their pids, `wait` their exit codes."""
@@ -54,6 +61,8 @@ class Forks:
 
     def start(self, recipe, out, *, dies_in=0, copies=1, **variables):
         facts = {**recipe.facts, "seeds": recipe.seeds}
+        if copies > 1:  # as torchrun starts them
+            variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": str(copies)}
         job = {"recipe": facts, "out": str(out), "dies_in": dies_in, "copies": copies, "variables": variables}
         self.server.stdin.write(json.dumps(job) + "\n")
         self.server.stdin.flush()

@@ -129,3 +129,20 @@ def test_bad_data(change, settings, told, write_set):
     with pytest.raises(InvalidInput, match=told) as caught:
         load_training_data(recipe(write_set(change), **settings))
     assert "\n" not in str(caught.value)
+
+
+def test_versions_of_a_photo_are_all_for_training_or_all_for_validation(write_set):
+    """Otherwise a network that was trained on a photo would be validated on the same photo, distorted."""
+    photo = {}
+
+    def of_two(row):  # two images each are versions of one photo
+        number = photo.setdefault(row["truth"], []).append(1) or len(photo[row["truth"]])
+        return {**row, "split": "train", "parent": f"{row['truth']}-{(number - 1) // 2}"}
+
+    root = write_set(of_two)
+    parents = dict(read_manifest(root)[0].select("file", "parent").iter_rows())
+    for seed in range(5):
+        found = load_training_data(recipe(root, validation=0.5, validation_seed=seed))
+        sides = [{parents[file] for file in side.files} for side in (found.training, found.validation)]
+        assert not sides[0] & sides[1]
+        assert (len(found.training), len(found.validation)) == (6, 6)

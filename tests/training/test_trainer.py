@@ -5,7 +5,6 @@ import json
 import os
 import random
 import signal
-import socket
 import time
 from dataclasses import replace
 
@@ -154,19 +153,12 @@ def kill(pid):
         os.kill(pid, signal.SIGKILL)
 
 
-def free_port():
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return str(server.getsockname()[1])
-
-
 @pytest.mark.parametrize("architecture", ["mixer-small", pytest.param("convnext-small", marks=pytest.mark.slow)])
 def test_two_processes_are_as_one(architecture, settings, forks, tmp_path):
     """27 training images in batches of 13: 13, 13, and one image that only the first process has."""
     recipe = Recipe(**{**settings, "architecture": architecture, "batch": 13, "epochs": 2, "dropout": 0.0})
     (alone,) = train(recipe, out=tmp_path / "alone")
-    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2"}
-    forks.start(recipe, tmp_path / "two", copies=2, **where)
+    forks.start(recipe, tmp_path / "two", copies=2)
     assert forks.wait() == [0, 0]
     (shared,) = train(recipe, out=tmp_path / "two")
     assert not shared.new
@@ -306,3 +298,44 @@ def test_the_file_has_no_pickle(settings, tmp_path):
     (done,) = train(Recipe(**settings), out=tmp_path)
     with safe_open(done.path, framework="pt") as file:
         assert list(file.metadata()) == ["cosight"]
+
+
+def test_fine_tuning_changes_the_trunk_and_resumes(settings, tmp_path):
+    """Frozen, only the head changes; fine-tuned, the trunk does too, and an interrupted training ends the same."""
+    (first,) = train(Recipe(**settings), out=tmp_path / "first")
+    changed = {**settings, "architecture": None, "pretrained": str(first.path), "epochs": 2}
+    trunks = []
+    for freeze in (True, False):
+        (done,) = train(Recipe(**changed, freeze=freeze), out=tmp_path / str(freeze))
+        before, after = weights_of(first.path), weights_of(done.path)
+        trunks.append([n for n in before if not torch.equal(before[n], after[n]) and not n.startswith("head")])
+    assert not trunks[0]
+    assert len(trunks[1]) > 10
+
+    def interrupt(batch, batches, text):
+        if " 2: " in text and batch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(Recipe(**changed, freeze=False), out=tmp_path / "again", progress=interrupt)
+    (resumed,) = train(Recipe(**changed, freeze=False), out=tmp_path / "again")
+    assert all(torch.equal(value, after[name]) for name, value in weights_of(resumed.path).items())
+    with pytest.raises(InvalidInput, match="freeze = false is for pretrained weights, got none"):
+        Recipe(**settings, freeze=False)
+
+
+def test_fine_tuning_starts_from_the_head_of_the_same_or_finer_classes(settings, tmp_path):
+    """Of a class that consists of two outputs, the row is the mean of theirs. Other classes start at random."""
+    from cosight.training.networks import head_of, network_factory
+
+    (first,) = train(Recipe(**{**settings, "labels": "d0,d1,d2"}), out=tmp_path)
+    tuned = {**settings, "architecture": None, "pretrained": str(first.path), "freeze": False}
+    before = load_model(first.line).module
+    same = network_factory(Recipe(**tuned, labels="d2,d0,d1")).make(3, 45)
+    assert torch.equal(head_of(same).weight, head_of(before).weight[[2, 0, 1]])
+    assert torch.equal(head_of(same).bias, head_of(before).bias[[2, 0, 1]])
+    assert head_of(same).weight.requires_grad
+    joined = replace(network_factory(Recipe(**tuned)), members=((0, 2), (1,))).make(2, 45)
+    assert torch.equal(head_of(joined).bias[0], head_of(before).bias[[0, 2]].mean())
+    assert network_factory(Recipe(**tuned, labels="cat,dog")).members == ()
+    assert network_factory(Recipe(**{**tuned, "freeze": True}, labels="d0,d1,d2")).members == ()

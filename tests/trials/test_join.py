@@ -260,6 +260,15 @@ def test_sessions_and_experiments_of_one_image_name():
     assert table.columns.select("experiment", "presentation").rows() == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
 
 
+def test_one_picture_at_several_levels_counts_at_each():
+    """A grey photo whose saturation is changed has the same pixels at every level."""
+    digest = "ab" * 32
+    rows = [trial(who, stimulus=digest, level=n) for who in ("model:m", "model:n") for n in (1, 2)]
+    table = table_of(*rows)
+    assert table.columns["level"].to_list() == [1, 2]
+    assert not any("twice" in notice for notice in table.notices)
+
+
 # -------------------------------------------------------------------------------------------------------- duplicates
 
 
@@ -290,6 +299,13 @@ def test_probabilities_that_are_alike_are_no_conflict():
 def test_a_stimulus_has_one_truth():
     with pytest.raises(InvalidInput, match=r"a stimulus has one truth, got cat and dog for e /  / 1\.png"):
         table_of(trial(experiment="e"), trial("human:2", truth="dog", experiment="e"))
+
+
+def test_one_picture_in_two_classes_is_named():
+    """Two photos of one colour become the same mosaic."""
+    digest = "ab" * 32
+    with pytest.raises(InvalidInput, match=r"a stimulus has one truth, got cat and dog for abab"):
+        table_of(trial(stimulus=digest), trial(stimulus=digest, image="2.png", truth="dog"))
 
 
 def test_a_truth_that_one_knows_holds_for_all():
@@ -570,3 +586,28 @@ def test_published_names_all_tell_a_texture(mirror):
     assert len(found) == 1280
     assert (found >= 0).all()
     assert (found != table.answers.truth).sum() == 1200  # 80 of them show one class twice: Geirhos et al. 2019
+
+
+class TestLevels:
+    """LAION-C: a photo of one name in every distortion at five levels."""
+
+    @staticmethod
+    def shown(observer, level, response="cat", **more):
+        return trial(observer, response, experiment="laion-c", condition="mosaic", level=level, **more)
+
+    def test_a_name_at_several_levels_is_several_stimuli(self):
+        model = [self.shown("model:1", level, "cat" if level < 3 else "dog") for level in range(1, 6)]
+        table = table_of(*model, self.shown("human:1", 4, "dog"))
+        assert table.columns["level"].to_list() == [1, 2, 3, 4, 5]
+        person = table.answers.response[table.observers.index("human:1")]
+        assert [int(code) for code in person] == [NOT_SHOWN, NOT_SHOWN, NOT_SHOWN, 1, NOT_SHOWN]
+
+    def test_names_find_the_digests_of_their_level(self):
+        model = [self.shown("model:1", level, stimulus=f"digest-{level}") for level in range(1, 6)]
+        table = table_of(*model, self.shown("human:1", 2, "dog"))
+        row = table.columns["stimulus"].to_list().index("digest-2")
+        assert table.answers.response[table.observers.index("human:1"), row] == 1
+
+    def test_a_name_at_one_level_joins_trials_without_levels(self):
+        table = table_of(self.shown("model:1", 3), self.shown("human:1", None))
+        assert table.columns.height == 1

@@ -155,7 +155,6 @@ def test_names_of_folders_are_recognised(space, names, classes):
 @pytest.mark.parametrize(
     ("space", "names", "strange"),
     [
-        ("imagenet-1k", ["tench", "crane"], "crane"),  # a bird and a machine
         ("imagenet-1k", ["0", "1000"], "1000"),
         ("imagenet-1k", ["0", "tench"], "tench"),  # numbers and names are never mixed
         ("imagenet-1k", ["tench", "-1"], "-1"),
@@ -166,6 +165,11 @@ def test_names_of_folders_are_recognised(space, names, classes):
 def test_names_that_are_not_recognised(space, names, strange):
     with pytest.raises(InvalidInput, match=f"classes of {space} .*got {strange!r}"):
         label_spaces[space].recognise(names)
+
+
+def test_a_title_of_two_classes_is_explained():
+    with pytest.raises(InvalidInput, match="'crane' is the title of n02012849 and n03126707 in imagenet-1k; name one"):
+        label_spaces["imagenet-1k"].recognise(["tench", "crane"])
 
 
 def test_titles_are_for_people():
@@ -217,3 +221,14 @@ def test_one_hot_is_about_every_answer():
     assert label_spaces["digits-11"].one_hot("abstain") == [0.0] * 10 + [1.0]
     with pytest.raises(InvalidInput, match="got 'tiger'"):
         label_spaces["digits-11"].one_hot("tiger")
+
+
+def test_finer_classes_are_recognised_and_others_are_none():
+    space = label_spaces["laion-c-16"]
+    assert space.recognise_members(["n02799071", "n15075141"]) == {"n02799071": "ball", "n15075141": None}
+    assert space.recognise_members(["0", "999"]) == {"0": "fish", "999": None}  # numbers of ImageNet's classes
+    assert space.recognise_members(["tool", "cat"]) == {"tool": "tools", "cat": "cat"}
+    assert label_spaces["cifar-10"].recognise_members(["0", "9"]) == {"0": "airplane", "9": "truck"}
+    for names, wrong in ((["n02799071", "n00000000"], "n00000000"), (["cat", "n02799071"], "n02799071"), (["x"], "x")):
+        with pytest.raises(InvalidInput, match=f"or all of them classes of imagenet-1k .* got '{wrong}'"):
+            space.recognise_members(names)

@@ -205,3 +205,8 @@ def test_a_manifest_without_experiments_is_compared_too():
     assert explain_mismatch(mine, theirs) == "its experiments are e, the others' (none); use one name"
     edges = mine.with_columns(experiment=pl.lit("edges"))
     assert explain_mismatch(edges, mine.with_columns(experiment=pl.lit("edge"))).startswith("image names agree")
+
+
+def test_judges_are_no_models_that_answered_other_stimuli():
+    judge = trials_of("judge:j", images=2, kind="judge", experiment="tasks")
+    assert not overlap_notices(table_of(trials_of("model:m"), trials_of("model:n"), judge))

@@ -14,14 +14,21 @@ interface State {
     readonly released: number;
   };
   readonly answers: { readonly given: number; readonly wanted: number };
+  readonly counts: readonly { readonly answers: number; readonly open: number; readonly images: number }[];
+  readonly agreement: readonly Agreement[];
+  readonly flagged: readonly { readonly participant: string; readonly reasons: readonly string[] }[];
+}
+
+/** Some images of the set: the page asks for the part that it shows. */
+interface Images {
+  readonly first: number;
+  readonly total: number;
   readonly images: readonly {
     readonly image: string;
     readonly answers: number;
     readonly open: number;
     readonly wanted: number;
   }[];
-  readonly agreement: readonly Agreement[];
-  readonly flagged: readonly { readonly participant: string; readonly reasons: readonly string[] }[];
 }
 
 interface Agreement {
@@ -35,17 +42,25 @@ interface Agreement {
 }
 
 const KEPT = "cosight-admin";
+const PART = 100; // images that the page shows at a time
 const EVERY = 4000; // ms between two looks at the state
 const NUMBERS = /^-?[\d.]+( (of|to) -?[\d.]+)?$/; // "7", "0.314", "3 of 9", "-0.1 to 0.2"
 
 const stage = document.querySelector<HTMLElement>("#stage")!;
 const notice = document.querySelector<HTMLElement>("#notice")!;
 
+let first = 0; // the first image that the page shows
+
+async function look(token: string): Promise<void> {
+  const state = await request<State>("GET", "/api/admin/state", token);
+  draw(token, state, await request<Images>("GET", `/api/admin/images?first=${first}`, token));
+}
+
 /** Look, draw, and look again as long as the page is open. */
 async function watch(token: string): Promise<void> {
   for (;;) {
     try {
-      draw(token, await request<State>("GET", "/api/admin/state", token));
+      await look(token);
       sessionStorage.setItem(KEPT, token);
       say(null);
     } catch (error) {
@@ -79,7 +94,7 @@ function askToken(error: string | null): void {
 }
 
 /** Draw the state. The place in the list of images and the focus survive. */
-function draw(token: string, state: State): void {
+function draw(token: string, state: State, shown: Images): void {
   const scrolled = stage.querySelector(".images")?.scrollTop ?? 0;
   const focused = document.activeElement?.id;
   stage.replaceChildren(
@@ -90,19 +105,21 @@ function draw(token: string, state: State): void {
       counts(state),
       agreement(state.agreement),
       flagged(state.flagged),
-      images(state.images),
+      tally(state),
+      images(token, shown),
     ),
   );
   stage.querySelector(".images")?.scrollTo(0, scrolled);
   if (focused) document.getElementById(focused)?.focus();
 }
 
+const attempt = (work: () => Promise<void>) => (): void => void work().catch((error: unknown) => say(String(error)));
+
 function header(token: string, { study, paused }: State): HTMLElement {
   const turn = async (): Promise<void> => {
     await request("POST", paused ? "/api/admin/resume" : "/api/admin/pause", token, {});
-    draw(token, await request<State>("GET", "/api/admin/state", token));
+    await look(token);
   };
-  const attempt = (work: () => Promise<void>) => (): void => void work().catch((error: unknown) => say(String(error)));
   return el(
     "header",
     {},
@@ -174,8 +191,20 @@ function flagged(rows: State["flagged"]): HTMLElement {
   return section("Flagged participants", table(["participant", "reasons"], cells), rows.length);
 }
 
-function images(rows: State["images"]): HTMLElement {
-  const cells = rows.map(({ image, answers, open, wanted }) => {
+/** How many images have how many answers: the state of a set of any size in a few rows. */
+function tally({ counts, answers }: State): HTMLElement {
+  const total = counts.reduce((sum, { images }) => sum + images, 0);
+  const wanted = total === 0 ? 0 : answers.wanted / total;
+  const cells = counts.map((row) => [
+    `${row.answers} of ${wanted}`,
+    row.open === 0 ? "" : `${row.open} open`,
+    String(row.images),
+  ]);
+  return section("Images by number of answers", table(["answers", "being shown", "images"], cells), counts.length);
+}
+
+function images(token: string, shown: Images): HTMLElement {
+  const cells = shown.images.map(({ image, answers, open, wanted }) => {
     const bar = el("meter", {
       max: String(Math.max(wanted, 1)),
       value: String(Math.min(answers, wanted)),
@@ -183,11 +212,22 @@ function images(rows: State["images"]): HTMLElement {
     });
     return [image, bar, `${answers} of ${wanted}`, open === 0 ? "" : `${open} open`];
   });
-  return section(
-    "Answers per image",
-    el("div", { class: "images", tabindex: "0" }, table(["image", "", "answers", "being shown"], cells)),
-    rows.length,
+  const list = el("div", { class: "images", tabindex: "0" }, table(["image", "", "answers", "being shown"], cells));
+  const heading = "Answers per image";
+  if (shown.total <= PART) return section(heading, list, shown.total);
+  const last = shown.first + shown.images.length;
+  const turn = (to: number): (() => void) =>
+    attempt(async () => {
+      first = Math.min(Math.max(to, 0), PART * Math.floor((shown.total - 1) / PART));
+      await look(token);
+    });
+  const pages = el(
+    "div",
+    { class: "buttons" },
+    button("Previous", turn(shown.first - PART), { id: "previous" }),
+    button("Next", turn(shown.first + PART), { id: "next" }),
   );
+  return section(`${heading}: ${shown.first + 1} to ${last} of ${shown.total}`, el("div", {}, pages, list), shown.total);
 }
 
 function section(heading: string, content: HTMLElement, rows: number): HTMLElement {

@@ -4,7 +4,7 @@
 package adds a benchmark through the entry point group `cosight.benchmarks`.
 
 * `entry`, `table_layout`   what an entry declares
-* `building`                what builders share
+* `building`, `altering`    what builders share; the recipe of benchmarks that alter photos
 * the others                one module or folder per benchmark
 """
 
@@ -19,9 +19,11 @@ from typing import Any
 from cosight.arrays import whole_number
 from cosight.benchmarks.cifar10h import CIFAR_10H
 from cosight.benchmarks.digits import DIGITS
-from cosight.benchmarks.entry import AlteredPhotos, Benchmark, BuildResult, ReportSection
+from cosight.benchmarks.entry import AlteredPhotos, Benchmark, BuildResult, PairComparison, ReportSection
+from cosight.benchmarks.error_alignment import ERROR_ALIGNMENT
 from cosight.benchmarks.imagenet_c import IMAGENET_C
 from cosight.benchmarks.laion_c import LAION_C
+from cosight.benchmarks.representation import REPRESENTATION
 from cosight.benchmarks.table_layout import TableLayout
 from cosight.benchmarks.visalign import VISALIGN
 from cosight.errors import InvalidInput
@@ -33,6 +35,7 @@ __all__ = [
     "AlteredPhotos",
     "Benchmark",
     "BuildResult",
+    "PairComparison",
     "Progress",
     "ReportSection",
     "TableLayout",
@@ -42,7 +45,7 @@ __all__ = [
 ]
 
 benchmarks: Registry[Benchmark] = Registry("benchmark")
-for _entry in (VISALIGN, DIGITS, LAION_C, IMAGENET_C, CIFAR_10H):
+for _entry in (VISALIGN, DIGITS, LAION_C, IMAGENET_C, CIFAR_10H, ERROR_ALIGNMENT, REPRESENTATION):
     benchmarks.add(_entry.name, _entry)
 
 
@@ -75,10 +78,10 @@ def build(
         UnknownName: If there is no such benchmark.
         InvalidInput: If the benchmark cannot be built, or the builder refuses its sources.
 
-    >>> build("laion-c", "out")
+    >>> build("imagenet-c", "out")
     Traceback (most recent call last):
-    cosight.errors.InvalidInput: laion-c is made of photos while models are evaluated, so there is nothing to build;
-    run `cosight evaluate MODEL --on laion-c --source PHOTOS`
+    cosight.errors.InvalidInput: imagenet-c is made of photos while models are evaluated, so there is nothing to build;
+    run `cosight evaluate MODEL --on imagenet-c --source PHOTOS`
     """
     entry = benchmarks[name]
     builder = get_builder(entry)
@@ -136,6 +139,8 @@ def get_builder(entry: Benchmark) -> Callable[..., BuildResult]:
     >>> get_builder(benchmarks["digits"]).__module__
     'cosight.benchmarks.digits'
     """
+    if entry.comparison is not None:
+        raise InvalidInput(f"{entry.name} compares any trials, so there is nothing to build; run `{entry.usage}`")
     if entry.build is None:
         raise InvalidInput(
             f"{entry.name} is made of photos while models are evaluated, so there is nothing to build; "

@@ -15,19 +15,23 @@ if TYPE_CHECKING:
     from cosight.stimuli.generate import GeneratedSet
     from cosight.stimuli.sets import StimulusSet
 
-__all__ = ["AlteredPhotos", "Benchmark", "BuildResult", "Progress", "ReportSection"]
+__all__ = ["AlteredPhotos", "Benchmark", "BuildResult", "PairComparison", "Progress", "ReportSection"]
 
 """Called with (done, total, what)."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """The result of a builder: the set, its distractors and its closed test set; `notices` are for the user."""
+    """The result of a builder: the set, its distractors and its closed test set; `notices` are for the user.
+
+    `trials` is the folder of answers that a builder has collected itself; the command prints the table of them.
+    """
 
     generated: GeneratedSet
     distractors: GeneratedSet | None = None
     closed: GeneratedSet | None = None
     notices: tuple[str, ...] = ()
+    trials: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class AlteredPhotos:
     verb: str  # of `cosight stimuli`: corrupt, distort, manipulate
     prepare: str  # how a photo is scaled and cropped first
     options: Mapping[str, Any] = field(default_factory=dict)  # of the verb
+    clean: bool = False  # whether the unaltered photos are shown too, as condition clean, level 0
+    laion_c_layout: bool = False  # whether stored files are called as in the published LAION-C
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +54,19 @@ class ReportSection:
 
 
 @dataclass(frozen=True, slots=True)
+class PairComparison:
+    """A benchmark that compares every two observers of any trials, with correlations between measures and z-scores."""
+
+    preset: str  # of `cosight compare`: measures, domains, conventions
+
+
+@dataclass(frozen=True, slots=True)
 class Benchmark:
     """A benchmark: its stimuli, label space, human reference, measures, table layout and report sections.
 
-    Either `build` builds its stimulus set, or `altered` declares how photos are altered while models are evaluated.
+    `build` builds its stimulus set, or `altered` declares how photos are altered while models are evaluated, or
+    `comparison` declares how the observers of any trials are compared. With both `build` and `altered`, the stimuli are
+    the same.
 
     The signature of `build` declares its options, for Python and for the command line: positional parameters become
     arguments, keyword-only ones options, and `Annotated[Path | None, "help text"]` has the help text. One parameter is
@@ -73,6 +88,7 @@ class Benchmark:
         altered: How photos are altered.
         sheet: Writes the contact sheet of a set (default: a row per kind).
         table: Layout of `cosight score --on NAME`.
+        comparison: How `cosight score --on NAME` compares observers, instead of a table.
         sections: Sections of a report: `stimuli`, `table`.
     """
 
@@ -90,12 +106,13 @@ class Benchmark:
     any_labels: bool = False
     sheet: Callable[[StimulusSet, Path], None] | None = None
     table: TableLayout | None = None
+    comparison: PairComparison | None = None
     sections: Mapping[str, ReportSection] = field(default_factory=dict)
 
     @property
     def supports(self) -> tuple[str, ...]:
         """The commands that take the benchmark's name: build, evaluate (`--on NAME`), score (`--on NAME`)."""
-        required = {"build": self.build, "evaluate": self.altered, "score": self.table}
+        required = {"build": self.build, "evaluate": self.altered, "score": self.table or self.comparison}
         return tuple(command for command, value in required.items() if value is not None)
 
     @property

@@ -43,6 +43,7 @@ class TableLine:
     seeds: int
     cells: tuple[TableCell, ...]
     section: str  # lines of one section are printed together
+    heading: str = ""  # above the section
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,9 @@ class TableLayout:
 
     measures: tuple[str, ...]  # registered names
     by: tuple[str, ...]  # what the trials are grouped by
-    rows: Callable[..., list[Row]]  # (data: ScoreData, *, resamples, confidence, seed)
+    rows: Callable[..., list[Row]]  # (data: ScoreData, *, resamples, confidence, seed[, others: Sequence[ScoreData]])
     table: Callable[[Scores], BenchmarkTable]
     remarks: Callable[[Scores], Sequence[tuple[str, Row | None]]]  # texts below the table, each with its number, if any
+    spread: str = "seeds"  # what the standard deviations of cells are over
+    shared: bool = True  # whether people are scored only on stimuli that a model answered too
+    takes_others: bool = False  # whether trials in other label spaces are accepted, as other sets of the same models

@@ -18,9 +18,12 @@ from cosight.cli.compare import compare
 from cosight.cli.demo import demo
 from cosight.cli.disagree import disagree
 from cosight.cli.evaluate import evaluate
+from cosight.cli.figure import figure
+from cosight.cli.judge import judge
 from cosight.cli.listing import list_names
 from cosight.cli.plan import plan
 from cosight.cli.score import score
+from cosight.cli.shift import shift
 from cosight.cli.signatures import add_command
 from cosight.cli.train import train
 from cosight.errors import CosightError, InvalidInput, first_line
@@ -42,8 +45,11 @@ add_command(app, "evaluate", evaluate, function="cosight.runs.evaluate:evaluate"
 add_command(app, "compare", compare, function="cosight.scoring.compare:compare")
 add_command(app, "score", score, function="cosight.scoring.score:score")
 add_command(app, "disagree", disagree, function="cosight.scoring.disagree:disagree")
+add_command(app, "figure", figure, function="cosight.reports.figures:figure")
+add_command(app, "shift", shift, function="cosight.runs.shift:shift")
 add_command(app, "plan", plan, function="cosight.scoring.plan:plan", renamed={"observers": "observer"})
 add_command(app, "train", train, function="cosight.training.trainer:train")
+add_command(app, "judge", judge, function="cosight.models.judges.answer_tasks:judge")
 app.command("list", cls=Command)(list_names)
 app.add_typer(build.app, name="build")
 app.add_typer(run.app, name="run")

@@ -64,7 +64,7 @@ def _group() -> None:
 
 
 def _build(name: str, call: Call, options: dict[str, Any]) -> None:
-    from cosight.benchmarks import build
+    from cosight.benchmarks import benchmarks, build
 
     with progress_bar() as progress:
         built: BuildResult = build(name, *call.arguments, **call.options, **options, progress=progress)
@@ -74,4 +74,12 @@ def _build(name: str, call: Call, options: dict[str, Any]) -> None:
     notify((*built.notices, *missing))
     new, present = sum(part.new for part in parts), sum(part.present for part in parts)
     out = signature(call.function).bind(*call.arguments, **call.options).arguments["out"]
+    if built.trials is not None:
+        from cosight.cli.tables import print_benchmark
+        from cosight.scoring.score import score
+
+        layout = benchmarks[name].table
+        if layout is not None:
+            scores = score(built.trials, on=name)
+            print_benchmark(layout, scores, more=f"`cosight score {built.trials} --on {name} --json`")
     typer.echo(f"{new} stimuli made{f', {present} existed' if present else ''}: {out}")

@@ -26,6 +26,8 @@ LISTS = (
     "distortions",
     "manipulations",
     "attacks",
+    "figures",
+    "judges",
 )
 
 _ALWAYS = ("name", "summary", "answers", "models", "experiment")  # columns that a narrow terminal has too
@@ -176,5 +178,16 @@ def _rows(what: str) -> list[dict[str, str]]:
         from cosight.stimuli.attacks import attacks
 
         return [{"name": a.name, "norm": a.norm, "summary": a.summary, "source": a.citation} for a in attacks.values()]
+    if what == "figures":
+        from cosight.reports.figures import figures
+
+        return [{"name": f.name, "summary": f.summary, "rows": f.rows, "source": f.source} for f in figures.values()]
+    if what == "judges":
+        from cosight.models.judges import judges
+
+        return [
+            {"name": j.name, "options": ", ".join(j.keys), "summary": j.summary, "source": j.citation}
+            for j in judges.values()
+        ]
     hint = did_you_mean(what, LISTS, most=1, otherwise="choose one of these")
     raise UnknownName(f"cosight lists {', '.join(LISTS)}, got {what!r}; {hint}")

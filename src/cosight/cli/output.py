@@ -92,8 +92,7 @@ def write_rows(rows: Rows, output: RowOutput, print_table: Callable[[], None]) -
     if output.file is None and output.format is not None:
         typer.echo(rows.to_json() if output.format == "json" else rows.to_csv().rstrip("\n"))
         return
-    print_table()
-    if output.file is not None:
+    if output.file is not None:  # before the table, whose reader may close the pipe (`| head`)
         from cosight.files import atomic_write
 
         with atomic_write(output.file) as draft:
@@ -101,4 +100,6 @@ def write_rows(rows: Rows, output: RowOutput, print_table: Callable[[], None]) -
                 rows.to_polars().write_parquet(draft, compression="zstd")
             else:
                 draft.write_text(rows.to_json() if output.format == "json" else rows.to_csv(), encoding="utf-8")
+    print_table()
+    if output.file is not None:
         typer.echo(f"every row is in {output.file}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cosight.cli.commands import Command, Group
+from cosight.cli.inversion import contest, inversion_options, invert
 from cosight.cli.options import AsJson, Device, Labels, ModelPrecision, Seed, notify, progress_bar, split_names
 from cosight.cli.signatures import Call, command_for
 from cosight.devices import Precision, check_device_name, check_placement, choose_device
@@ -308,7 +309,7 @@ def compose(
         str, typer.Option(help="Segmentation model that finds objects without a mask file (default: GrabCut).")
     ] = "grabcut",
     check: Annotated[
-        str, typer.Option(help="Model that must recognise every object; none leaves them unverified.")
+        str, typer.Option(help="Model, or ensemble:A+B, that must recognise every object; none: unverified.")
     ] = "none",
     doubtful: Annotated[bool, typer.Option("--doubtful", help="Also use GrabCut's masks that look doubtful.")] = False,
     size: Annotated[int, typer.Option(min=32, max=_LARGEST_SIDE, help="Side of the images in pixels.")] = 512,
@@ -369,6 +370,8 @@ for _name, _options, _action in (
     ("compose", SetOptions, compose),
 ):
     app.command(_name, cls=Command)(command_for(_options, _action))
+app.command("invert", cls=Command)(command_for(inversion_options, invert))
+app.command("contest", cls=Command)(command_for(inversion_options, contest))
 
 
 @app.command("prompts", cls=Command)
@@ -415,6 +418,15 @@ def tasks(
         int | None,
         typer.Option(min=0, help="Seed that draws which targets share a panel (default: 0).", show_default=False),
     ] = None,
+    near: Annotated[
+        str | None,
+        typer.Option(
+            help="For cluster: panels of targets that are near neighbours to this judge (lpips) or in the features of "
+            "this model, besides random ones.",
+            show_default=False,
+        ),
+    ] = None,
+    device: Device = "auto",
     force: Annotated[bool, typer.Option("--force", help="Replace existing tasks of this type.")] = False,
 ) -> None:
     """Write the forced choices of a set, for studies of type 2afc or cluster, into its tasks.parquet.
@@ -430,13 +442,19 @@ def tasks(
 
     if type not in ("2afc", "cluster"):
         raise InvalidInput(f"--type must be 2afc or cluster, got {type!r}")
-    if type == "2afc" and (panels_of, seed) != (None, None):
-        raise InvalidInput("--panels-of and --seed are for --type cluster, got --type 2afc; leave them out")
+    if type == "2afc" and (panels_of, seed, near) != (None, None, None):
+        raise InvalidInput("--panels-of, --seed and --near are for --type cluster, got --type 2afc; leave them out")
+    neighbours = None
+    if near is not None:
+        from cosight.models.judges.answer_tasks import near_neighbours
+
+        neighbours = near_neighbours(stimuli, near, device=device)
     summary = make_tasks(
         stimuli,
         type,  # type: ignore[arg-type]
         panels_of=panels_of or PANELS_OF,
         seed=seed or 0,
+        near=neighbours,
         table=table,
         force=force,
     )

@@ -30,6 +30,7 @@ from cosight.reports.grids import (
     default_sort,
     disagreement_grid,
     interval_caption,
+    pair_kind_grid,
     score_grid,
     undefined_remarks,
 )
@@ -334,9 +335,20 @@ def print_comparison(
     has_models = any(kind not in KINDS_OF_PEOPLE for kind in scores.kinds.values())
     order = f"models ranked by {short_name(by)}; " if has_models and not list_pairs and by != "name" else ""
     print_text(f"{order}{interval_caption(scores)}; {more} has every number", style="dim")
-    if not list_pairs and (text := verdict_text(scores, None if sort == "name" else sort)):
+    known = bool(scores.kinds)  # of observers of confusion matrices nobody knows who is a person
+    if not list_pairs and known and (text := verdict_text(scores, None if sort == "name" else sort)):
         print_text("")
         print_text(text)
+
+
+def print_alignment(scores: Scores, *, more: str = "--out FILE") -> None:
+    """Print a benchmark of pairs: means over kinds of pairs, and the correlations between measures."""
+    print_grid(lambda compact: [pair_kind_grid(scores, compact=compact)])
+    correlations = correlation_grid(scores)
+    if correlations is not None:
+        print_text("")
+        print_grid(lambda _: [correlations])
+    print_text(f"{interval_caption(scores)}, of r over observers; {more} has every pair", style="dim")
 
 
 def print_scores(scores: Scores, *, more: str = "--out FILE") -> None:
@@ -355,9 +367,10 @@ def print_benchmark(layout: TableLayout, scores: Scores, *, more: str = "--out F
         return [benchmark_grid(table, compact=True, summary=summary) for summary in (True, False)]
 
     print_grid(grids, benchmark_remarks(layout, scores))
-    marks = "* best, + second best; \u00b1 standard deviation over seeds"
+    has_spread = any(cell.sd is not None for line in table.lines for cell in line.cells)
+    marks = "* best, + second best" + (f"; \u00b1 standard deviation over {layout.spread}" if has_spread else "")
     print_text(f"{marks}; {interval_caption(scores)}; {more} has every number", style="dim")
-    if text := verdict_text(scores):
+    if layout.shared and (text := verdict_text(scores)):
         print_text("")
         print_text(text)
 

@@ -1,11 +1,15 @@
 """Measures: pure functions of arrays, with numpy and scipy only.
 
 * errors of two observers    consistency (when: EC), misclassification (how: MA), confusion (of which classes: CLES)
-* one observer               responses (accuracy, shape bias, entropy), abstention (reliability, risk), choice (2AFC)
+* one observer               responses (accuracy, shape bias, entropy), abstention (reliability), selective (risk and
+                             coverage), choice (2AFC), requests (refusals and cost of vision-language models)
 * distributions, features    distance (Hellinger, SOC ...), representation (CKA, Frechet)
+* people who share little    pooled_pairs (EC and MA over all pairs)
 * agreement between people   gold_distributions, agreement (Fleiss, Krippendorff, Cronbach)
-* uncertainty and planning   uncertainty (bootstrap, differences, ranks), power (trials), study_size (people, images)
+* uncertainty and planning   draws (bootstrap), uncertainty (intervals), differences (and ranks), power (trials),
+                             study_size (people, images)
 * between measures           correlation
+* pairs of known behaviour   simulated_pairs
 * shared by all              declarations (registries), answers (coded answers of many observers), arithmetic
 
 Every measure returns a small frozen result with `.value` and is declared in the registry `measures`, with its range,
@@ -29,12 +33,10 @@ from cosight.measures.abstention import (
     GammaSweep,
     MeanAbstention,
     Reliability,
-    RiskCoverage,
     action_share,
     mean_abstention,
     reliability_score,
     reliability_sweep,
-    risk_coverage,
     with_abstention,
 )
 from cosight.measures.agreement import (
@@ -70,8 +72,12 @@ from cosight.measures.answers import (
 )
 from cosight.measures.choice import (
     ChoiceShare,
+    ConvergedShare,
+    PairwiseDistance,
     choice_share,
     clustering_share,
+    converged_share,
+    pairwise_distance,
     two_alternative_share,
 )
 from cosight.measures.confusion import (
@@ -79,6 +85,7 @@ from cosight.measures.confusion import (
     Midpoint,
     class_level_error_distance_printed,
     class_level_error_similarity,
+    class_level_error_similarity_from_confusions,
     class_level_error_similarity_matrix,
     class_level_error_similarity_pooled,
     class_level_error_similarity_resampled,
@@ -102,9 +109,12 @@ from cosight.measures.correlation import (
     DomainCorrelations,
     RankCorrelation,
     domain_correlations,
+    kendall_correlation,
+    kendall_correlation_resampled,
     pearson_correlation,
     rank_correlation,
     rank_correlation_resampled,
+    rank_correlation_weighted,
     z_scores,
 )
 from cosight.measures.declarations import (
@@ -118,6 +128,15 @@ from cosight.measures.declarations import (
     measures,
     pair_forms,
     solo_forms,
+)
+from cosight.measures.differences import (
+    PairedDifference,
+    holm,
+    paired_difference,
+    paired_differences,
+    rank_intervals,
+    ranks,
+    ranks_of_differences,
 )
 from cosight.measures.distance import (
     Distance,
@@ -136,6 +155,16 @@ from cosight.measures.distance import (
     softmax_output_consistency_on_errors,
     total_variation,
 )
+from cosight.measures.draws import (
+    RESAMPLED_AGAIN,
+    Compressed,
+    compress,
+    deflate,
+    draw_again,
+    draw_people,
+    draw_stimuli,
+    effective_clusters,
+)
 from cosight.measures.gold_distributions import (
     GoldLabels,
     IntervalMethod,
@@ -152,6 +181,11 @@ from cosight.measures.misclassification import (
     misclassification_agreement_matrix,
     misclassification_agreement_resampled,
     response_agreement,
+)
+from cosight.measures.pooled_pairs import (
+    PooledAgreement,
+    pooled_error_consistency,
+    pooled_misclassification_agreement,
 )
 from cosight.measures.power import (
     Influence,
@@ -176,8 +210,17 @@ from cosight.measures.representation import (
     FrechetDistance,
     frechet_distance,
     linear_cka,
+    linear_cka_influence,
     linear_cka_matrix,
+    linear_cka_plain,
     minibatch_cka,
+)
+from cosight.measures.requests import (
+    MeanPerAnswer,
+    cost_per_answer,
+    refusal_rate,
+    tokens_per_answer,
+    unparsed_rate,
 )
 from cosight.measures.responses import (
     Accuracy,
@@ -190,6 +233,16 @@ from cosight.measures.responses import (
     shape_bias,
     shape_choices,
 )
+from cosight.measures.selective import (
+    Coverage,
+    RiskCoverage,
+    SelectiveRisk,
+    coverage,
+    risk_coverage,
+    selective_risk,
+    selective_risks,
+)
+from cosight.measures.simulated_pairs import SimulatedPair, simulated_pairs
 from cosight.measures.study_size import (
     CrossedPlan,
     RaterPlan,
@@ -200,23 +253,14 @@ from cosight.measures.study_size import (
     variance_parts,
 )
 from cosight.measures.uncertainty import (
-    Compressed,
     Estimate,
     Interval,
-    PairedDifference,
-    compress,
-    draw_people,
-    draw_stimuli,
-    holm,
+    ResampledMean,
     mean_over_pairs,
     mean_with_interval,
     pair_estimate,
-    paired_difference,
-    paired_differences,
     percentile_interval,
-    rank_intervals,
-    ranks,
-    ranks_of_differences,
+    resample_mean_over_pairs,
     share_intervals,
 )
 
@@ -227,6 +271,7 @@ __all__ = [
     "CKA",
     "NOT_SHOWN",
     "NO_ANSWER",
+    "RESAMPLED_AGAIN",
     "STIMULUS_GROUPS",
     "TIE_ROUNDS",
     "Accuracy",
@@ -241,7 +286,9 @@ __all__ = [
     "CodeArray",
     "Compressed",
     "Consistency",
+    "ConvergedShare",
     "Correlation",
+    "Coverage",
     "CronbachAlpha",
     "CrossedPlan",
     "Direction",
@@ -266,6 +313,7 @@ __all__ = [
     "Level",
     "Majority",
     "MeanAbstention",
+    "MeanPerAnswer",
     "Measure",
     "Midpoint",
     "MisclassificationAgreement",
@@ -274,13 +322,18 @@ __all__ = [
     "OutputConsistency",
     "PairForm",
     "PairedDifference",
+    "PairwiseDistance",
+    "PooledAgreement",
     "PowerPlan",
     "RankCorrelation",
     "RaterPlan",
     "Reliability",
+    "ResampledMean",
     "ResponseAgreement",
     "RiskCoverage",
+    "SelectiveRisk",
     "ShapeBias",
+    "SimulatedPair",
     "SoloForm",
     "TrialPlan",
     "VarianceParts",
@@ -292,6 +345,7 @@ __all__ = [
     "choice_share",
     "class_level_error_distance_printed",
     "class_level_error_similarity",
+    "class_level_error_similarity_from_confusions",
     "class_level_error_similarity_matrix",
     "class_level_error_similarity_pooled",
     "class_level_error_similarity_resampled",
@@ -300,14 +354,20 @@ __all__ = [
     "compress",
     "confusion_matrix",
     "consistency_difference_sd",
+    "converged_share",
+    "cost_per_answer",
+    "coverage",
     "cronbach_alpha",
     "cronbach_alpha_from_variances",
     "cronbach_alpha_resampled",
     "declare",
+    "deflate",
     "distance_items",
     "domain_correlations",
+    "draw_again",
     "draw_people",
     "draw_stimuli",
+    "effective_clusters",
     "encode",
     "entropy",
     "error_bound",
@@ -332,13 +392,17 @@ __all__ = [
     "joint_probabilities",
     "kappa_influence",
     "kappa_standard_error",
+    "kendall_correlation",
+    "kendall_correlation_resampled",
     "krippendorff_alpha",
     "krippendorff_alpha_resampled",
     "kullback_leibler",
     "label_counts",
     "label_entropy",
     "linear_cka",
+    "linear_cka_influence",
     "linear_cka_matrix",
+    "linear_cka_plain",
     "majority",
     "mean_abstention",
     "mean_over_pairs",
@@ -358,28 +422,38 @@ __all__ = [
     "pair_forms",
     "paired_difference",
     "paired_differences",
+    "pairwise_distance",
     "pearson_correlation",
     "people_and_images_for_width",
     "percentile_interval",
+    "pooled_error_consistency",
+    "pooled_misclassification_agreement",
     "rank_correlation",
     "rank_correlation_resampled",
+    "rank_correlation_weighted",
     "rank_intervals",
     "ranks",
     "ranks_of_differences",
     "reachable_kappa",
+    "refusal_rate",
     "reliability_score",
     "reliability_sweep",
+    "resample_mean_over_pairs",
     "response_agreement",
     "response_entropy",
     "risk_coverage",
+    "selective_risk",
+    "selective_risks",
     "shape_bias",
     "shape_choices",
     "share_intervals",
+    "simulated_pairs",
     "soc_matrix",
     "softmax_output_consistency",
     "softmax_output_consistency_on_errors",
     "solo_forms",
     "split_half_crowds",
+    "tokens_per_answer",
     "total_variation",
     "trials_for_accuracy",
     "trials_for_consistency",
@@ -387,6 +461,7 @@ __all__ = [
     "trials_for_misclassification",
     "trials_to_tell_apart",
     "two_alternative_share",
+    "unparsed_rate",
     "variance_parts",
     "with_abstention",
     "z_scores",

@@ -19,9 +19,7 @@ from cosight.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
-    correctness,
     distributions,
-    finite,
     integer_codes,
     labels,
     same_length,
@@ -42,12 +40,10 @@ __all__ = [
     "GammaSweep",
     "MeanAbstention",
     "Reliability",
-    "RiskCoverage",
     "action_share",
     "mean_abstention",
     "reliability_score",
     "reliability_sweep",
-    "risk_coverage",
     "with_abstention",
 ]
 
@@ -80,16 +76,6 @@ class MeanAbstention:
     def value(self) -> float:
         """Mean of the items; nan without any."""
         return mean_or_nan(self.items)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RiskCoverage:
-    """Error rate among the accepted stimuli, as more of them are accepted; `value` is the area below the curve."""
-
-    value: float
-    coverage: FloatArray  # (thresholds,) fraction accepted, ascending to 1
-    risk: FloatArray  # (thresholds,) error rate among the accepted
-    threshold: FloatArray  # (thresholds,) accepted are those with abstention <= threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,50 +199,6 @@ def mean_abstention(abstention: ArrayLike) -> MeanAbstention:
     0.4166666666666667
     """
     return MeanAbstention(unit_interval(abstention, name="abstention"))
-
-
-@declare(
-    "risk_coverage",
-    summary="Area under the risk-coverage curve (AURC): error rate of accepted images, as the strangest are refused.",
-    low=0,
-    high=1,
-    direction="lower",
-    symmetric=None,
-    needs=("abstention", "correctness"),
-    citation="Geifman, Uziel & El-Yaniv 2019, Bias-reduced uncertainty estimation for deep neural classifiers, ICLR",
-    aliases=("aurc",),
-)
-def risk_coverage(abstention: ArrayLike, correct: ArrayLike) -> RiskCoverage:
-    """Compute the risk-coverage curve and the area under it (AURC), abstention ascending.
-
-    At each distinct threshold t, with A(t) = {i: abstention_i <= t}: coverage = |A| / n, risk = errors in A / |A|.
-    Area = sum_t risk(t) * (coverage(t) - coverage(the threshold before)): without ties, the mean risk over the n
-    coverages 1/n ... 1. Equal abstentions are accepted together, so the order of the rows never matters.
-    Source: Geifman et al. 2019 (who have no ties).
-
-    Args:
-        abstention: One number per stimulus. Only their order is used, so any score of strangeness, and
-            1 - confidence, can replace it.
-        correct: Whether the answer to each stimulus is right.
-
-    Returns:
-        The curve and its area. Without items the curve is empty and the area nan.
-
-    Raises:
-        InvalidInput: If an abstention is not finite, or the lengths differ.
-
-    >>> curve = risk_coverage([0.1, 0.4, 0.4, 0.8], [1, 1, 0, 0])
-    >>> curve.coverage.tolist(), curve.risk.round(3).tolist(), round(curve.value, 4)
-    ([0.25, 0.75, 1.0], [0.0, 0.333, 0.5], 0.2917)
-    """
-    a, right = finite(abstention, name="abstention", ndim=1), correctness(correct, name="correct")
-    n = same_length(abstention=a, correct=right)
-    threshold, position, sizes = np.unique(a, return_inverse=True, return_counts=True)
-    errors = np.bincount(position, weights=~right, minlength=len(threshold)).cumsum()
-    accepted = sizes.cumsum()
-    risk = errors / accepted
-    area = float(risk @ sizes / n) if n else math.nan
-    return RiskCoverage(area, accepted / max(n, 1), risk, threshold)
 
 
 def with_abstention(probabilities: ArrayLike, abstention: ArrayLike) -> FloatArray:

@@ -9,9 +9,19 @@ from numpy.typing import ArrayLike
 
 from cosight.arrays import FloatArray, finite, integer_codes, same_length
 from cosight.errors import InvalidInput
+from cosight.measures.arithmetic import mean_or_nan
 from cosight.measures.declarations import declare
 
-__all__ = ["ChoiceShare", "choice_share", "clustering_share", "two_alternative_share"]
+__all__ = [
+    "ChoiceShare",
+    "ConvergedShare",
+    "PairwiseDistance",
+    "choice_share",
+    "clustering_share",
+    "converged_share",
+    "pairwise_distance",
+    "two_alternative_share",
+]
 
 _CITATION = "Nanda et al. 2021, Exploring alignment of representations with human perception"
 
@@ -120,6 +130,95 @@ def clustering_share(distances: ArrayLike, target: ArrayLike) -> ChoiceShare:
     count = closest.sum(axis=1)
     items = closest[np.arange(len(right)), right] / count
     return ChoiceShare(items, ties=int(np.count_nonzero(count > 1)), chance=1 / options)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConvergedShare:
+    """The fraction of inversions that have converged."""
+
+    items: FloatArray  # (inversions,): 1 where it has converged, else 0
+
+    @property
+    def value(self) -> float:
+        """Mean of the items; nan without inversions."""
+        return mean_or_nan(self.items)
+
+
+@declare(
+    "converged_share",
+    summary="Share of inversions whose features are those of their target, up to a threshold.",
+    low=0.0,
+    high=1.0,
+    direction="higher",
+    symmetric=None,
+    needs=("reached",),
+    citation=_CITATION,
+    share=True,
+)
+def converged_share(reached: ArrayLike, *, threshold: float = 0.1) -> ConvergedShare:
+    """Compute how many inversions have converged; the others say nothing about perception.
+
+    item = 1 if reached <= threshold, else 0.
+
+    Args:
+        reached: Distance of each result to its target in the features of the model, relative to the target's length.
+        threshold: Largest distance of a converged inversion.
+
+    Returns:
+        The fraction and its items; nan without inversions.
+
+    Raises:
+        InvalidInput: If a distance is nan or infinite.
+
+    >>> converged_share([0.02, 0.3], threshold=0.1).value
+    0.5
+    """
+    return ConvergedShare((finite(reached, name="reached", ndim=1) <= threshold).astype(np.float64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairwiseDistance:
+    """The mean distance between the images of each set."""
+
+    items: FloatArray  # (sets,)
+
+    @property
+    def value(self) -> float:
+        """Mean of the items; nan without sets."""
+        return mean_or_nan(self.items)
+
+
+@declare(
+    "pairwise_distance",
+    summary="Mean distance between images that a model takes for the same.",
+    low=0.0,
+    high=float("inf"),
+    direction="lower",
+    symmetric=None,
+    needs=("distances",),
+    citation=_CITATION,
+)
+def pairwise_distance(distances: ArrayLike) -> PairwiseDistance:
+    """Compute the mean distance of every two images of a set, for each set (Nanda et al. 2021, Table 2).
+
+    item = mean over the pairs of a set.
+
+    Args:
+        distances: Distance of every two different images of each set, (sets, pairs).
+
+    Returns:
+        The mean and its items; nan without sets.
+
+    Raises:
+        InvalidInput: If a distance is nan or infinite, or a set has no pair.
+
+    >>> pairwise_distance([[0.25, 0.25, 0.25], [0.5, 0.25, 0.75]]).items.tolist()
+    [0.25, 0.5]
+    """
+    table = finite(distances, name="distances", ndim=2)
+    if table.shape[1] == 0:
+        raise InvalidInput(f"distances must have a pair of images in each set, got shape {table.shape}")
+    return PairwiseDistance(table.mean(axis=1))
 
 
 def choice_share(chosen: ArrayLike, right: ArrayLike, *, options: int | None = None) -> ChoiceShare:

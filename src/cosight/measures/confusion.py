@@ -20,6 +20,7 @@ __all__ = [
     "Midpoint",
     "class_level_error_distance_printed",
     "class_level_error_similarity",
+    "class_level_error_similarity_from_confusions",
     "class_level_error_similarity_matrix",
     "class_level_error_similarity_pooled",
     "class_level_error_similarity_resampled",
@@ -29,7 +30,7 @@ __all__ = [
 Midpoint = Literal["mean", "pooled"]
 
 _MANY_PAIRS = 20_000  # some 200 observers; of more, resamples are computed in float32: half the time, 1e-6 off at most
-_ALPHA = 0.5  # Dirichlet prior of the error rows, Xu et al. 2024, footnote 3
+ALPHA = 0.5  # Dirichlet prior of the error rows, Xu et al. 2024, footnote 3
 
 
 def confusion_matrix(response: ArrayLike, truth: ArrayLike, *, classes: ArrayLike | None = None) -> FloatArray:
@@ -85,7 +86,7 @@ def class_level_error_similarity(
     truth: ArrayLike,
     *,
     midpoint: Midpoint = "mean",
-    alpha: float = _ALPHA,
+    alpha: float = ALPHA,
     classes: ArrayLike | None = None,
 ) -> ClassLevelErrorSimilarity:
     """Compute CLES = 1 / (1 + CLED), CLED = sum over true classes c of w_c JSD_c (Xu et al. 2024).
@@ -114,12 +115,40 @@ def class_level_error_similarity(
     1.0
     """
     answers = encode(a, b, truth=truth, classes=classes, names=("a", "b"))
-    if not 0 < alpha < np.inf:
-        raise InvalidInput(
-            f"alpha must be positive and finite, got {alpha}; a row without errors has no distribution otherwise"
-        )
+    _check_alpha(alpha)
     a_errors, b_errors = _error_counts(answers)
     return _similarity(a_errors, b_errors, alpha, midpoint)
+
+
+def class_level_error_similarity_from_confusions(
+    a: ArrayLike, b: ArrayLike, *, midpoint: Midpoint = "mean", alpha: float = ALPHA
+) -> ClassLevelErrorSimilarity:
+    """Compute CLES from two confusion matrices, without any trial; see `class_level_error_similarity`.
+
+    Args:
+        a: The first observer's counts: a row per true class, a column per answer, in the order of the rows. One more
+            column for missing answers, as `confusion_matrix` returns it, is left out.
+        b: The second observer's counts of the same classes. The two need not have seen the same stimuli.
+        midpoint: The midpoint of the divergence.
+        alpha: Dirichlet prior of every wrong cell.
+
+    Returns:
+        The similarity, the distance and its parts; nan without any error and with fewer than two classes.
+
+    Raises:
+        InvalidInput: If a matrix is not square, a count is negative or no whole number, or the sizes differ.
+
+    >>> person, model = [[8, 2, 0], [1, 9, 0], [0, 0, 10]], [[5, 4, 1], [2, 8, 0], [0, 1, 9]]
+    >>> round(class_level_error_similarity_from_confusions(person, model).value, 4)
+    0.9922
+    """
+    _check_alpha(alpha)
+    one, other = _check_confusion(a, "a"), _check_confusion(b, "b")
+    if len(one) != len(other):
+        raise InvalidInput(
+            f"two confusion matrices must be about the same classes, got {len(one)} and {len(other)} of them"
+        )
+    return _similarity(_without_diagonal(one), _without_diagonal(other), alpha, midpoint)
 
 
 @declare(
@@ -191,7 +220,7 @@ def class_level_error_distance_printed(
     """
     answers = encode(a, b, truth=truth, classes=classes, names=("a", "b"))
     a_errors, b_errors = _with_diagonal(_error_counts(answers))
-    printed = _similarity(a_errors, b_errors, _ALPHA, "mean")
+    printed = _similarity(a_errors, b_errors, ALPHA, "mean")
     distance = printed.distance * printed.n
     return ClassLevelErrorSimilarity(distance, distance, printed.items, printed.weights * printed.n, printed.n)
 
@@ -234,6 +263,46 @@ def class_level_error_similarity_resampled(
     array([[0.878, 1.   ]])
     """
     return 1 / (1 + _resampled_distances(answers, weights, pairs, midpoint))
+
+
+def _check_alpha(alpha: float) -> None:
+    if not 0 < alpha < np.inf:
+        raise InvalidInput(
+            f"alpha must be positive and finite, got {alpha}; a row without errors has no distribution otherwise"
+        )
+
+
+def _check_confusion(matrix: ArrayLike, name: str) -> FloatArray:
+    """Return the counts of a confusion matrix (classes, classes), without a column for missing answers."""
+    try:
+        counts = np.asarray(matrix, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"a confusion matrix has rows of counts, all equally long, {name} has not") from error
+    if counts.ndim != 2 or counts.shape[1] - counts.shape[0] not in (0, 1):
+        raise InvalidInput(
+            f"a confusion matrix has a row and a column per class, {name} has shape {counts.shape}; a column for "
+            "missing answers may come last"
+        )
+    if (bad := (counts < 0) | (counts != np.round(counts)) | np.isinf(counts)).any():
+        raise InvalidInput(
+            f"the counts of a confusion matrix must be whole numbers, 0 or more, {name} has {counts[bad][0]:g}"
+        )
+    return counts[:, : len(counts)]
+
+
+def _without_diagonal(counts: FloatArray) -> FloatArray:
+    """Return the wrong cells of confusion counts: (..., classes, classes) -> (..., classes, classes - 1)."""
+    k = counts.shape[-1]
+    off = ~np.eye(k, dtype=np.bool_)
+    return counts[..., off].reshape(*counts.shape[:-1], max(k - 1, 0))
+
+
+def _similarities_of_confusions(counts: FloatArray, pairs: Pairs, *, midpoint: Midpoint = "mean") -> FloatArray:
+    return 1 / (1 + _distances(_without_diagonal(counts), pairs, midpoint, printed=False))
+
+
+def _printed_distances_of_confusions(counts: FloatArray, pairs: Pairs) -> FloatArray:
+    return _distances(_without_diagonal(counts), pairs, "mean", printed=True)
 
 
 def _error_cells(answers: Answers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -290,7 +359,7 @@ def _distances(
     `printed` adds alpha to the diagonal too and weighs with error counts instead of fractions.
     """
     out = np.empty((len(pairs), counts.shape[1]))
-    errors = _ErrorDistributions.of(_with_diagonal(counts) if printed else counts, _ALPHA, precision)
+    errors = _ErrorDistributions.of(_with_diagonal(counts) if printed else counts, ALPHA, precision)
     for block in blocks(len(pairs), int(np.prod(errors.counts.shape[1:])), most=BLOCK // 128):
         i, j = pairs[block].T
         out[block] = _weighted_divergences(errors, i, errors, j, midpoint, printed=printed)
@@ -333,7 +402,7 @@ def _at_equal_errors(
     counts = _error_counts(answers)
     errors = counts.sum(axis=-1)
     precision = _precision(int(others.sum()))
-    everyone = _ErrorDistributions.of(_with_diagonal(counts) if printed else counts, _ALPHA, precision)
+    everyone = _ErrorDistributions.of(_with_diagonal(counts) if printed else counts, ALPHA, precision)
     codes, stimulus = _error_cells(answers)
     ends = np.cumsum(errors.sum(axis=-1)).astype(np.int64)  # errors are in the order of observers
     priority = rng.random((draws, answers.stimuli))  # shared: stimuli are drawn for both observers of a pair
@@ -357,7 +426,7 @@ def _at_equal_errors(
     for index, (pair, compared) in enumerate(zip(pairs.tolist(), others, strict=True)):
         left = np.minimum(errors[pair[0]], errors[pair[1]])
         both = np.concatenate([rarefied(o, left) for o in pair])
-        drawn = _ErrorDistributions.of(_with_diagonal(both) if printed else both, _ALPHA, precision)
+        drawn = _ErrorDistributions.of(_with_diagonal(both) if printed else both, ALPHA, precision)
         other = np.flatnonzero(compared)
         distances = np.empty((2 * draws, len(other)))
         for rows in blocks(2 * draws, len(other) * counts[0].size, most=BLOCK // 128):
@@ -453,6 +522,7 @@ _similarity_form = PairForm(
     "no errors",
     shared=False,
     at_equal_errors=_at_equal_errors,
+    from_confusions=_similarities_of_confusions,
 )
 pair_forms.add("class_level_error_similarity", _similarity_form)
 pair_forms.add(
@@ -462,6 +532,7 @@ pair_forms.add(
         matrix=partial(class_level_error_similarity_matrix, midpoint="pooled"),
         resampled=partial(class_level_error_similarity_resampled, midpoint="pooled"),
         at_equal_errors=partial(_at_equal_errors, midpoint="pooled"),
+        from_confusions=partial(_similarities_of_confusions, midpoint="pooled"),
     ),
 )
 pair_forms.add(
@@ -471,5 +542,6 @@ pair_forms.add(
         matrix=_printed_matrix,
         resampled=_printed_resampled,
         at_equal_errors=partial(_at_equal_errors, printed=True),
+        from_confusions=_printed_distances_of_confusions,
     ),
 )

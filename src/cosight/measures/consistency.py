@@ -19,6 +19,7 @@ from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers, common_trials, joint_errors
 from cosight.measures.arithmetic import BLOCK, Pairs, Weights, blocks, divide, kappa_of_counts, scarce_limit
 from cosight.measures.declarations import PairForm, declare, pair_forms
+from cosight.measures.pooled_pairs import pooled_error_consistency
 
 __all__ = [
     "Consistency",
@@ -421,6 +422,9 @@ def _make_form(value: Callable[[_CorrectCounts, FloatArray], FloatArray], undefi
 
 
 _consistency_form = _make_form(_CorrectCounts.kappa, _PERFECT)
-pair_forms.add("error_consistency", replace(_consistency_form, errors=joint_errors, remarks=_range_remarks))
+pair_forms.add(
+    "error_consistency",
+    replace(_consistency_form, errors=joint_errors, remarks=_range_remarks, pooled=pooled_error_consistency),
+)
 pair_forms.add("error_consistency_unbiased", _make_form(_unbiased_kappa, _PERFECT))
 pair_forms.add("observed_consistency", _make_form(_observed, "no common trials"))

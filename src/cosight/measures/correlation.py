@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cosight.arrays import BoolArray, FloatArray, IntArray, labels, same_length
+from cosight.arrays import BoolArray, FloatArray, IntArray, finite, labels, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.arithmetic import divide, normal_z
 from cosight.measures.declarations import declare
@@ -18,9 +18,12 @@ __all__ = [
     "DomainCorrelations",
     "RankCorrelation",
     "domain_correlations",
+    "kendall_correlation",
+    "kendall_correlation_resampled",
     "pearson_correlation",
     "rank_correlation",
     "rank_correlation_resampled",
+    "rank_correlation_weighted",
     "z_scores",
 ]
 
@@ -29,7 +32,7 @@ _FEWEST = 3  # with two points every correlation is +1 or -1
 
 @dataclass(frozen=True, slots=True)
 class RankCorrelation:
-    """Spearman's r and the number of pairs it is computed from."""
+    """Spearman's r or Kendall's tau, and the number of pairs it is computed from."""
 
     value: float
     n: int
@@ -113,6 +116,110 @@ def rank_correlation_resampled(x: ArrayLike, y: ArrayLike) -> FloatArray:
         raise InvalidInput(f"x and y must have one shape, got {a.shape} and {b.shape}")
     keep = _both_defined(a, b)  # the other entries are moved behind these, so that their ranks do not matter
     return _pearson(_mean_ranks(np.where(keep, a, np.inf)), _mean_ranks(np.where(keep, b, np.inf)), keep)
+
+
+def rank_correlation_weighted(x: ArrayLike, y: ArrayLike, weights: ArrayLike) -> FloatArray:
+    """Compute Spearman's r of pairs that count several times or not at all, for many sets of weights.
+
+    With whole numbers as weights this is `rank_correlation` of the pairs, each repeated so often.
+
+    Args:
+        x: Values of the first measure, (n,).
+        y: Values of the second, in the same order. Pairs with a nan are left out before ranking.
+        weights: How often each pair counts, (resamples, n), 0 or more.
+
+    Returns:
+        The correlations, (resamples,); nan where fewer than 3 pairs count or one side is constant.
+
+    Raises:
+        InvalidInput: If a value is infinite, a weight is negative or not finite, or the lengths differ.
+
+    >>> rank_correlation_weighted([1, 2, 3, 4], [1, 3, 2, 0], [[1, 1, 1, 0], [2, 1, 1, 0]]).round(6).tolist()
+    [0.5, 0.777778]
+    """
+    a, b = _numbers(x, name="x", ndim=1), _numbers(y, name="y", ndim=1)
+    times = finite(weights, name="weights", ndim=2)
+    if (times < 0).any():
+        raise InvalidInput(f"weights must be 0 or more, got {times.min()}")
+    same_length(x=a, y=b, weights=times.T)
+    keep = _both_defined(a, b)
+    times = times[:, keep]
+    total = times.sum(axis=1, keepdims=True)
+    ranks = [_weighted_ranks(values[keep], times) for values in (a, b)]
+    u, v = (rank - divide((times * rank).sum(axis=1, keepdims=True), total) for rank in ranks)
+    covariance, of_u, of_v = (times * u * v).sum(axis=1), (times * u * u).sum(axis=1), (times * v * v).sum(axis=1)
+    scale = np.sqrt(of_u * of_v)
+    defined = ((times > 0).sum(axis=1) >= _FEWEST) & (scale > 0)
+    r: FloatArray = np.divide(covariance, scale, out=np.full(len(times), np.nan), where=defined)
+    return np.clip(r, -1.0, 1.0)
+
+
+@declare(
+    "kendall_correlation",
+    summary="Kendall's tau-b: how many more pairs two lists of numbers order alike than differently.",
+    low=-1,
+    high=1,
+    direction="neither",
+    symmetric=True,
+    needs=("values",),
+    citation="Kendall 1945",
+    aliases=("kendall_tau",),
+)
+def kendall_correlation(x: ArrayLike, y: ArrayLike) -> RankCorrelation:
+    """Compute Kendall's tau-b: (C - D) / sqrt((C + D + T_x) (C + D + T_y)) (Kendall 1945).
+
+    C and D are the numbers of pairs of entries in the same and in the opposite order, T_x and T_y those tied in x only
+    and in y only.
+
+    Args:
+        x: The first list of numbers.
+        y: The second, in the same order. Entries with a nan are left out, and counted.
+
+    Returns:
+        The correlation; nan with fewer than 3 entries or when one side is constant.
+
+    Raises:
+        InvalidInput: If a value is infinite, or the lengths differ.
+
+    >>> round(kendall_correlation([1, 2, 3, 4], [1, 3, 2, 4]).value, 4)
+    0.6667
+    """
+    a, b = _numbers(x, name="x", ndim=1), _numbers(y, name="y", ndim=1)
+    same_length(x=a, y=b)
+    n = int(np.count_nonzero(_both_defined(a, b)))
+    return RankCorrelation(float(kendall_correlation_resampled(a[None], b[None])[0]), n, len(a) - n)
+
+
+def kendall_correlation_resampled(x: ArrayLike, y: ArrayLike) -> FloatArray:
+    """Compute Kendall's tau-b of each row of x with the same row of y.
+
+    Args:
+        x: Values of the first list, (resamples, n).
+        y: Values of the second, same shape. An entry with a nan is left out of its row.
+
+    Returns:
+        The correlations, (resamples,); nan for a row with fewer than 3 entries or a constant side.
+
+    Raises:
+        InvalidInput: If a value is infinite, or the shapes differ.
+
+    >>> kendall_correlation_resampled([[1, 2, 3], [1, 2, 3]], [[3, 2, 1], [5, 5, 5]]).tolist()
+    [-1.0, nan]
+    """
+    a, b = _numbers(x, name="x", ndim=2), _numbers(y, name="y", ndim=2)
+    if a.shape != b.shape:
+        raise InvalidInput(f"x and y must have one shape, got {a.shape} and {b.shape}")
+    keep = _both_defined(a, b)
+    i, j = np.triu_indices(a.shape[1], 1)
+    both = keep[:, i] & keep[:, j]
+    a, b = (np.where(keep, side, 0.0) for side in (a, b))
+    orders = [np.where(both, np.sign(side[:, i] - side[:, j]), 0.0) for side in (a, b)]
+    agreement = (orders[0] * orders[1]).sum(axis=1)
+    untied = [np.abs(order).sum(axis=1) for order in orders]
+    defined = (untied[0] * untied[1] > 0) & (keep.sum(axis=1) >= _FEWEST)
+    scale = np.sqrt(untied[0] * untied[1])
+    tau: FloatArray = np.divide(agreement, scale, out=np.full(len(a), np.nan), where=defined)
+    return tau
 
 
 @declare(
@@ -253,6 +360,19 @@ def _mean_ranks(rows: FloatArray) -> FloatArray:
     ranks = np.empty(rows.shape)
     np.put_along_axis(ranks, order, (first + last) / 2 + 1, axis=1)
     return ranks
+
+
+def _weighted_ranks(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the mean rank of each value for each row of weights, (resamples, n): half the weight of its ties is below.
+
+    Sums of whole numbers are exact, so that a side that is constant in a resample has equal ranks.
+    """
+    _, tie, counts = np.unique(values, return_inverse=True, return_counts=True)
+    order = np.argsort(tie, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
+    of_tie = np.add.reduceat(weights[:, order], starts, axis=1) if len(values) else weights
+    middle = np.cumsum(of_tie, axis=1) - of_tie / 2
+    return np.asarray(middle[:, tie])
 
 
 def _unit(rows: FloatArray, keep: BoolArray) -> FloatArray:

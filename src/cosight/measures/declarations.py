@@ -11,6 +11,7 @@ import numpy as np
 from cosight.arrays import BoolArray, FloatArray
 from cosight.measures.answers import Answers, CodeArray
 from cosight.measures.arithmetic import Pairs, Weights
+from cosight.measures.pooled_pairs import PooledAgreement
 from cosight.registry import Registry
 
 __all__ = [
@@ -47,6 +48,9 @@ Need = Literal[
     "scores",  # complete forms, (people, items)
     "raters",  # who answered, per answer
     "items",  # what was answered about, per answer
+    "reached",  # distance of each inversion to its target, in the features of the model
+    "outcomes",  # whether an answer was a refusal, or could not be read, per trial
+    "amounts",  # what an answer took, per trial
     "values",  # one number per observer, or per pair of observers
 ]
 
@@ -157,6 +161,12 @@ class PairForm:
     errors: Callable[[Answers, Pairs], FloatArray] | None = None  # (pairs,): number of common errors behind the value
     remarks: Callable[[Answers, Pairs], list[str]] | None = None  # a note for readers per pair
     at_equal_errors: EqualErrors | None = None  # for a measure whose value depends on the number of errors
+    biased: bool = False  # whether few trials pull the value to one side, so that its interval is moved back
+    answers_only: bool = True  # whether it reads nothing but answers; then majority answers can be compared too
+    why_undefined: Callable[[Answers, Pairs], list[str]] | None = None  # per pair, "" where `undefined` says it
+    # (pairs, resamples), from confusion counts (observers, resamples, classes, classes); None where these do not do
+    from_confusions: Callable[[FloatArray, Pairs], FloatArray] | None = None
+    pooled: Callable[..., PooledAgreement] | None = None  # of a group of observers who share few stimuli
 
 
 @dataclass(frozen=True, slots=True)

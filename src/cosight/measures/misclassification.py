@@ -23,6 +23,7 @@ from cosight.measures.arithmetic import (
     summed,
 )
 from cosight.measures.declarations import PairForm, declare, pair_forms
+from cosight.measures.pooled_pairs import pooled_misclassification_agreement
 
 __all__ = [
     "MisclassificationAgreement",
@@ -337,6 +338,8 @@ pair_forms.add(
         "no joint errors, or all with the same answer",
         min_high=_agreement_min_high,
         errors=_equal_errors,
+        biased=True,  # agreement by chance is overestimated on few joint errors
+        pooled=pooled_misclassification_agreement,
     ),
 )
 pair_forms.add(

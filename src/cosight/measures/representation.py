@@ -14,9 +14,19 @@ from cosight.errors import InvalidInput
 from cosight.measures.arithmetic import blocks, centred
 from cosight.measures.declarations import declare
 
-__all__ = ["CKA", "FrechetDistance", "frechet_distance", "linear_cka", "linear_cka_matrix", "minibatch_cka"]
+__all__ = [
+    "CKA",
+    "FrechetDistance",
+    "frechet_distance",
+    "linear_cka",
+    "linear_cka_influence",
+    "linear_cka_matrix",
+    "linear_cka_plain",
+    "minibatch_cka",
+]
 
 _BLOCK = 1 << 20  # numbers in one intermediate array: 8 MB
+_TILES = 1 << 22  # numbers in one tile of all Gram matrices: 32 MB
 _FEWEST = {True: 4, False: 2}  # stimuli below which HSIC is undefined, by `unbiased`
 _ROUNDING = 1e-12  # an HSIC this small relative to the terms that it is the difference of is zero
 
@@ -46,7 +56,7 @@ class FrechetDistance:
 
 @declare(
     "linear_cka",
-    summary="Linear centred kernel alignment of two feature sets.",
+    summary="Linear centred kernel alignment of two feature sets, unbiased.",
     low=-1.0,
     high=1.0,
     direction="higher",
@@ -84,6 +94,40 @@ def linear_cka(x: ArrayLike, y: ArrayLike, *, unbiased: bool = True) -> CKA:
     return CKA(float(_cka(sets, unbiased=unbiased)[0, 1]), len(sets[0]), unbiased)
 
 
+@declare(
+    "linear_cka_plain",
+    summary="Linear centred kernel alignment of two feature sets, as first published: biased for few stimuli.",
+    low=0.0,
+    high=1.0,
+    direction="higher",
+    symmetric=True,
+    needs=("features",),
+    citation="Kornblith et al. 2019",
+    aliases=("cka_plain",),
+)
+def linear_cka_plain(x: ArrayLike, y: ArrayLike) -> CKA:
+    """Compute `linear_cka` with the biased HSIC: ||Y'X||^2 / (||X'X|| ||Y'Y||) of the centred features.
+
+    This is the form of Kornblith et al. 2019. It approaches 1 for unrelated features when their width is large compared
+    with the number of stimuli.
+
+    Args:
+        x: Features of the first model, (n, d1).
+        y: Features of the second, (n, d2); row i is the same stimulus.
+
+    Returns:
+        The alignment, 0 to 1; nan with fewer than 2 stimuli or when a feature set is constant.
+
+    Raises:
+        InvalidInput: If a feature is not finite, or the numbers of rows differ.
+
+    >>> x = [[0, 1], [1, 3], [2, 0], [4, 1], [3, 3]]
+    >>> round(linear_cka_plain(x, [[2 * b, 2 * a] for a, b in x]).value, 6)
+    1.0
+    """
+    return linear_cka(x, y, unbiased=False)
+
+
 def linear_cka_matrix(features: Sequence[ArrayLike], *, unbiased: bool = True) -> FloatArray:
     """Compute `linear_cka` of every two of m feature sets.
 
@@ -103,6 +147,63 @@ def linear_cka_matrix(features: Sequence[ArrayLike], *, unbiased: bool = True) -
     if not len(features):
         raise InvalidInput("features must hold at least one feature set, got none")
     return _cka(_check_features(**{f"features[{i}]": x for i, x in enumerate(features)}), unbiased=unbiased)
+
+
+def linear_cka_influence(features: Sequence[ArrayLike], pairs: ArrayLike, *, unbiased: bool = True) -> FloatArray:
+    """Compute how much each stimulus moves the CKA of two feature sets, for some pairs of m sets.
+
+    The influence of stimulus a is (n - 1) (mean - CKA without a), with the mean over all stimuli (the jackknife). If
+    stimulus a is drawn w_a times, CKA is about CKA + sum_a w_a influence_a / n, to first order. Drawing stimuli with
+    replacement instead would compare copies of a stimulus with each other, on which all models agree.
+
+    Args:
+        features: The features of each model, (n, d); row i is the same stimulus in all of them.
+        pairs: Two indices of sets per row, (pairs, 2).
+        unbiased: Whether to use the unbiased HSIC.
+
+    Returns:
+        The influences, (pairs, n), with mean 0; nan where CKA without one of the stimuli is undefined.
+
+    Raises:
+        InvalidInput: If there is no feature set, a feature is not finite, or the numbers of rows differ.
+
+    >>> x = [[0], [1], [2], [4], [3], [9]]
+    >>> linear_cka_influence([x, x, [[1], [0], [2], [3], [3], [2]]], [[0, 1], [0, 2]]).round(2).tolist()
+    [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [2.58, 3.05, -0.25, -1.16, -1.33, -2.89]]
+    """
+    if not len(features):
+        raise InvalidInput("features must hold at least one feature set, got none")
+    sets = _check_features(**{f"features[{i}]": x for i, x in enumerate(features)})
+    chosen, n = np.asarray(pairs, dtype=np.int64).reshape(-1, 2), len(sets[0])
+    if n <= _FEWEST[unbiased]:
+        return np.full((len(chosen), n), np.nan)
+    narrow = [_narrow(x) for x in _scaled(sets)]
+    diagonals = [np.square(x).sum(axis=1) for x in narrow]
+
+    def without_each(i: int, j: int) -> FloatArray:
+        """Return HSIC without each stimulus in turn, up to a factor that cancels in CKA, (n,)."""
+        x, y = narrow[i], narrow[j]
+        own = diagonals[i] * diagonals[j]  # of each stimulus with itself
+        shared = ((x @ (x.T @ y)) * y).sum(axis=1)  # of each with all, itself included
+        if not unbiased:
+            ratio = n / (n - 1)  # the means move as well: the cross-covariance loses n / (n - 1) x_a y_a'
+            return np.asarray(shared.sum() - 2 * ratio * shared + ratio**2 * own)
+        # the sums of `linear_cka` without row and column a; centred features have K0 1 = -diag(K)
+        pairwise = shared - own
+        trace = pairwise.sum() - 2 * pairwise
+        sums = [2 * d - d.sum() for d in (diagonals[i], diagonals[j])]
+        crossed = [own - z @ (z.T @ d) for z, d in ((x, diagonals[j]), (y, diagonals[i]))]
+        chained = own.sum() - own - crossed[0] - crossed[1] + pairwise
+        left = n - 1
+        return np.asarray(trace + sums[0] * sums[1] / ((left - 1) * (left - 2)) - 2 / (left - 2) * chained)
+
+    alone = {i: without_each(i, i) for i in sorted(set(chosen.ravel().tolist()))}
+    out = np.empty((len(chosen), n))
+    for row, (i, j) in enumerate(chosen.tolist()):
+        scale = alone[i] * alone[j]
+        values = np.divide(without_each(i, j), np.sqrt(np.maximum(scale, 0)), out=np.full(n, np.nan), where=scale > 0)
+        out[row] = (n - 1) * (values.mean() - values)
+    return out
 
 
 def minibatch_cka(batches: Iterable[tuple[ArrayLike, ArrayLike]]) -> CKA:
@@ -194,10 +295,26 @@ def _cka(sets: list[FloatArray], *, unbiased: bool) -> FloatArray:
     """Compute CKA of every two sets."""
     if len(sets[0]) < _FEWEST[unbiased]:
         return np.full((len(sets), len(sets)), np.nan)
-    scaled = []
-    for x in map(centred, sets):
-        scaled.append(x / (np.abs(x).max(initial=0.0) or 1.0))  # CKA has no unit; fourth powers could overflow
-    return _normalise(_hsic(scaled, unbiased=unbiased))
+    return _normalise(_hsic(_scaled(sets), unbiased=unbiased))
+
+
+def _scaled(sets: list[FloatArray]) -> list[FloatArray]:
+    """Centre each set and divide it by its largest number: CKA has no unit, and fourth powers could overflow.
+
+    The list is overwritten, because many sets may not fit into memory twice.
+    """
+    for index, x in enumerate(sets):
+        sets[index] = centred(x)
+        sets[index] /= np.abs(sets[index]).max(initial=0.0) or 1.0
+    return sets
+
+
+def _narrow(x: FloatArray) -> FloatArray:
+    """Return features with the same products of rows and no more columns than rows."""
+    if x.shape[1] <= len(x):
+        return x
+    root = np.asarray(np.linalg.qr(x.T, mode="r"), dtype=np.float64)
+    return np.ascontiguousarray(root.T)
 
 
 def _normalise(hsic: FloatArray) -> FloatArray:
@@ -214,7 +331,7 @@ def _hsic(sets: list[FloatArray], *, unbiased: bool) -> FloatArray:
     """
     n, widths = len(sets[0]), np.array([x.shape[1] for x in sets], dtype=np.float64)
     by_columns = (widths.sum() ** 2 + np.square(widths).sum()) / 2  # multiplications
-    by_rows = n * (widths.sum() + len(sets) ** 2)
+    by_rows = n * (widths.sum() + len(sets) ** 2) / 2
     cross = _crosses_by_columns(sets) if by_columns <= by_rows else _crosses_by_rows(sets)
     if not unbiased:
         return cross
@@ -237,12 +354,14 @@ def _crosses_by_columns(sets: list[FloatArray]) -> FloatArray:
 
 
 def _crosses_by_rows(sets: list[FloatArray]) -> FloatArray:
-    """Compute the same through Gram matrices, some rows of each at a time."""
+    """Compute the same through Gram matrices, a tile of each at a time, without the tiles below the diagonal."""
     m, n = len(sets), len(sets[0])
+    side = max(1, math.isqrt(_TILES // m))
     cross = np.zeros((m, m))
-    for block in blocks(n, m * n, most=_BLOCK):
-        grams = np.stack([x[block] @ x.T for x in sets]).reshape(m, -1)
-        cross += grams @ grams.T
+    for rows in range(0, n, side):
+        for columns in range(rows, n, side):
+            tiles = np.stack([x[rows : rows + side] @ x[columns : columns + side].T for x in sets]).reshape(m, -1)
+            cross += (1 if rows == columns else 2) * (tiles @ tiles.T)
     return cross
 
 

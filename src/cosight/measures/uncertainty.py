@@ -1,13 +1,9 @@
-"""Uncertainty: bootstrap over stimuli and, crossed, over people; intervals, paired differences and ranks.
+"""Uncertainty: intervals of values, of means over pairs and of shares.
 
-Every interval is made in one way: stimuli are drawn again (how often each was drawn is a row of weights), the
-measure's resampled form turns weights into values, and the interval is read off their percentiles or, for shares, off
-an exact distribution with as many trials as the spread of the resamples is worth (`share_intervals`). People are drawn
-again beside the stimuli, independently (the pigeonhole bootstrap, Owen 2007). Stimuli that fall into few distinct
-patterns of answers (`compress`) are drawn from a multinomial over the patterns, which is exact and far faster.
-
-Differences and ranks of observers are read off shared resamples, so that what makes all of them look better or worse
-in a resample cancels.
+Every interval is made in one way: stimuli are drawn again (`draws`), the measure's resampled form turns weights into
+values, and the interval is read off their percentiles or, for shares, off an exact distribution with as many trials as
+the spread of the resamples is worth (`share_intervals`). People are drawn again too, and the two deviations are added
+(`resample_mean_over_pairs`).
 """
 
 from __future__ import annotations
@@ -18,45 +14,44 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
-from cosight.arrays import BoolArray, FloatArray, finite, labels, same_length
+from cosight.arrays import BoolArray, FloatArray
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
 from cosight.measures.arithmetic import (
     BLOCK,
     ROUNDING,
     Pairs,
-    Weights,
     blocks,
     check_confidence,
     divide,
     mean_or_nan,
     share_interval,
 )
-from cosight.measures.declarations import Direction, measures, pair_forms
+from cosight.measures.declarations import measures, pair_forms
+from cosight.measures.draws import (
+    RESAMPLED_AGAIN,
+    check_resamples,
+    compress,
+    deflate,
+    draw_again,
+    draw_stimuli,
+)
 
 __all__ = [
-    "Compressed",
     "Estimate",
     "Interval",
-    "PairedDifference",
-    "compress",
-    "draw_people",
-    "draw_stimuli",
-    "holm",
+    "ResampledMean",
     "mean_over_pairs",
     "mean_with_interval",
     "pair_estimate",
-    "paired_difference",
-    "paired_differences",
     "percentile_interval",
-    "rank_intervals",
-    "ranks",
-    "ranks_of_differences",
+    "resample_mean_over_pairs",
     "share_intervals",
 ]
 
 _FEW_POSITIONS = 16  # up to this number, partitioning is faster than sorting
-_MOST_UNDEFINED = 0.1  # fraction of undefined resamples above which the interval is undefined
+_OUTERMOST, _FURTHEST = 1.25, 1.5  # percentiles are read up to so many normal ones; beyond, at most so much further
+MOST_UNDEFINED = 0.1  # fraction of undefined resamples above which the interval is undefined
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,127 +76,14 @@ class Estimate:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Compressed:
-    """Answers to the distinct patterns of a table, and how many stimuli have each."""
-
-    answers: Answers
-    counts: NDArray[np.int64]  # (patterns,)
-
-
-def compress(answers: Answers) -> Compressed:
-    """Merge stimuli that have the same truth and to which every observer gave the same answer.
-
-    Args:
-        answers: The answers of all observers.
-
-    Returns:
-        The answers to the distinct patterns, in the order of their first stimulus, and the number of stimuli of each.
-
-    >>> merged = compress(Answers.of_correctness([1, 1, 0, 1], [1, 1, 0, 0]))
-    >>> merged.answers.response.tolist(), merged.counts.tolist()
-    ([[1, 0, 1], [1, 0, 0]], [2, 1, 1])
-    """
-    columns = np.vstack([answers.truth[None], answers.response]).T
-    if answers.stimuli == 0:
-        return Compressed(answers, np.zeros(0, dtype=np.int64))
-    width = columns.dtype.itemsize * columns.shape[1]
-    keys = np.ascontiguousarray(columns).view(np.dtype((np.void, width))).ravel()
-    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
-    order = np.argsort(first)  # patterns in the order of their first stimulus
-    return Compressed(answers.at(first[order]), counts[order].astype(np.int64))
-
-
-def draw_stimuli(
-    counts: ArrayLike, resamples: int, rng: np.random.Generator, *, clusters: ArrayLike | None = None
-) -> Weights:
-    """Draw stimuli with replacement, as many as there are.
-
-    Args:
-        counts: How many stimuli each row stands for: ones, or the counts of `compress`.
-        resamples: The number of resamples.
-        rng: The source of randomness.
-        clusters: The stimulus that each row belongs to, if one was presented more than once: its presentations are
-            drawn together.
-
-    Returns:
-        How often each row was drawn, (resamples, rows).
-
-    Raises:
-        InvalidInput: If a count is not a whole number, or a clustered row stands for several stimuli.
-
-    >>> draw_stimuli([1, 1, 1, 5], 3, np.random.default_rng(0)).sum(axis=1)
-    array([8., 8., 8.], dtype=float32)
-    """
-    _check_resamples(resamples)
-    table = finite(counts, name="counts", ndim=1)
-    if (bad := (table < 0) | (table != np.floor(table))).any():
-        raise InvalidInput(f"counts must be whole numbers of stimuli, got {table[bad][0]:g}")
-    many = table.astype(np.int64)
-    if clusters is not None:
-        names, member = np.unique(labels(clusters, name="clusters"), return_inverse=True)
-        same_length(counts=many, clusters=member)
-        if (many != 1).any():
-            bad_count = many[many != 1][0]
-            raise InvalidInput(f"a clustered row must stand for one stimulus, got {bad_count}; draw before compressing")
-        return draw_stimuli(np.ones(len(names), dtype=np.int64), resamples, rng)[:, member]
-    n = int(many.sum())
-    if n == 0:
-        return np.zeros((resamples, len(many)), dtype=np.float32)
-    if len(many) * 2 < n:
-        return _draw_multinomial(many, resamples, rng)
-    row_of_stimulus = np.repeat(np.arange(len(many)), many)
-    drawn = (np.bincount(row_of_stimulus[rng.integers(0, n, n)], minlength=len(many)) for _ in range(resamples))
-    return np.stack([row.astype(np.float32) for row in drawn])
-
-
-def _draw_multinomial(counts: NDArray[np.int64], resamples: int, rng: np.random.Generator) -> Weights:
-    """Draw sum(counts) items with probabilities proportional to `counts`, a binomial of the remainder per row.
-
-    The same distribution as `rng.multinomial`, but a quarter faster, and stored by row, as the measures read it.
-    """
-    undrawn: NDArray[np.int64] | int = int(counts.sum())
-    rest = int(counts.sum())
-    out = np.zeros((len(counts), resamples), dtype=np.float32)
-    for row, count in zip(out, counts.tolist(), strict=True):
-        if count:
-            drawn = rng.binomial(undrawn, count / rest, size=resamples) if count < rest else undrawn
-            row[:] = drawn
-            undrawn, rest = undrawn - drawn, rest - count
-    return out.T
-
-
-def draw_people(people: int, resamples: int, rng: np.random.Generator) -> FloatArray:
-    """Draw people with replacement, as many as there are.
-
-    Args:
-        people: The number of people.
-        resamples: The number of resamples.
-        rng: The source of randomness.
-
-    Returns:
-        How often each person was drawn, (resamples, people).
-
-    >>> draw_people(4, 3, np.random.default_rng(0)).sum(axis=1)
-    array([4., 4., 4.])
-    """
-    _check_resamples(resamples)
-    if people == 0:
-        return np.zeros((resamples, 0))
-    return rng.multinomial(people, np.full(people, 1 / people), size=resamples).astype(np.float64)
-
-
-def _check_resamples(resamples: int) -> None:
-    if resamples < 1:
-        raise InvalidInput(f"resamples must be 1 or more, got {resamples}; 1000 is usual")
-
-
 def percentile_interval(
     samples: FloatArray,
     values: FloatArray,
     *,
     n: FloatArray | None = None,
     min_high: FloatArray | None = None,
+    biased: BoolArray | None = None,
+    means: BoolArray | None = None,
     confidence: float = 0.95,
 ) -> Interval:
     """Compute the interval of each row of resamples around its estimate.
@@ -216,6 +98,11 @@ def percentile_interval(
         n: The trials that each value rests on. They widen the percentiles as t does for a mean (Hesterberg 2015): at
             30 trials by some 6 %.
         min_high: The least high end of each interval, nan for none.
+        biased: The rows whose estimate is biased: as far as the median of its resamples lies from the estimate, the
+            estimate lies from the truth. Their intervals are moved back as far, but not beyond the estimate.
+        means: The rows that are means of items. Where items are skewed to the right, a low mean comes with a small
+            spread and falls short of the truth, of which percentiles show only half. Both ends are moved by the other
+            half, skewness (z^2 + 1) / 6 at the percentiles of a normal z (Hall 1992).
         confidence: Confidence of the intervals.
 
     Returns:
@@ -232,20 +119,30 @@ def percentile_interval(
     """
     check_confidence(confidence)
     undefined = np.isnan(samples).sum(axis=1)
-    usable = (undefined <= _MOST_UNDEFINED * samples.shape[1]) & ~np.isnan(values)
-    tail = np.full(len(samples), (1 - confidence) / 2)  # probability beyond each end
+    usable = (undefined <= MOST_UNDEFINED * samples.shape[1]) & ~np.isnan(values)
+    z = np.full(len(samples), ndtri((1 + confidence) / 2))  # of the ends, in standard errors
     if n is not None:
         df = np.maximum(n, 2.0) - 1
-        tail = np.where(n >= 2, ndtr(np.sqrt(1 + 1 / df) * stdtrit(df, tail)), np.nan)
+        z = np.where(n >= 2, np.sqrt(1 + 1 / df) * stdtrit(df, (1 + confidence) / 2), np.nan)
+    move = np.zeros(len(samples))
+    if means is not None and means.any():
+        move[means] = np.clip(_skewness(samples[means]) * (z[means] ** 2 + 1) / 6, -z[means], z[means])
+    # resamples do not reach as far as t does for few units: further out, deviations are extrapolated
+    inside = np.minimum(z, _OUTERMOST * ndtri((1 + confidence) / 2))
+    further = np.minimum(z / inside, _FURTHEST)
     last = samples.shape[1] - undefined - 1
-    positions = [probability * last for probability in (0.5, tail, 1 - tail)]
+    positions = [probability * last for probability in (0.5, ndtr(move - inside), ndtr(move + inside))]
     # sort each row, nan last; only at the positions that are read where these are few, which is much faster
     read = np.concatenate([[np.floor(position), np.floor(position) + 1] for position in positions], axis=None)
     read = np.unique(np.clip(np.nan_to_num(read), 0, samples.shape[1] - 1)).astype(np.int64)
     ordered = np.partition(samples, read, axis=1) if len(read) <= _FEW_POSITIONS else np.sort(samples, axis=1)
     middle, low, high = (_interpolate(ordered, position) for position in positions)
     shift = np.where(usable, values - middle, np.nan)
-    low, high = low + shift, high + shift
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
+        low, high = (middle + further * (end - middle) + shift for end in (low, high))
+    if biased is not None:
+        back = np.where(biased, shift, 0.0)
+        low, high = np.minimum(low + back, values), np.maximum(high + back, values)
     if min_high is not None:
         high = np.where(np.isnan(high), high, np.fmax(high, min_high))
     return Interval(low, high, undefined)
@@ -290,12 +187,12 @@ def share_intervals(
     defined = ~np.isnan(samples)
     count = defined.sum(axis=1)
     undefined = samples.shape[1] - count
-    usable = (undefined <= _MOST_UNDEFINED * samples.shape[1]) & ~np.isnan(values) & (clusters >= 2)
+    usable = (undefined <= MOST_UNDEFINED * samples.shape[1]) & ~np.isnan(values) & (clusters >= 2)
     mean = divide(np.where(defined, samples, 0.0).sum(axis=1), count.astype(np.float64))
     spread = np.where(defined, samples - mean[:, None], 0.0)
     variance = divide((spread**2).sum(axis=1), np.maximum(count - 1.0, 0.0))
     tail, units = (1 - confidence) / 2, np.maximum(clusters, 2.0)
-    trials = np.maximum(np.where(np.isinf(n), clusters, n), 2.0)
+    trials = np.maximum(n, 2.0)
     few = (1 - 1 / units) / (1 - 1 / trials) * (stdtrit(trials - 1, tail) / stdtrit(units - 1, tail)) ** 2
     varies = variance > ROUNDING**2
     worth = np.where(varies, values * (1 - values) / np.where(varies, variance, 1.0) * few, units)
@@ -306,6 +203,21 @@ def share_intervals(
     worth = np.where(usable, np.maximum(worth, 1.0), np.nan)
     low, high = share_interval(np.clip(values, 0, 1) * worth, worth, confidence)
     return Interval(low, high, undefined)
+
+
+def _skewness(samples: FloatArray) -> FloatArray:
+    """Return the skewness of the finite samples of each row, at most 1 in size; 0 where nothing varies."""
+    known = np.isfinite(samples)
+    every = bool(known.all())
+    finite = samples if every else np.where(known, samples, 0.0)
+    count = np.maximum(known.sum(axis=1), 1)
+    deviation = finite - (finite.sum(axis=1) / count)[:, None]
+    if not every:
+        deviation[~known] = 0.0
+    squares = deviation**2
+    variance, third = squares.sum(axis=1) / count, (squares * deviation).sum(axis=1) / count
+    varies = variance > ROUNDING**2
+    return np.where(varies, np.clip(third / np.where(varies, variance, 1.0) ** 1.5, -1.0, 1.0), 0.0)
 
 
 def _interpolate(ordered: FloatArray, position: FloatArray) -> FloatArray:
@@ -346,6 +258,64 @@ def mean_over_pairs(values: FloatArray, pairs: Pairs, drawn: FloatArray, people:
     return means
 
 
+@dataclass(frozen=True, slots=True)
+class ResampledMean:
+    """Resamples of a mean over pairs."""
+
+    values: FloatArray  # (resamples,)
+    units: float  # independent units that their spread is worth
+
+
+def resample_mean_over_pairs(
+    values: FloatArray, resampled: FloatArray, pairs: Pairs, drawn: FloatArray, people: BoolArray, *, clusters: float
+) -> ResampledMean:
+    """Resample a mean over pairs: its deviation over stimuli plus its deviation over people.
+
+    Drawing stimuli and people at once counts the noise of single answers three times (Owen 2007), so intervals are up
+    to 1.3 times too wide where it is most of the noise. The sum of two deviations, one of stimuli with these people and
+    one of people with these stimuli, counts it twice.
+
+    The spread of few people is poorly known. The units that both spreads are worth together are one more than the
+    degrees of freedom of a sum of two variances (Satterthwaite 1946),
+    (a + b)^2 / (a^2 / (people - 1) + b^2 / (clusters - 1)), with a the variance over people and b that over stimuli.
+
+    Args:
+        values: The value of each pair from all data, (pairs,).
+        resampled: The values on resampled stimuli, (pairs, resamples).
+        pairs: The observers of each pair, (pairs, 2).
+        drawn: How often each observer was drawn, (resamples, observers).
+        people: Which observers were drawn; every other observer, a model, counts once.
+        clusters: The stimuli, or clusters of stimuli, that were resampled.
+
+    Returns:
+        The resampled means, nan where no pair is defined, and the number of units: `clusters` where nobody was drawn.
+
+    >>> values, pairs = np.array([0.2, 0.4, 0.9]), np.array([[0, 1], [0, 2], [1, 2]])
+    >>> drawn = np.array([[1.0, 1.0, 1.0], [2.0, 1.0, 0.0]])
+    >>> shifted = values[:, None] + [0.1, 0.0]  # the first resample of stimuli raises every value
+    >>> resample_mean_over_pairs(values, shifted, pairs, drawn, np.ones(3, dtype=bool), clusters=9).values.round(2)
+    array([0.6, 0.2])
+    """
+    finite = np.where(np.isinf(values).any(), np.nan, values)  # an infinite mean has no interval
+    over_stimuli = mean_over_pairs(resampled, pairs, drawn, np.zeros_like(people))
+    if not people.any():
+        return ResampledMean(over_stimuli, clusters)
+    over_people = mean_over_pairs(np.broadcast_to(finite[:, None], resampled.shape), pairs, drawn, people)
+    of_people, of_stimuli = (_variance(samples) for samples in (over_people, over_stimuli))
+    count = len(np.unique(pairs[people[pairs]]))
+    units = clusters
+    if of_people > 0 and count > 1 and clusters > 1:
+        parts = of_people**2 / (count - 1) + of_stimuli**2 / (clusters - 1)
+        units = 1 + (of_people + of_stimuli) ** 2 / parts
+    return ResampledMean(over_stimuli + over_people - mean_or_nan(finite[~np.isnan(finite)]), units)
+
+
+def _variance(samples: FloatArray) -> float:
+    """Return the variance of the defined samples; 0 without any."""
+    defined = samples[~np.isnan(samples)]
+    return float(defined.var()) if len(defined) else 0.0
+
+
 def pair_estimate(
     measure: str, answers: Answers, *, resamples: int = 10_000, confidence: float = 0.95, rng: np.random.Generator
 ) -> Estimate:
@@ -379,11 +349,16 @@ def pair_estimate(
     value, n = form.matrix(answers)[:1, 1], form.count(answers, pairs)
     min_high = None if form.min_high is None else form.min_high(answers, pairs, confidence)
     samples = form.resampled(compressed.answers, weights, pairs)
+    if form.at_equal_errors is not None:
+        again = draw_again(weights[: max(1, resamples // RESAMPLED_AGAIN)], rng)
+        deflate(samples, form.resampled(compressed.answers, again, pairs))
     facts = measures[measure]
     if facts.share:
         interval = share_intervals(samples, value, n=n, clusters=n, confidence=confidence)
     else:
-        interval = percentile_interval(samples, value, n=n, min_high=min_high, confidence=confidence)
+        interval = percentile_interval(
+            samples, value, n=n, min_high=min_high, biased=np.array([form.biased]), confidence=confidence
+        )
     note = f"{interval.undefined[0]} of {resamples} resamples undefined" if interval.undefined[0] else ""
     low, high = np.clip([interval.low[0], interval.high[0]], facts.low, facts.high)
     return Estimate(float(value[0]), float(low), float(high), int(n[0]), confidence, resamples, note)
@@ -418,7 +393,7 @@ def mean_with_interval(
     >>> mean_with_interval([0.5, 0.5, 0.5], rng=np.random.default_rng(0)).high
     0.5
     """
-    _check_resamples(resamples)
+    check_resamples(resamples)
     values = np.asarray(items, dtype=np.float64)
     if values.ndim != 1:
         raise InvalidInput(f"items must be one-dimensional, got shape {values.shape}")
@@ -430,211 +405,10 @@ def mean_with_interval(
     samples = np.array([defined[rng.integers(0, n, n)].mean() for _ in range(resamples)])
     value, items_used = np.array([mean]), np.array([float(n)])
     if answers is None:
-        interval = percentile_interval(samples[None], value, n=items_used, confidence=confidence)
+        is_mean = np.array([True])
+        interval = percentile_interval(samples[None], value, n=items_used, means=is_mean, confidence=confidence)
     else:
         trials = np.array([float(answers)])
         interval = share_intervals(samples[None], value, n=trials, clusters=items_used, confidence=confidence)
     low, high = np.clip([interval.low[0], interval.high[0]], *bounds)
     return Estimate(mean, float(low), float(high), n, confidence, resamples, note)
-
-
-@dataclass(frozen=True, slots=True)
-class PairedDifference:
-    """The first observer's value minus the second's, on the same resamples."""
-
-    value: float
-    low: float
-    high: float
-    p: float  # two-sided, for no difference
-    at_resolution: bool = False  # no resample contradicts the difference: the true p is `p` or less
-
-
-def paired_difference(
-    a: float,
-    b: float,
-    a_samples: FloatArray,
-    b_samples: FloatArray,
-    *,
-    n: float | None = None,
-    confidence: float = 0.95,
-) -> PairedDifference:
-    """Compute a - b with its interval and p-value from shared resamples.
-
-    p = 2 min(fraction of moved differences at or below 0, fraction at or above), with one resample added to each side,
-    so that it is never 0; moved as in `percentile_interval`.
-
-    Args:
-        a: The first observer's value.
-        b: The second observer's value.
-        a_samples: The first observer's resampled values, (resamples,).
-        b_samples: The second observer's on the same resamples.
-        n: The trials behind the values; few trials widen the interval.
-        confidence: Confidence of the interval.
-
-    Returns:
-        The difference, its interval and p; nan where a or b is, or where more than a tenth of the resamples are.
-
-    Raises:
-        InvalidInput: If the confidence is not between 0 and 1.
-
-    >>> same = np.linspace(-1, 1, 99)
-    >>> paired_difference(0.5, 0.5, same, same).p
-    1.0
-    """
-    samples, trials = (a_samples - b_samples)[None], None if n is None else np.array([n])
-    return paired_differences(samples, np.array([a - b]), n=trials, confidence=confidence)[0]
-
-
-def paired_differences(
-    samples: FloatArray, values: FloatArray, *, n: FloatArray | None = None, confidence: float = 0.95
-) -> list[PairedDifference]:
-    """Compute the interval and p-value of several differences, as `paired_difference` does for one.
-
-    Args:
-        samples: Resampled differences, (differences, resamples).
-        values: The differences from all data, (differences,).
-        n: The trials behind each; few trials widen the interval.
-        confidence: Confidence of the intervals.
-
-    Returns:
-        One paired difference per row.
-
-    Raises:
-        InvalidInput: If the confidence is not between 0 and 1.
-
-    >>> [found.p for found in paired_differences(np.linspace(-1, 1, 99)[None], np.array([0.0]))]
-    [1.0]
-    """
-    interval = percentile_interval(samples, values, n=n, confidence=confidence)
-    found = np.flatnonzero(~np.isnan(interval.low))
-    p, at_resolution = np.full(len(values), np.nan), np.zeros(len(values), dtype=np.bool_)
-    defined = samples.shape[1] - interval.undefined[found]
-    median = np.nanmedian if interval.undefined[found].any() else np.median
-    moved = samples[found] - median(samples[found], axis=1)[:, None] + values[found, None]
-    least = np.minimum(np.count_nonzero(moved <= 0, axis=1), np.count_nonzero(moved >= 0, axis=1))
-    p[found], at_resolution[found] = np.minimum(1.0, 2 * (least + 1) / (defined + 1)), least == 0
-    columns = (values, interval.low, interval.high, p, at_resolution)
-    return [PairedDifference(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
-
-
-def holm(p: ArrayLike) -> FloatArray:
-    """Adjust p-values of several tests, so that a false positive among them is as rare as in one test (Holm 1979).
-
-    The k-th smallest of m is multiplied by m - k + 1, at most 1 and never below the one before it.
-
-    Args:
-        p: The p-values; nan stays nan and does not count as a test.
-
-    Returns:
-        The adjusted p-values, in the same order.
-
-    >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    values = np.asarray(p, dtype=np.float64)
-    adjusted = np.full(values.shape, np.nan)
-    order = np.argsort(values)[: np.count_nonzero(~np.isnan(values))]  # nan sorts last
-    steps = values[order] * np.arange(len(order), 0, -1)
-    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return adjusted
-
-
-def ranks(values: FloatArray, *, direction: Direction = "higher") -> FloatArray:
-    """Rank values along the first axis, 1 for the best.
-
-    Args:
-        values: The values; nan stays nan.
-        direction: Whether higher or lower values are better.
-
-    Returns:
-        The ranks, in the shape of `values`; ties get their mean rank.
-
-    >>> ranks(np.array([.3, .9, .3]))
-    array([2.5, 1. , 2.5])
-    """
-    signed = -values if direction == "higher" else values
-    defined = ~np.isnan(signed)
-    better = (signed[None] < signed[:, None]) & defined
-    tied = (signed[None] == signed[:, None]) & defined
-    return np.where(defined, better.sum(axis=1) + (tied.sum(axis=1) + 1) / 2, np.nan)
-
-
-def ranks_of_differences(differences: FloatArray, *, direction: Direction = "higher") -> FloatArray:
-    """Rank observers by their differences: 1 plus the number of better observers.
-
-    Args:
-        differences: The first observer's value minus the second's, (observers, observers). nan on the diagonal marks an
-            undefined value, whose rank is nan.
-        direction: Whether higher or lower values are better.
-
-    Returns:
-        The ranks, (observers,); observers that do not differ get their mean rank.
-
-    >>> ranks_of_differences(np.subtract.outer([.3, .9, .3], [.3, .9, .3]))
-    array([2.5, 1. , 2.5])
-    """
-    better = differences > 0 if direction == "lower" else differences < 0
-    rank = better.sum(axis=1) + ((differences == 0).sum(axis=1) + 1) / 2
-    return np.where(np.isnan(np.diag(differences)), np.nan, rank)
-
-
-def rank_intervals(
-    differences: FloatArray,
-    samples: FloatArray,
-    *,
-    n: FloatArray | None = None,
-    direction: Direction = "higher",
-    confidence: float = 0.95,
-) -> Interval:
-    """Compute the interval of each observer's rank from its differences to all others, which hold simultaneously.
-
-    Ranks of resamples would be too certain: resamples vary around the observed values, so that two observers that are
-    alike keep the order of this study in most of them. Instead, observer i is compared with every other one (Mogstad,
-    Romano, Shaikh & Wilhelm 2024): i is worse than j if their difference exceeds c s, s being its standard deviation
-    over resamples and c the `confidence` quantile, over resamples, of the largest of all |deviations of the
-    differences of i| / s. The interval is 1 + how many observers are better than i to the number of observers - how
-    many are worse: it holds the true rank with at least `confidence`, and of observers that are alike fewer than
-    1 - confidence get a rank without doubt.
-
-    Args:
-        differences: The first value less the second of every two observers, from all data, (observers, observers); nan
-            where one is undefined, and so on the diagonal.
-        samples: Resampled values on shared resamples, (observers, resamples).
-        n: The trials that each value rests on. They widen c as t does for a mean.
-        direction: Which values are better.
-        confidence: Confidence of each interval.
-
-    Returns:
-        The intervals; nan where the value is undefined, or where more than a tenth of its resamples are. An observer
-        that cannot be compared with another is neither better nor worse.
-
-    Raises:
-        InvalidInput: If the confidence is not between 0 and 1.
-
-    >>> shared = np.random.default_rng(0).normal(size=(3, 500))
-    >>> values = np.array([9.0, 0.5, 0.0])
-    >>> found = rank_intervals(np.subtract.outer(values, values), shared)
-    >>> found.low.tolist(), found.high.tolist()
-    ([1.0, 2.0, 2.0], [1.0, 3.0, 3.0])
-    """
-    check_confidence(confidence)
-    defined = ~np.isnan(np.diag(differences))
-    undefined = np.isnan(samples).sum(axis=1)
-    ranked = np.flatnonzero(defined & (undefined <= _MOST_UNDEFINED * samples.shape[1]))
-    better = differences if direction == "higher" else -differences
-    low, high = np.full(len(samples), np.nan), np.full(len(samples), np.nan)
-    for i in ranked:
-        low[i], high[i] = 1.0, float(defined.sum())
-        others = ranked[ranked != i]
-        deviation = samples[others] - samples[i]
-        deviation -= np.nanmean(deviation, axis=1, keepdims=True)
-        spread = np.sqrt(np.nanmean(deviation**2, axis=1))
-        varies = spread > 0
-        largest = np.nanmax(np.abs(deviation[varies]) / spread[varies, None], axis=0, initial=0.0)
-        critical = np.quantile(largest, confidence) * spread
-        if n is not None:
-            df, tail = np.maximum(np.minimum(n[others], n[i]), 2.0) - 1, (1 - confidence) / 2
-            critical = critical * np.sqrt(1 + 1 / df) * stdtrit(df, tail) / ndtri(tail)
-        low[i] += np.count_nonzero(better[others, i] > critical)
-        high[i] -= np.count_nonzero(better[i, others] > critical)
-    return Interval(low, high, undefined)

@@ -10,6 +10,7 @@
 * ensembles         several models as one
 * probes            other classes for a model: a linear layer on its features
 * recorded_answers  answers computed elsewhere
+* judges            which images look alike: LPIPS, DreamSim, a model's features
 * abstention        how strange an image is to a model, and how likely the model should refuse to answer
 
 Importing this package imports neither torch nor onnxruntime; loading a model does.

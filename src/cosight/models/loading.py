@@ -10,6 +10,7 @@
                                            `templates`: openai (80 prompts, the default), simple (7) or a file
 * `ensemble:A+B+[C,size=64]`               the mean of their probabilities
 * `trials:FILE[,observer=NAME]`            answers computed elsewhere: see `recorded_answers`
+* `vlm:gpt-4o[,reason=yes...]`             a vision-language model behind an OpenAI-compatible endpoint: see `vlm`
 
 Options: `checkpoint`; `mean` and `std` (one number, or one per channel), `size` (side, or height/width),
 `interpolation` and `crop` (fraction of the resized photo's side that is kept) instead of the model's own; `layer` (for
@@ -23,6 +24,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import NoReturn
@@ -41,6 +43,8 @@ from cosight.models.recorded_answers import RECORDED_KEYS, check_recorded
 from cosight.models.timm_models import check_timm, load_timm
 from cosight.models.torch_models import TorchModel
 from cosight.models.torchvision_models import check_torchvision, load_torchvision
+from cosight.models.vlm.endpoint import check_endpoint
+from cosight.models.vlm.settings import VLM_KEYS, read_settings
 from cosight.registry import Registry
 from cosight.trials.spaces import LabelSpace
 
@@ -50,6 +54,7 @@ __all__ = [
     "ModelSource",
     "check_model_name",
     "check_model_spec",
+    "load_features",
     "load_model",
     "load_torch",
     "model_lists",
@@ -78,7 +83,7 @@ class ModelSource:
     load: Callable[[ModelSpec], Model]
     keys: tuple[str, ...]
     summary: str
-    check: Callable[[ModelSpec], None] | None = None
+    check: Callable[[ModelSpec], object] | None = None
     check_name: Callable[[ModelSpec], None] | None = None
     check_placement: Callable[[str, Precision], None] | None = None
     files: Callable[[ModelSpec], Sequence[Path]] | None = None
@@ -195,6 +200,26 @@ def load_torch(model: str | ModelSpec, *, device: str = "auto", precision: Preci
     return loaded
 
 
+@cache
+def load_features(model: str, *, device: str = "auto", precision: Precision = "float32") -> TorchModel:
+    """Load a model in torch with features, for gradients of its representations; loaded once per process.
+
+    Args:
+        model: Name of the model; its option `layer` chooses the features (default: the penultimate layer).
+        device: As for `load_model`.
+        precision: As for `load_model`.
+
+    Returns:
+        The model.
+
+    Raises:
+        InvalidInput: As `load_torch`, and if the penultimate layer cannot be found.
+        UnknownName: There is no such layer; the message suggests the nearest ones.
+    """
+    loaded = load_torch(model, device=device, precision=precision)
+    return loaded if loaded.tap is not None else loaded.with_features()
+
+
 def _option_files(spec: ModelSpec) -> list[Path]:
     values = [spec.get(key) for key in ("checkpoint", "classes", "templates")]
     paths = [Path(value).expanduser() for value in values if value is not None]
@@ -209,6 +234,10 @@ def _load_ensemble(spec: ModelSpec, space: LabelSpace | None = None) -> Ensemble
 
 def _refuse_recorded(spec: ModelSpec) -> NoReturn:
     raise InvalidInput(f"recorded answers cannot answer images, got {spec}; use them with `cosight evaluate`")
+
+
+def _refuse_vlm(spec: ModelSpec) -> NoReturn:
+    raise InvalidInput(f"a vision-language model has no logits or features, got {spec}; use it with `cosight evaluate`")
 
 
 for _source in (
@@ -277,6 +306,14 @@ for _source in (
         RECORDED_KEYS,
         "Answers computed elsewhere, in a trial file or folder.",
         check=check_recorded,
+    ),
+    ModelSource(
+        "vlm",
+        _refuse_vlm,
+        VLM_KEYS,
+        "Vision-language models behind an OpenAI-compatible endpoint.",
+        check=read_settings,
+        check_name=check_endpoint,
     ),
 ):
     sources.add(_source.name, _source)

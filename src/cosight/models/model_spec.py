@@ -51,7 +51,9 @@ _MEMBER = re.compile(r"\+(?=\[|[A-Za-z_]\w*:)", re.ASCII)
 _ENSEMBLE = "ensemble"
 _FILE_SOURCES = ("onnx", "trials")  # whose names are files
 _FILE_KEYS = ("checkpoint", "classes", "templates")
-_EXECUTION_KEYS = ("threads",)  # they do not change the answers, so they are not part of the observer's name
+_EXECUTION_KEYS = (  # they do not change the answers, so they are not part of the observer's name
+    *("threads", "price", "concurrency", "rate", "retries", "timeout", "backoff"),
+)
 _TRAINED = re.compile(r"(.+@\d+)\.safetensors")  # as training names its checkpoints: NAME@SEED
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _FORM = "a model is named source:name[,key=value...]"
@@ -146,7 +148,7 @@ class ModelSpec:
         try:
             numbers = tuple(float(part) for part in text.split("/"))
         except ValueError as error:
-            raise InvalidInput(f"{key} must be numbers like .5/.5/.5, got {text!r}") from error
+            raise InvalidInput(f"{key} must be numbers separated by slashes, got {text!r}") from error
         if not all(map(isfinite, numbers)):
             raise InvalidInput(f"{key} must be finite numbers, got {text!r}")
         return numbers

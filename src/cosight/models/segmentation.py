@@ -20,7 +20,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cosight.errors import InvalidInput, UnknownName, did_you_mean, first_line
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.models.model_spec import ModelSpec, checkpoint_of, class_names_of, parse, size_of
 from cosight.models.onnx_models import (
     ONNX_KEYS,
@@ -41,6 +41,7 @@ __all__ = ["SegmentationModel", "load_segmentation", "object_of_instances", "obj
 
 _TORCHVISION_KEYS = ("checkpoint", "size", "classes")
 _SHORT_SIDE = 520  # of photos for torchvision's semantic segmentation, as its weights were trained
+_LONGEST = 1333 / 800  # long side of photos for Mask R-CNN, in short sides, as its weights were trained
 _CERTAIN = 0.5  # score of an instance, probability of a pixel
 
 
@@ -219,7 +220,6 @@ def _load_torchvision(spec: ModelSpec) -> _TorchSegmentation:
 
     import_torchvision()
     from torchvision import models  # type: ignore[import-untyped]
-    from torchvision.ops import boxes  # type: ignore[import-untyped]
 
     name, _, tag = spec.name.partition(".")
     semantic = models.list_models(module=models.segmentation)
@@ -227,26 +227,21 @@ def _load_torchvision(spec: ModelSpec) -> _TorchSegmentation:
     if name not in (*semantic, *instances):
         hint = did_you_mean(name, [*semantic, *instances], otherwise=f"there are {', '.join([*semantic, *instances])}")
         raise UnknownName(f"no torchvision segmentation model is called {name!r}; {hint}")
-    if name in instances:
-        try:
-            boxes._assert_has_ops()
-        except RuntimeError as error:
-            raise InvalidInput(
-                f"Mask R-CNN needs torchvision's compiled operators, which do not load here ({first_line(error)}); "
-                "install builds of torch and torchvision that match, or use torchvision:deeplabv3_resnet50"
-            ) from error
     known = models.get_model_weights(name)
     if tag and tag not in known.__members__:
         raise UnknownName(f"{name} of torchvision has no weights {tag!r}; there are {', '.join(known.__members__)}")
     weights = known[tag] if tag else known.DEFAULT
     categories = tuple(weights.meta["categories"])
+    sides = size_of(spec)
+    options: dict[str, Any] = {}
+    if name in instances and sides:  # the network resizes photos itself
+        options = {"min_size": sides[0], "max_size": round(sides[0] * _LONGEST)}
     path = checkpoint_of(spec)
     if path is None:
         with explain_download_errors(f"the weights of {spec}"):
-            module = models.get_model(name, weights=weights)
+            module = models.get_model(name, weights=weights, **options)
     else:
         state = read_weights(path)
-        options: dict[str, Any] = {}
         if name in semantic:
             options["aux_loss"] = any(key.startswith("aux_classifier.") for key in state)
         head = "roi_heads.box_predictor.cls_score.bias" if name in instances else _last_bias(state)
@@ -255,7 +250,6 @@ def _load_torchvision(spec: ModelSpec) -> _TorchSegmentation:
         module = models.get_model(name, weights=None, weights_backbone=None, **options)
         load_weights(state, module, model=f"torchvision:{name}", path=path)
         categories = categories if options.get("num_classes") == len(categories) else ()
-    sides = size_of(spec)
     short_side = None if name in instances else (sides or (_SHORT_SIDE,))[0]
     module = module.eval()
     return _TorchSegmentation(

@@ -127,13 +127,38 @@ class TorchModel:
 
     def __call__(self, images: Tensor) -> Tensor:
         """Compute logits (N, classes) of images (N, 3, height, width) in [0, 1] on its device, with gradients."""
-        if images.ndim != 4 or tuple(images.shape[1:]) != (len(self.mean), *self.size):
-            wanted = f"(N, {len(self.mean)}, {self.size[0]}, {self.size[1]})"
-            raise InvalidInput(f"{self.name} takes images {wanted}, got {tuple(images.shape)}; prepare or resize them")
+        self._check_images(images)
         pixels = _normalise(self.module, images, self.preprocessing)
         with autocast(self.device, self.precision):
             outputs = self.module(pixels)
         return _to_logits(outputs, self.outputs)
+
+    def features(self, images: Tensor) -> Tensor:
+        """Compute features (N, dimensions) of images (N, 3, height, width) in [0, 1] on its device, with gradients.
+
+        Args:
+            images: Images in [0, 1].
+
+        Returns:
+            Features of the layer that `with_features` chose.
+
+        Raises:
+            InvalidInput: The images have another size, or no layer was chosen.
+        """
+        import torch
+
+        self._check_images(images)
+        if self.tap is None:
+            raise InvalidInput(f"{self.name} was loaded without features; call with_features first")
+        if self.channels_last:
+            images = images.contiguous(memory_format=torch.channels_last)
+        with autocast(self.device, self.precision):
+            return self.tap(self.module, _normalise(self.module, images, self.preprocessing))[1].float()
+
+    def _check_images(self, images: Tensor) -> None:
+        if images.ndim != 4 or tuple(images.shape[1:]) != (len(self.mean), *self.size):
+            wanted = f"(N, {len(self.mean)}, {self.size[0]}, {self.size[1]})"
+            raise InvalidInput(f"{self.name} takes images {wanted}, got {tuple(images.shape)}; prepare or resize them")
 
     def answer(self, batch: Floats) -> ModelOutputs:
         """Compute logits (and features, with a tap) of prepared photos (N, 3, height, width), without gradients."""

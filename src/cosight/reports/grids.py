@@ -13,7 +13,7 @@ from cosight.benchmarks.table_layout import BenchmarkTable, TableCell, TableColu
 from cosight.errors import InvalidInput
 from cosight.measures import measures
 from cosight.scoring.disagree import Disagreements
-from cosight.statistics.contrasts import CORRELATION
+from cosight.statistics.correlations import CORRELATION
 from cosight.statistics.row_text import decimals, group_name, number_text, short_name
 from cosight.statistics.rows import GOLD, MODELS, PEOPLE, SIMULATED, SIMULATED_GOLD, GroupKey, Row, Scores
 from cosight.statistics.verdict import ranked_measures, ranked_models
@@ -30,6 +30,7 @@ __all__ = [
     "default_sort",
     "disagreement_grid",
     "interval_caption",
+    "pair_kind_grid",
     "score_grid",
     "undefined_remarks",
 ]
@@ -310,14 +311,17 @@ def benchmark_grid(table: BenchmarkTable, *, compact: bool = False, summary: boo
         summary: Only the summary columns (True) or only the others (False); all by default.
     """
     selected = [index for index, column in enumerate(table.columns) if summary in (None, column.summary)]
+    has_functions = any(line.function for line in table.lines)
     lines = []
     for line in table.lines:
         cells = [_benchmark_cell(table.columns[index], line.cells[index], compact) for index in selected]
-        if compact:
+        if not has_functions:
+            lines.append(Line(((), line.section), (GridCell(line.model), *cells), title=line.heading))
+        elif compact:
             lines.append(Line(((), line.model), (GridCell(line.function or "none"), *cells), title=line.model))
         else:
             lines.append(Line(((), line.section), (GridCell(line.model), GridCell(line.function), *cells)))
-    names = ("function",) if compact else ("model", "function")
+    names = ("model",) if not has_functions else ("function",) if compact else ("model", "function")
     return Grid((*names, *(table.columns[index].title for index in selected)), tuple(lines), len(names))
 
 
@@ -373,6 +377,24 @@ def correlation_grid(scores: Scores) -> Grid | None:
         lines.append(_line(((), ""), [label, *(cells.get(pair, "") for pair in pairs)]))
     headers = ("Spearman's r", *(f"{short_name(a)} and {short_name(b)}" for a, b in pairs))
     return Grid(headers, tuple(lines))
+
+
+def pair_kind_grid(scores: Scores, *, compact: bool = False) -> Grid:
+    """Return the mean of each measure over the pairs of each kind, such as models with people, one line per group."""
+    columns = [name for name in _measures_with_values(scores) if measures[name].symmetric is not None]
+    index = {(row.group, row.observer, row.against, row.measure): row for row in _values(scores)}
+    kinds = [key for key in dict.fromkeys(key[:3] for key in index) if key[1] in _ORDER and key[2] in _ORDER]
+    has_column = bool(scores.settings["by"]) and not compact  # of groups, which are titles in a compact table
+    lines = []
+    for group, observer, against in kinds:
+        rows = [index.get((group, observer, against, name)) for name in columns]
+        if not any(rows):
+            continue
+        names = [*([group_name(group)] if has_column else []), f"{observer} with {against}"]
+        line = _line((group, ""), [*names, *(number_text(row, compact=compact) if row else "" for row in rows)])
+        lines.append(replace(line, title=group_name(group) if compact else ""))
+    headers = [*(["group"] if has_column else []), "mean over pairs", *map(short_name, columns)]
+    return Grid(tuple(headers), tuple(lines), len(headers) - len(columns))
 
 
 def disagreement_grid(found: Disagreements, *, top: int, compact: bool = False) -> Grid:

@@ -21,12 +21,12 @@ from cosight.statistics.rows import Row
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "Point", "dots", "scatter"]
+__all__ = ["COLOURS", "MARKERS", "Point", "dots", "scatter"]
 
 # Okabe & Ito 2008: distinguishable with every kind of colour vision
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#f0e442")
 _ON_DARK = ("#4aa8e0", "#ff8c42", "#2bc49a", "#e39ac4", "#ffc04d", "#8fd0f5", "#e8ebef", "#f0e442")  # lighter
-_MARKERS = "osD^vP*X"
+MARKERS = "osD^vP*X"
 _INK, _LINE = "#1b1f24", "#d5dae1"  # text and grid on a light page
 _ROW, _LETTER, _PLOT = 18, 6.6, 300  # pixels: height of a line, width of a letter, width of the axis
 _LONGEST = 34  # letters of a label on one line
@@ -161,7 +161,7 @@ def _colour(index: int) -> str:
 
 
 def _marker(index: int) -> str:
-    return _MARKERS[index % len(_MARKERS)]
+    return MARKERS[index % len(MARKERS)]
 
 
 def _ends(row: Row) -> list[float]:

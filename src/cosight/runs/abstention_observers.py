@@ -109,7 +109,10 @@ class _StoredOutputs:
 
 
 def derive_abstention_observers(folder: RunFolder, plan: RunPlan, model: ModelObserver) -> Iterator[AbstentionObserver]:
-    """Write the trials of every abstention function that the model supports; existing trials are left as they are."""
+    """Write the trials of every abstention function that the model supports; existing trials are left as they are.
+
+    If all functions are requested, one that cannot be fitted to the set is left out: `knn` to few training images.
+    """
     stored = _read_outputs(folder, plan, model)
     for name in plan.abstain:
         entry = abstention(name)
@@ -121,8 +124,14 @@ def derive_abstention_observers(folder: RunFolder, plan: RunPlan, model: ModelOb
         if reason is not None:
             yield AbstentionObserver(entry.name, None, identity, reason=reason)
             continue
-        scores = _strangeness_scores(entry, stored)
-        scale = MinMax.fit(scores["calibration"])
+        try:
+            scores = _strangeness_scores(entry, stored)
+            scale = MinMax.fit(scores["calibration"])
+        except InvalidInput as error:
+            if not plan.abstain_all:
+                raise
+            yield AbstentionObserver(entry.name, None, identity, reason=str(error))
+            continue
         observer = f"{model.name}#{entry.name}"
         abstentions = dict(zip(stored.rows["test"].tolist(), scale.abstention(scores["test"]).tolist(), strict=True))
         _write_trials(folder, plan, model.name, observer, identity, abstentions)

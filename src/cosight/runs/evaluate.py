@@ -13,9 +13,10 @@ from cosight.arrays import whole_number
 from cosight.devices import Precision, check_device_name, check_placement
 from cosight.errors import CosightError, InvalidInput
 from cosight.extras import require
-from cosight.models.abstention import abstentions
 from cosight.models.loading import check_model_name, check_model_spec, sources
 from cosight.models.model_spec import parse
+from cosight.models.vlm.journal import Budget, Spending, check_budget, parse_budget
+from cosight.models.vlm.settings import read_settings
 from cosight.processes import MOST_WORKERS
 from cosight.progress import Progress, report_progress
 from cosight.registry import split_names
@@ -25,11 +26,12 @@ from cosight.runs.observers import ModelReference
 from cosight.runs.run_job import Run, RunJob
 from cosight.runs.run_plan import RunPlan, check_request, digest_of, plan_probe_training, plan_run
 from cosight.runs.run_record import RunRecord, read_record
+from cosight.stimuli.distortions import Geometry
 from cosight.stimuli.images import FileFormat
 from cosight.trials.mapping import How
 from cosight.trials.spaces import LabelSpace, label_spaces
 
-__all__ = ["Run", "evaluate", "resume"]
+__all__ = ["Run", "check_models", "check_vlms", "evaluate", "resume"]
 
 _RESOURCES = ("tiles", "resources.json")  # of generated stimuli; they exist before anything else
 
@@ -45,8 +47,10 @@ def evaluate(
     probe: str | Path | None = None,
     abstain: str | Sequence[str] = (),
     limit: int | None = None,
+    per_class: int | None = None,
     seed: int = 0,
     tiles: str | Path | None = None,
+    geometry: Geometry | None = None,
     format: FileFormat = "png",  # noqa: A002 (the option's name)
     thumbnails: bool = False,
     engine: str = "local",
@@ -56,6 +60,7 @@ def evaluate(
     threads: int | None = None,
     workers: int | None = None,
     on_error: OnError = "stop",
+    budget: str | None = None,
     progress: Progress | bool | None = None,
 ) -> Run:
     """Show stimuli to models and store their answers as trials. Calling it again resumes an interrupted run.
@@ -63,8 +68,8 @@ def evaluate(
     Models can be added to a run later. Anything else that would change its answers is refused.
 
     Args:
-        *models: Models by name: timm:NAME, onnx:FILE, trials:FILE ... In Python also models, nn.Modules and functions
-            of arrays (see `as_model`).
+        *models: Models by name: timm:NAME, onnx:FILE, vlm:NAME, trials:FILE ... In Python also models, nn.Modules and
+            functions of arrays (see `as_model`).
         on: Stimulus set, folder of images, or a benchmark that alters the photos of `source`.
         out: Output folder. An unfinished run there is resumed.
         source: Folder of photos that the benchmark alters while models are evaluated.
@@ -73,11 +78,14 @@ def evaluate(
         how: How a model's own classes are combined into one class of the label space.
         features: Also store logits and features.
         probe: Train a linear probe on the features of this stimulus set; the probe answers in the model's place.
-        abstain: Comma-separated abstention functions, or all (`cosight list abstentions`). They learn from the set's
-            training split and add observers MODEL#FUNCTION.
+        abstain: Comma-separated abstention functions, or all that are possible (`cosight list abstentions`). They
+            learn from the set's training split and add observers MODEL#FUNCTION.
         limit: Use only this many images, selected by a hash of their names.
+        per_class: Use only this many images of each class, selected by a hash of their names, with all their
+            conditions and levels.
         seed: Seed of everything random.
         tiles: Folder of images that mosaic and stickers draw from (default: `source`).
+        geometry: Bands of the distortion glitched: per-image (default), or published (the same bands in every image).
         format: File format that altered photos are encoded in before models see them.
         thumbnails: Store a thumbnail of each stimulus.
         engine: What runs the models: local (this process), or ray (the cluster at RAY_ADDRESS).
@@ -88,6 +96,9 @@ def evaluate(
         threads: Number of threads per model (default: the library's).
         workers: Number of threads that read images (local) or of actors (ray); default: one per core.
         on_error: What to do about an image or a model that cannot be read: stop, or skip it and report it.
+        budget: Limits of the requests to vision-language models, over all sessions of the run, such as
+            requests=1000,tokens=2e6,cost=5. The run stops before a limit is exceeded and can be resumed with a larger
+            one.
         progress: True for a progress bar (default: in notebooks and at the prompt), False for none, or a function
             that is called with images answered, images in all, and a description.
 
@@ -95,6 +106,7 @@ def evaluate(
         The finished run.
 
     Raises:
+        BudgetReached: The budget is used up; answers so far are kept.
         InvalidInput: An argument is wrong, an image cannot be read, or `out` has other content.
         UnknownName: A model, benchmark, label space or abstention function does not exist.
 
@@ -105,22 +117,23 @@ def evaluate(
     seed = whole_number(seed, name="--seed")
     batch = whole_number(batch, name="--batch", least=1)
     limit = None if limit is None else whole_number(limit, name="--limit", least=1)
+    per_class = None if per_class is None else whole_number(per_class, name="--per-class", least=1)
     threads = None if threads is None else whole_number(threads, name="--threads", least=1, most=MOST_WORKERS)
     workers = None if workers is None else whole_number(workers, name="--workers", least=1, most=MOST_WORKERS)
     abstain = tuple(split_names(abstain) or ())
-    if abstain == ("all",):
-        abstain = tuple(abstentions)
     arguments = _record_arguments(locals())
+    limits = Budget() if budget is None else parse_budget(budget)
     if engines.name_of(engine) == "ray":
         require("ray", by="--engine ray")
     check_device_name(device)
     if on_error not in get_args(OnError):
         raise InvalidInput(f"--on-error must be stop or skip, got {on_error!r}")
     _check_order(models, on)
-    references = _check_models(models)
+    references = check_models(models)
+    check_vlms(references, limits, engine=engine, features=features, probe=probe, abstain=abstain)
     check_request(
         on, source=source, labels=labels, how=how, precision=precision, probe=probe, tiles=tiles, format=format,
-        abstain=abstain,
+        abstain=abstain, geometry=geometry,
     )  # fmt: skip
     folder = RunFolder(Path(out))
     _check_output(folder, on, source)
@@ -129,14 +142,17 @@ def evaluate(
     with folder.locked(), report_progress(progress) as report:
         plan = plan_run(
             on, folder.path, source=source, labels=labels, how=how, features=features, limit=limit, seed=seed,
-            tiles=tiles, format=format, batch=batch, precision=precision, abstain=abstain, on_error=on_error,
+            tiles=tiles, format=format, batch=batch, geometry=geometry, precision=precision, abstain=abstain,
+            on_error=on_error, per_class=per_class,
         )  # fmt: skip
         probe_training = None if probe is None else plan_probe_training(probe, plan)
         record = _open_record(folder, plan, probe_training, arguments)
         record.is_own |= set(record.models) <= {reference.description for reference in references}
         shown = folder.path / "thumbnails" if thumbnails else None
         options = ExecutionOptions(threads, workers, on_error, shown, device)
-        job = RunJob(folder, plan, options, engines[engine](), record, report, list(plan.notices))
+        job = RunJob(
+            folder, plan, options, engines[engine](), record, report, list(plan.notices), spending=Spending(limits)
+        )  # fmt: skip
         return job.run(references, probe_training, engine=engine, threads=threads, workers=workers)
 
 
@@ -252,7 +268,7 @@ def _check_order(models: Sequence[Any], on: str | Path) -> None:
         )
 
 
-def _check_models(models: Sequence[Any]) -> list[ModelReference]:
+def check_models(models: Sequence[Any]) -> list[ModelReference]:
     """Return references to the models; raise for a wrong line now, not when its turn comes after hours."""
     if not models:
         raise InvalidInput("name at least one model, got none; for example timm:resnet50.a1_in1k")
@@ -262,6 +278,32 @@ def _check_models(models: Sequence[Any]) -> list[ModelReference]:
         if specs.count(spec) > 1:
             raise InvalidInput(f"each model answers once, got {spec} {specs.count(spec)} times; name it once")
     return [ModelReference(model) for model in models]
+
+
+def check_vlms(
+    references: Sequence[ModelReference],
+    limits: Budget,
+    *,
+    engine: str,
+    features: bool,
+    probe: str | Path | None,
+    abstain: Sequence[str],
+) -> None:
+    """Raise where an option does not apply to vision-language models, or their cost is limited but not known."""
+    specs = [reference.spec for reference in references if reference.spec is not None and reference.is_vlm]
+    if not specs:
+        if limits != Budget():
+            raise InvalidInput(
+                f"--budget limits the requests to vlm: models, got {limits} without such a model; omit it"
+            )
+        return
+    given = {"--features": features, "--probe": probe is not None, "--abstain": bool(abstain)}
+    for option in (option for option, is_given in given.items() if is_given):
+        raise InvalidInput(f"{specs[0]} has no logits or features, got {option}; evaluate it in a run of its own")
+    if engines.name_of(engine) != "local":
+        raise InvalidInput(f"{specs[0]} answers over HTTP, got --engine {engine}; use --engine local")
+    for spec in specs:
+        check_budget(limits, read_settings(parse(spec)))
 
 
 def _check_placement(references: Sequence[ModelReference], device: str, precision: Precision) -> None:
@@ -299,7 +341,13 @@ def _open_record(
         images = probe_training.stimuli
         content = digest_of([probe_training.settings["stimuli"], list(images.stamps)])
         probe = f"{images.folder.resolve().name} {content[:16]}"
-    settings = {**plan.settings, "limit": plan.limit, "seed": plan.limit_seed, "probe": probe}
+    settings = {
+        **plan.settings,
+        "limit": plan.limit,
+        "seed": plan.limit_seed,
+        "probe": probe,
+        "per_class": plan.per_class,
+    }
     if not (folder.path / RUN).exists():
         return RunRecord(settings, arguments)
     record = read_record(folder.path)

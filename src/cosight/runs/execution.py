@@ -28,14 +28,13 @@ from cosight.progress import Progress
 from cosight.registry import Registry
 from cosight.runs.ray_engine import RayEngine
 from cosight.runs.stimulus_sources import LoadedStimulus
-from cosight.stimuli.images import Bytes, Floats, to_rgb
+from cosight.stimuli.images import Bytes, to_rgb
 
 if TYPE_CHECKING:
     from cosight.runs.observers import BatchAnswers, ModelReference, Observer
     from cosight.runs.run_plan import RunPlan, Shard
 
 __all__ = [
-    "UNANSWERED",
     "Engine",
     "ExecutionOptions",
     "LocalEngine",
@@ -49,7 +48,6 @@ __all__ = [
 ]
 
 OnError = Literal["stop", "skip"]
-UNANSWERED = "no recorded answer"  # reason of a stimulus that a recorded observer was not shown
 _PREFETCH = 2  # batches that are prepared while one is answered
 _THUMBNAIL_SIDE = 128  # pixels of the longer side
 
@@ -141,7 +139,7 @@ def compute_threads(count: int | None) -> Iterator[None]:
 class _Batch:
     shard: Shard
     rows: range
-    buffer: Floats
+    buffer: NDArray[Any]
     parts: list[Future[list[LoadedStimulus]]]
 
 
@@ -244,15 +242,17 @@ def _join_parts(parts: Sequence[BatchAnswers]) -> BatchAnswers:
         parts[0],
         columns=pl.concat([part.columns for part in parts]),
         arrays={name: np.concatenate([part.arrays[name] for part in parts]) for name in parts[0].arrays},
-        unanswered=tuple(
-            int(start) + index for start, part in zip(starts, parts, strict=False) for index in part.unanswered
-        ),
+        unanswered={
+            int(start) + index: reason
+            for start, part in zip(starts, parts, strict=False)
+            for index, reason in part.unanswered.items()
+        },
     )
 
 
 def _join_batches(shard: Shard, batches: Sequence[tuple[list[LoadedStimulus], BatchAnswers]]) -> ShardAnswers:
     stimuli = [
-        LoadedStimulus(stimulus.row, error=InvalidInput(UNANSWERED))
+        LoadedStimulus(stimulus.row, error=InvalidInput(answers.unanswered[index]))
         if index in answers.unanswered and stimulus.error is None
         else stimulus
         for loaded, answers in batches

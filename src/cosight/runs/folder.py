@@ -3,15 +3,14 @@
 * `run.json`                         what was requested, observers, versions, sessions; see `run_record`
 * `stimuli.parquet`                  the stimuli, in the order of everything else
 * `trials/OBSERVER.00000.parquet`    answers to a shard: exists when the shard is done, never changes
+* `requests/OBSERVER.jsonl`          answers of a vision-language model, one line each, as soon as they arrive
 * `features/OBSERVER.safetensors`    logits and features, one row per stimulus, nan where one could not be shown;
                                      until an observer is finished, `features/OBSERVER.parts/` has those of its shards
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,9 +24,11 @@ from numpy.typing import NDArray
 
 from cosight.arrays import whole_number
 from cosight.errors import CosightError, InvalidInput
-from cosight.files import LOCK_FILE, atomic_write, lock_folder
+from cosight.files import LOCK_FILE, atomic_write, file_name, lock_folder
 from cosight.trials.manifest import MANIFEST, with_manifest_space, write_manifest
 from cosight.trials.parquet import read_sources, read_space, write_observers, write_table
+from cosight.trials.requests import RequestTotals, request_totals
+from cosight.trials.run_arrays import arrays_file, read_arrays
 from cosight.trials.table import SCHEMA as TRIAL_SCHEMA
 from cosight.trials.table import Trials, make_trials, observer_table
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:  # reading a run must not import image libraries
     from cosight.runs.observers import Observer
     from cosight.runs.run_plan import RunPlan, Shard
 
-__all__ = ["RUN", "SCHEMA", "RunFolder", "ShardJob", "file_name"]
+__all__ = ["RUN", "SCHEMA", "RunFolder", "ShardJob"]
 
 RUN = "run.json"
 SCHEMA = 2  # version of run folders; grows when the same answers would be written differently
@@ -45,7 +46,6 @@ _UNREADABLE = (  # what reading a damaged table can raise
     *(pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, LookupError, ValueError),
     *(TypeError, AttributeError, RecursionError),
 )
-_LONGEST = 120  # characters of an observer's name in a file name
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,18 @@ class RunFolder:
 
     def features_file(self, observer: str) -> Path:
         """Return the file of a finished observer's logits and features."""
-        return self.path / "features" / f"{file_name(observer)}.safetensors"
+        return arrays_file(self.path, observer)
+
+    def requests_file(self, observer: str) -> Path:
+        """Return the file of the answers that a vision-language model was paid for."""
+        return self.path / "requests" / f"{file_name(observer)}.jsonl"
+
+    def request_totals(self, observer: str) -> RequestTotals:
+        """Return what the requests behind an observer's trials took."""
+        files = sorted((self.path / "trials").glob(f"{file_name(observer)}.[0-9][0-9][0-9][0-9][0-9].parquet"))
+        return request_totals(
+            pl.concat([pl.read_parquet(path, columns=["stimulus", "extra"], glob=False) for path in files])
+        )
 
     def _features_part(self, observer: str, shard: int) -> Path:
         return self.path / "features" / f"{file_name(observer)}.parts" / f"{shard:05d}.safetensors"
@@ -119,7 +130,7 @@ class RunFolder:
 
     def features(self, observer: str) -> dict[str, NDArray[Any]]:
         """Read a finished observer's arrays: logits, features and strangeness scores."""
-        return _read_arrays(self.features_file(observer))
+        return read_arrays(self.features_file(observer))
 
     def has_features(self, observer: str, shard: int) -> bool:
         """Return whether the features of a shard are stored."""
@@ -194,22 +205,11 @@ class RunFolder:
             raise
 
 
-def file_name(observer: str) -> str:
-    """Return an observer's name as part of a file name, the same on every system; never with a dot at the start.
-
-    >>> file_name("timm:resnet50.a1_in1k")
-    'timm-resnet50.a1_in1k'
-    """
-    plain = re.sub(r"[^A-Za-z0-9._+=@#,-]|^\.", "-", observer)
-    is_unique = plain == observer.replace(":", "-", 1) and 0 < len(plain) <= _LONGEST
-    return plain if is_unique else f"{plain[:_LONGEST]}-{hashlib.sha256(observer.encode()).hexdigest()[:8]}"
-
-
 def _join_safetensors(parts: Sequence[Path], out: Path) -> None:
     """Concatenate the arrays of safetensors files, one file in memory at a time (the library would need all)."""
-    first = _read_arrays(parts[0])
+    first = read_arrays(parts[0])
     names = sorted(first, key=lambda name: (-first[name].itemsize, name))  # wide numbers first: all are aligned
-    shapes = {name: [(a[name].shape, a[name].nbytes) for a in map(_read_arrays, parts)] for name in names}
+    shapes = {name: [(a[name].shape, a[name].nbytes) for a in map(read_arrays, parts)] for name in names}
     header: dict[str, Any] = {}
     end = 0
     for name in names:
@@ -223,10 +223,4 @@ def _join_safetensors(parts: Sequence[Path], out: Path) -> None:
         file.write(len(text).to_bytes(8, "little") + text)
         for name in names:
             for part in parts:
-                file.write(np.ascontiguousarray(_read_arrays(part)[name]).tobytes())
-
-
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    from safetensors.numpy import load_file
-
-    return load_file(path)
+                file.write(np.ascontiguousarray(read_arrays(part)[name]).tobytes())

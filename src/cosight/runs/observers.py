@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from cosight.runs.run_plan import RunPlan
 
 __all__ = [
+    "UNANSWERED",
     "BatchAnswers",
     "ModelObserver",
     "ModelReference",
@@ -45,6 +46,8 @@ __all__ = [
     "with_threads",
 ]
 
+UNANSWERED = "no recorded answer"  # reason of a stimulus that a recorded observer was not shown
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchAnswers:
@@ -52,7 +55,7 @@ class BatchAnswers:
 
     columns: pl.DataFrame
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    unanswered: tuple[int, ...] = ()  # rows without a trial, because this observer was not shown them
+    unanswered: Mapping[int, str] = field(default_factory=dict)  # rows without a trial -> why
 
 
 class Observer(Protocol):
@@ -74,15 +77,15 @@ class Observer(Protocol):
         """What else run.json records about it."""
         ...
 
-    def buffer(self, count: int) -> Floats:
+    def buffer(self, count: int) -> NDArray[Any]:
         """Return an array for `count` preprocessed images."""
         ...
 
-    def load_into(self, buffer: Floats, index: int, pixels: Bytes) -> None:
+    def load_into(self, buffer: NDArray[Any], index: int, pixels: Bytes) -> None:
         """Preprocess an image into a row of the buffer."""
         ...
 
-    def answer(self, start: int, rows: pl.DataFrame, buffer: Floats) -> BatchAnswers:
+    def answer(self, start: int, rows: pl.DataFrame, buffer: NDArray[Any]) -> BatchAnswers:
         """Answer the images in the buffer, which are these rows of the manifest, from row `start` on."""
         ...
 
@@ -234,7 +237,8 @@ class RecordedObserver:
     def answer(self, start: int, rows: pl.DataFrame, buffer: Floats) -> BatchAnswers:
         """Return what was recorded about these stimuli."""
         answers = self._answers[start : start + rows.height]
-        return BatchAnswers(answers.drop("found"), unanswered=tuple((~answers["found"]).arg_true()))
+        missing = (~answers["found"]).arg_true()
+        return BatchAnswers(answers.drop("found"), unanswered=dict.fromkeys(missing, UNANSWERED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +266,11 @@ class ModelReference:
     def is_recorded(self) -> bool:
         """Whether it refers to answers that were recorded elsewhere."""
         return self.spec is not None and parse(self.spec).source == "trials"
+
+    @property
+    def is_vlm(self) -> bool:
+        """Whether it names a vision-language model."""
+        return self.spec is not None and parse(self.spec).source == "vlm"
 
     def file_stamps(self) -> dict[str, str] | None:
         """Return stamps of the files that determine the answers; None where files do not determine them."""

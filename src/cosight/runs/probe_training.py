@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 
 from cosight.errors import InvalidInput
+from cosight.files import file_name
 from cosight.models.model import Model
 from cosight.models.probes import fit_probe, read_probe, write_probe
 from cosight.runs.execution import ExecutionOptions, Progress, answer_shards
-from cosight.runs.folder import file_name
 from cosight.runs.observers import BatchAnswers
 from cosight.runs.run_plan import RunPlan, digest_of
 from cosight.stimuli.images import Bytes, Floats

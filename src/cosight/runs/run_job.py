@@ -9,21 +9,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from cosight.errors import CosightError, InvalidInput
-from cosight.files import remove_drafts
+from cosight.files import file_name, remove_drafts
+from cosight.models.vlm.journal import BudgetReached, Spending
 from cosight.runs.abstention_observers import derive_abstention_observers
-from cosight.runs.execution import UNANSWERED, Engine, ExecutionOptions, Progress, compute_threads
-from cosight.runs.folder import RunFolder, file_name
-from cosight.runs.observers import ModelObserver, ModelReference, Observer
+from cosight.runs.execution import Engine, ExecutionOptions, Progress, compute_threads
+from cosight.runs.folder import RunFolder
+from cosight.runs.observers import UNANSWERED, ModelObserver, ModelReference, Observer
 from cosight.runs.probe_training import train_probe
 from cosight.runs.run_plan import RunPlan, Shard
 from cosight.runs.run_record import RunRecord, end_session, new_session
+from cosight.runs.vlm_observers import VlmObserver, vlm_observer
 from cosight.trials.formats import read
+from cosight.trials.requests import RequestTotals
 from cosight.trials.table import Trials
 
 __all__ = ["Run", "RunJob"]
@@ -43,6 +46,7 @@ class Run:
         seconds: Time that they took.
         skipped: File of a stimulus -> why it could not be shown.
         notices: What the user should know.
+        requests: Observer -> what its requests took, for vision-language models.
     """
 
     folder: Path
@@ -52,6 +56,7 @@ class Run:
     seconds: float
     skipped: dict[str, str]
     notices: tuple[str, ...]
+    requests: dict[str, RequestTotals] = field(default_factory=dict)
 
     def trials(self) -> Trials:
         """Read the answers of all observers."""
@@ -75,6 +80,7 @@ class RunJob:
     notices: list[str]
     observers: list[str] = field(default_factory=list)  # that have answered in this call
     notes: dict[str, list[str]] = field(default_factory=dict)  # note -> observers
+    spending: Spending = field(default_factory=Spending)  # on requests to vision-language models
     started: float = field(default_factory=monotonic)
     saved: float = 0.0  # when run.json was last written
 
@@ -96,7 +102,7 @@ class RunJob:
                 try:
                     self._run_model(reference, probe_training)
                 except CosightError as error:
-                    if self.options.on_error == "stop":
+                    if self.options.on_error == "stop" or isinstance(error, BudgetReached):
                         raise
                     self.notices.append(f"left out: {error}")
                     for name, facts in self.record.observers.items():
@@ -158,12 +164,25 @@ class RunJob:
             with compute_threads(self.options.threads):
                 path = train_probe(model, probe_training, self.folder.path, self.options, self.progress)
             reference = replace(reference, probe=path, probe_name=probe_training.stimuli.folder.resolve().name)
-        for observer in reference.observers(self.plan, threads=self.options.threads, device=device):
+        for observer in self._load_observers(reference, device):
             self._add_observer(observer, reference, files)
-            self._answer(observer, reference)
+            try:
+                self._answer(observer, reference)
+            finally:
+                if isinstance(observer, VlmObserver):
+                    observer.client.endpoint.close()
             self.observers.append(observer.name)
             if self.plan.abstain and isinstance(observer, ModelObserver):
                 self._add_abstention_observers(observer, reference, files)
+
+    def _load_observers(self, reference: ModelReference, device: str) -> Sequence[Observer]:
+        if reference.spec is None or not reference.is_vlm:
+            return reference.observers(self.plan, threads=self.options.threads, device=device)
+        return [
+            vlm_observer(
+                reference.spec, self.plan, self.folder, spending=self.spending, on_error=self.options.on_error
+            )
+        ]  # fmt: skip
 
     def _finished_observers(self, reference: ModelReference, files: dict[str, str] | None) -> list[str]:
         """Return the observers of a reference if all have finished; the model need not be loaded then."""
@@ -244,22 +263,38 @@ class RunJob:
         keys = {shard.index: key for shard, key in pending}
         shards = [shard for shard, _ in pending]
         total = sum(len(shard.rows) for shard in shards)
-        done, started = 0, monotonic()
+        done, asked, started = 0, 0, monotonic()
+
+        def report() -> None:
+            if self.progress:
+                self.progress(done + asked, total, f"{(done + asked) / (monotonic() - started):.1f}/s {observer.name}")
+
+        def count_answer() -> None:  # of a shard under way, which may take minutes
+            nonlocal asked
+            asked += 1
+            report()
+
+        if isinstance(observer, VlmObserver):
+            observer.client.on_answer = count_answer
         for answers in self.engine.answers(observer, reference, self.plan, shards, self.options):
             self.folder.write(observer, self.plan, answers, keys.pop(answers.shard.index))
-            done += len(answers.shard.rows)
+            done, asked = done + len(answers.shard.rows), 0
             self._count_images(len(answers.rows))
             if answers.batch is not None:
                 self._note_batch(observer.name, answers.batch)
             if monotonic() - self.saved > _SAVE_INTERVAL:
                 self._save()
-            if self.progress:
-                self.progress(done, total, f"{done / (monotonic() - started):.1f}/s {observer.name}")
+            report()
         if not pending and self.options.thumbnails is not None:
             note = "thumbnails are made while images are shown, and all were shown before"
             self.notes.setdefault(note, []).append(observer.name)
         if self.plan.stores_arrays:
             self.folder.join_features(observer.name, self.plan.shards)
+        if isinstance(observer, VlmObserver):
+            self.record.observers[observer.name]["requests"] = asdict(self.folder.request_totals(observer.name))
+            if observer.closing_note is not None:
+                self.record.observers[observer.name]["left_out"] = observer.client.endpoint.left_out
+                self.notes.setdefault(observer.closing_note, []).append(observer.name)
         self.record.observers[observer.name]["state"] = "finished"
         self._save()
 
@@ -334,4 +369,9 @@ class RunJob:
             seconds=session["seconds"],
             skipped={file: reason for name in self.observers for file, reason in self._skipped_files(name).items()},
             notices=(*notes, *self.notices),
+            requests={
+                name: RequestTotals(**facts)
+                for name in dict.fromkeys(self.observers)
+                if (facts := self.record.observers[name].get("requests")) is not None
+            },
         )

@@ -18,16 +18,17 @@ import polars as pl
 
 from cosight.arrays import whole_number
 from cosight.benchmarks import Benchmark, benchmarks
+from cosight.benchmarks.altering import check_alteration_options, photo_alterations
+from cosight.benchmarks.building.source_photos import read_photos
 from cosight.devices import Precision
 from cosight.errors import InvalidInput, did_you_mean
 from cosight.files import MISSING_FILE, nearest_path
-from cosight.models.abstention import abstention
+from cosight.models.abstention import Abstention, abstention, abstentions
 from cosight.runs.folder import SCHEMA
 from cosight.runs.stimulus_sources import StimulusSource, digests, generated_stimuli, stored_stimuli
-from cosight.stimuli.alterations import Alterations, all_alterations, with_resource
-from cosight.stimuli.images import FileFormat, preparation
-from cosight.stimuli.resources import tiles_for_set
-from cosight.stimuli.sets import StimulusSet, check_splits, read_set, sample
+from cosight.stimuli.distortions import Geometry
+from cosight.stimuli.images import FileFormat
+from cosight.stimuli.sets import StimulusSet, check_splits, read_set, sample, sample_per_class, with_classes
 from cosight.trials.manifest import manifest_space, order_gold
 from cosight.trials.mapping import How
 from cosight.trials.spaces import LabelSpace, guess_label_space, label_space, label_spaces
@@ -61,8 +62,11 @@ class RunPlan:
     precision: Precision = "float32"
     features: bool = False  # whether features are stored
     abstain: tuple[str, ...] = ()  # abstention functions
+    abstain_all: bool = False  # whether these are all that there are, and those that are impossible are left out
     limit: int | None = None  # of the number of images, and the seed that selects them
     limit_seed: int | None = None
+    per_class: int | None = None  # limit of the number of images per class, selected by the same seed
+    option_seed: int = 0  # of the order of options that vision-language models are shown
     notices: tuple[str, ...] = ()  # what the user should know about the plan
 
     def __post_init__(self) -> None:
@@ -138,6 +142,7 @@ def check_request(
     tiles: str | Path | None,
     format: FileFormat,  # noqa: A002 (the option's name)
     abstain: Sequence[str],
+    geometry: Geometry | None = None,
 ) -> None:
     """Raise where an option of `evaluate` is wrong or a path does not exist; no image is read, no model loaded."""
     for option, value, choices in (
@@ -148,17 +153,13 @@ def check_request(
         if value not in choices:
             raise InvalidInput(f"{option} must be {' or '.join(choices)}, got {value!r}")
     benchmark = _find_benchmark(on, source)
-    if tiles is not None and (benchmark is None or benchmark.altered is None):
-        raise InvalidInput(
-            f"--tiles is an option of benchmarks that alter photos, got the stimulus set {on}; leave it out"
-        )
+    check_alteration_options(benchmark, tiles=tiles, geometry=geometry)
     for option, path in (("--source", source), ("--tiles", tiles), ("--probe", probe)):
         if path is not None and not Path(path).exists():
             raise InvalidInput(f"{option} must be a folder of images, {path} does not exist; check the path")
     if isinstance(labels, str):
         label_space(labels)
-    for name in abstain:
-        abstention(name)
+    _named_functions(abstain)
 
 
 def plan_run(
@@ -174,15 +175,22 @@ def plan_run(
     tiles: str | Path | None,
     format: FileFormat,  # noqa: A002 (the option's name)
     batch: int,
+    geometry: Geometry | None = None,
     precision: Precision = "float32",
     abstain: Sequence[str] = (),
     on_error: OnError = "stop",
+    per_class: int | None = None,
 ) -> RunPlan:
     """Return the plan of a run; the arguments are those of `evaluate`, after `check_request`."""
     notices: list[str] = []
     benchmark = _find_benchmark(on, source)
+
+    def draw(images: StimulusSet) -> StimulusSet:
+        images = images if per_class is None else sample_per_class(images, per_class, seed=seed)
+        return images if limit is None else sample(images, limit, seed=seed)
+
     if benchmark is None or benchmark.altered is None:
-        space, images = _label(_select_splits(read_set(on), abstain), labels)
+        space, images = _label(_select_splits(read_set(on), abstain), labels, notices)
         if not (labels or manifest_space(images.facts)):
             notices.append(f"answers are in {space.name}, inferred from the set's classes (--labels names another)")
         own = manifest_space(images.facts)
@@ -191,27 +199,29 @@ def plan_run(
             notices.append(
                 f"{on} does not name the classes of its gold labels, taken to be in the order {space.in_words}"
             )
-        stimuli: StimulusSource = stored_stimuli(images if limit is None else sample(images, limit, seed=seed))
+        stimuli: StimulusSource = stored_stimuli(draw(images))
         _check_truths(stimuli)
     else:
-        space, images = _label(read_set(str(source)), labels or benchmark.labels)
-        images = images if limit is None else sample(images, limit, seed=seed)
-        tile_folder = None if tiles is None else Path(tiles)
+        space, images = _label(read_photos(str(source)).stimuli, labels or benchmark.labels, notices)
+        images = draw(images)
 
         def skip_tile(reason: str) -> None:
             notices.append(f"not a tile: {reason}")
 
-        on_skip = skip_tile if on_error == "skip" else None
-        alterations = with_resource(
-            all_alterations(benchmark.altered.verb, **benchmark.altered.options),
-            "tiles",
-            # one process: with more, each would start the caller's script again
-            lambda: tiles_for_set(out, Path(str(source)), given=tile_folder, workers=1, on_skip=on_skip),
+        recipe, remarks = photo_alterations(
+            benchmark,
+            images,
+            out,
+            tile_images=Path(str(source)),
+            tiles=None if tiles is None else Path(tiles),
+            geometry=geometry,
+            seed=seed,
+            workers=1,  # with more processes, each would start the caller's script again
+            on_skip=skip_tile if on_error == "skip" else None,
         )
-        prepare = preparation(benchmark.altered.prepare)
-        recipe = Alterations(images, tuple(alterations), benchmark.experiment, seed, prepare)
+        notices += remarks
         stimuli = generated_stimuli(recipe, format=format)
-    functions = _check_abstain(abstain, stimuli.frame)
+    functions = _check_abstain(abstain, stimuli.frame, notices)
     return RunPlan(
         stimuli,
         space,
@@ -220,8 +230,11 @@ def plan_run(
         precision,
         features or any("features" in abstention(name).needs for name in functions),
         functions,
+        _is_all(abstain),
         limit,
-        None if limit is None else seed,
+        None if limit is None and per_class is None else seed,
+        per_class,
+        seed,
         tuple(notices),
     )
 
@@ -231,7 +244,7 @@ def plan_probe_training(path: str | Path, plan: RunPlan) -> RunPlan:
 
     Raises InvalidInput when an image of the run, or a photo that one is made from, is among them.
     """
-    _, images = _label(read_set(path), plan.space)
+    _, images = _label(read_set(path), plan.space, [])
     training = RunPlan(stored_stimuli(images), plan.space, plan.how, plan.batch, plan.precision)
     parents, known = (set(plan.stimuli.frame[column].drop_nulls()) for column in ("parent", "stimulus"))
     generated = bool(parents) and not known  # then only the photos have digests before the run
@@ -257,6 +270,11 @@ def _find_benchmark(on: str | Path, source: str | Path | None) -> Benchmark | No
             f"--on must be a stimulus set, a folder of images, or a benchmark ({names}), got {on}; {hint}"
         )
     benchmark = benchmarks[str(on)]
+    if benchmark.comparison is not None:
+        raise InvalidInput(
+            f"{on} compares answers and has no images, got --on {on}; evaluate on a stimulus set, then run "
+            f"`{benchmark.usage}`"
+        )
     if benchmark.altered is None:
         raise InvalidInput(
             f"{on} is a stimulus set to build first, got only its name; run `{benchmark.usage}`, then give --on OUT"
@@ -288,23 +306,41 @@ def _check_truths(stimuli: StimulusSource) -> None:
             )
 
 
-def _check_abstain(names: Sequence[str], stimuli: pl.DataFrame) -> tuple[str, ...]:
-    """Return the registered names of abstention functions; raise where the set lacks the splits that they need."""
-    splits = set(stimuli["split"])
-    entries = [abstention(name) for name in names]
-    for entry in entries:
-        needs = {"calibration": "abstention is scaled on images of its own"}
-        if {"features", "labels"} & set(entry.needs):
-            needs = {"train": f"{entry.name} learns from training images", **needs}
-        for split, reason in needs.items():
-            if split not in splits:
-                raise InvalidInput(f"{reason}, the set has no split {split!r}; `cosight build` makes sets with splits")
-    return tuple(dict.fromkeys(entry.name for entry in entries))
+def _is_all(abstain: Sequence[str]) -> bool:
+    return tuple(abstain) == ("all",)
 
 
-def _label(stimuli: StimulusSet, labels: str | LabelSpace | None) -> tuple[LabelSpace, StimulusSet]:
+def _named_functions(abstain: Sequence[str]) -> list[Abstention]:
+    """Return the entries of abstention functions by name, or all of them."""
+    return [abstention(name) for name in (abstentions if _is_all(abstain) else abstain)]
+
+
+def _check_abstain(abstain: Sequence[str], stimuli: pl.DataFrame, notices: list[str]) -> tuple[str, ...]:
+    """Return the registered names of abstention functions; raise where the set lacks the splits that they need.
+
+    Of all functions, those that need a training split which the set does not have are left out, with a notice.
+    """
+    splits, possible = set(stimuli["split"]), []
+    advice = "`cosight build` makes sets with splits"
+    for entry in _named_functions(abstain):
+        if {"features", "labels"} & set(entry.needs) and "train" not in splits:
+            reason = f"{entry.name} learns from training images, the set has no split 'train'"
+            if not _is_all(abstain):
+                raise InvalidInput(f"{reason}; {advice}")
+            notices.append(f"no {entry.name}: {reason}")
+            continue
+        if "calibration" not in splits:
+            raise InvalidInput(
+                f"abstention is scaled on images of its own, the set has no split 'calibration'; {advice}"
+            )
+        possible.append(entry.name)
+    return tuple(dict.fromkeys(possible))
+
+
+def _label(stimuli: StimulusSet, labels: str | LabelSpace | None, notices: list[str]) -> tuple[LabelSpace, StimulusSet]:
     """Return the label space, and the set with its truths spelled as in the label space.
 
+    Images of a finer class that belongs to no class of the label space are left out, and a notice says how many.
     Without `labels` it is the label space that the set's manifest names, else the one that its classes fit.
     """
     truths = stimuli.frame["truth"].drop_nulls().unique().sort().to_list()
@@ -322,5 +358,7 @@ def _label(stimuli: StimulusSet, labels: str | LabelSpace | None) -> tuple[Label
             f"the label space of the answers is not known: {stimuli.root} has {classes}; give it with --labels"
             f"{suggestion} (`cosight list label-spaces`, or comma-separated class names)"
         )
-    spelled = pl.col("truth").replace_strict(space.recognise(truths), default=None, return_dtype=pl.String)
-    return space, replace(stimuli, frame=stimuli.frame.with_columns(spelled))
+    labelled, left_out = with_classes(stimuli, space)
+    if left_out:
+        notices.append(f"left out: {left_out} of {len(stimuli)} images, whose classes belong to none of {space.name}")
+    return space, labelled

@@ -16,8 +16,8 @@ from types import NoneType
 from typing import Any, Literal, get_args
 
 from cosight.errors import InvalidInput
-from cosight.files import atomic_write, is_locked, nearest_path, package_versions, read_json
-from cosight.runs.folder import RUN, SCHEMA, RunFolder, file_name
+from cosight.files import atomic_write, file_name, is_locked, nearest_path, package_versions, read_json
+from cosight.runs.folder import RUN, SCHEMA, RunFolder
 from cosight.runs.record_signature import is_signed, sign
 
 __all__ = [

@@ -19,7 +19,7 @@ from cosight.errors import InvalidInput
 from cosight.files import DISK_FULL, file_stamp
 from cosight.processes import core_count
 from cosight.stimuli.alterations import Alterations
-from cosight.stimuli.generate import Unit
+from cosight.stimuli.generate import StimulusJob, Unit
 from cosight.stimuli.images import Bytes, FileFormat, decode, digest, encode
 from cosight.stimuli.sets import StimulusSet
 from cosight.trials.manifest import manifest_frame
@@ -33,6 +33,9 @@ __all__ = [
     "generated_stimuli",
     "stored_stimuli",
 ]
+
+_ROWS_AT_ONCE = 2000  # that are dictionaries before they are rows of a frame
+_IN_FRAME: Mapping[str, Any] = {}  # the facts of a job whose columns are in the frame
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,16 +189,21 @@ def generated_stimuli(recipe: Alterations, *, format: FileFormat = "png") -> Gen
         known = list(pool.map(partial(_photo_digest, recipe.sources), recipe.sources.frame.iter_rows(named=True)))
     names = pl.Series("stimulus", known, dtype=pl.String)
     recipe = replace(recipe, sources=replace(recipe.sources, frame=recipe.sources.frame.with_columns(names)))
-    units = tuple(recipe.units())
     encoding = f"{recipe.prepare or 'none'} {format}"
-    rows, stamps = [], []
-    for unit in units:
+    units, frames, stamps = list[Unit](), list[pl.DataFrame](), list[str]()
+    rows: list[dict[str, Any]] = []
+    for unit in recipe.iterate_units():
         parent = unit.payload[1]
         for job, alteration in zip(unit.jobs, recipe.alterations, strict=True):
             seed = None if parent is None else alteration.seed_of(parent, recipe.seed)
             rows.append({**job.facts, "file": f"images/{job.file}.{format}", "parent": parent, "seed": seed})
-            stamps.append(f"{parent or unit.stamp} {encoding}")
-    return GeneratedStimuli(recipe, format, units, manifest_frame(rows), tuple(stamps))
+        stamps += [f"{parent or unit.stamp} {encoding}"] * len(unit.jobs)
+        # facts are in the frame from here on: as dictionaries, those of a large set take hundreds of megabytes
+        units.append(replace(unit, jobs=tuple(StimulusJob(job.file, _IN_FRAME) for job in unit.jobs)))
+        if len(rows) >= _ROWS_AT_ONCE:
+            frames.append(manifest_frame(rows))
+            rows = []
+    return GeneratedStimuli(recipe, format, tuple(units), pl.concat([*frames, manifest_frame(rows)]), tuple(stamps))
 
 
 def digests(stimuli: StimulusSource) -> list[str | None]:

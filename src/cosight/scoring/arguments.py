@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from cosight.arrays import fraction, whole_number
 from cosight.errors import InvalidInput
+from cosight.registry import split_names
 from cosight.trials.formats import TrialSource
 
-__all__ = ["ScoreSource", "StoredRun", "check_numbers", "trial_sources"]
+__all__ = ["ScoreSource", "StoredRun", "check_numbers", "grouping_of", "trial_sources"]
 
 
 class StoredRun(Protocol):
@@ -39,6 +40,20 @@ def trial_sources(sources: Iterable[ScoreSource]) -> list[TrialSource]:
         folder = getattr(source, "folder", None)
         paths.append(folder if isinstance(folder, Path) else source)  # type: ignore[arg-type]
     return paths
+
+
+def grouping_of(by: str | Sequence[str] | None, default: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the columns to group by; `none` pools all trials, also where a preset groups them.
+
+    Args:
+        by: Columns, or one comma-separated text.
+        default: Columns if none are given.
+
+    >>> grouping_of("experiment,condition"), grouping_of("none", ["experiment"]), grouping_of(None, ["experiment"])
+    (('experiment', 'condition'), (), ('experiment',))
+    """
+    names = default if by is None else split_names(by) or ()
+    return () if list(names) == ["none"] else tuple(names)
 
 
 def check_numbers(*, resamples: int, confidence: float, gamma: float, seed: int) -> None:

@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import polars as pl
 
+from cosight.benchmarks.error_alignment.families import families_of, read_families
 from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.measures import measures, pair_forms, solo_forms
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, CodeArray, common_trials
+from cosight.measures.declarations import PairForm
 from cosight.progress import Progress, report_progress
 from cosight.registry import split_names
-from cosight.scoring.arguments import ScoreSource, check_numbers, trial_sources
+from cosight.scoring.arguments import ScoreSource, check_numbers, grouping_of, trial_sources
+from cosight.scoring.confusions import compare_confusions
 from cosight.scoring.presets import MISSING, Missing, Preset, presets
 from cosight.statistics.blocks import Block, empty_block, join_blocks, nested_means, rows_of
 from cosight.statistics.contrasts import (
-    correlations,
     difference_rows,
     models_against_people,
     normalise_by_ceiling,
     rank_rows,
 )
+from cosight.statistics.correlations import Domain, correlations, z_score_rows
+from cosight.statistics.features import Features, feature_form, feature_measures
 from cosight.statistics.outputs import Outputs, output_form, output_measures
 from cosight.statistics.pair_scores import (
     INTERNAL,
@@ -32,10 +37,12 @@ from cosight.statistics.pair_scores import (
     pair_blocks,
     pairs_of,
 )
-from cosight.statistics.resampling import draw_resamples, random_stream
+from cosight.statistics.pooled_pairs import groups_to_pool, pairs_within, pooled_blocks
+from cosight.statistics.resampling import draw_observers, draw_resamples, random_stream
 from cosight.statistics.rows import GroupKey, Row, Scores, check_names, make_scores
 from cosight.statistics.score_forms import solo_block
 from cosight.trials.clusters import with_clusters
+from cosight.trials.confusion_tables import is_confusion_table
 from cosight.trials.formats import read
 from cosight.trials.join import (
     AlignedTrials,
@@ -86,6 +93,8 @@ def compare(
     preset: str | None = None,
     missing: Missing | None = None,
     correlate: bool = False,
+    standardise: bool = False,
+    families: str | Sequence[str] | None = None,
     labels: str | LabelSpace | None = None,
     role: str | Sequence[str] = ("test",),
     gamma: float = 0.5,
@@ -105,9 +114,11 @@ def compare(
 
     Args:
         *sources: Trial files, folders of trial files, runs, or samples (sample:NAME); a stimulus set adds its manifest.
-            In Python also trials, the run that `evaluate` returned, and DataFrames.
+            In Python also trials, the run that `evaluate` returned, and DataFrames. Or only confusion matrices, one
+            CSV file per observer: true classes in rows, answers in columns, both named.
         measure: Comma-separated measure names or aliases (`cosight list measures`).
-        by: Comma-separated columns to group by: experiment, condition, level, truth.
+        by: Comma-separated columns to group by: experiment, condition, level, truth; none pools all trials (default:
+            none, or as the preset has it).
         only: Comma-separated names of the models to compare with people (default: all).
         cluster_by: Column of the trials or the manifest whose values are clusters of stimuli, drawn together for the
             intervals; two comma-separated columns are crossed; none draws each stimulus by itself (default: the source
@@ -118,7 +129,11 @@ def compare(
         preset: Published way of scoring: exclusions, grouping, measures, conventions (`cosight list presets`).
         missing: Missing answers: leave-out (wrong for error consistency), or random for randomly drawn classes
             (default: leave-out, or as the preset has it).
-        correlate: Also compute rank correlations between the measures, over pairs of observers.
+        correlate: Also compute rank correlations between the measures, over pairs of observers, in each group, on
+            average and over the pairs of all groups; their intervals are over observers, models included.
+        standardise: Also express the value of every pair in standard deviations (z-scores), with the families of both
+            observers.
+        families: Families of models: comma-separated PATTERN=FAMILY pairs, or a TOML file (default: by their names).
         labels: Label space: a name (`cosight list label-spaces`) or comma-separated class names.
         role: Comma-separated roles of the trials to use: test, repeat, distractor, gold, check, warmup or all
             (default: first showings of test stimuli).
@@ -143,13 +158,22 @@ def compare(
     chosen = None if preset is None else presets[preset]
     names = _measure_names(split_names(measure), chosen)
     check_numbers(resamples=resamples, confidence=confidence, gamma=gamma, seed=seed)
+    missing_option = missing
     missing = missing or (chosen.missing if chosen else "leave-out")
     if missing not in MISSING:
         raise InvalidInput(f"--missing must be one of {', '.join(MISSING)}, got {missing!r}")
-    grouping = tuple((split_names(by) or ()) if by is not None else (chosen.by if chosen else ()))
+    grouping = grouping_of(by, chosen.by if chosen else ())
     check_grouping(grouping)
+    patterns = read_families(split_names(families))
     roles = split_names(role) or ()
     paths = trial_sources(sources)
+    if any(map(is_confusion_table, paths)):
+        return compare_confusions(
+            paths, measure=names if measure is not None else None, resamples=resamples, confidence=confidence,
+            seed=seed, by=by, only=only, cluster_by=cluster_by, preset=preset, missing=missing_option, labels=labels,
+            correlate=correlate, standardise=standardise, families=families, pairs=pairs != "all",
+            role=roles != ["test"],
+        )  # fmt: skip
     trials = only_models(read(*(source for source in paths if not is_stimulus_set(source)), labels=labels), only)
     if chosen is not None and chosen.all_classes and trials.space is None:
         raise InvalidInput(
@@ -167,12 +191,18 @@ def compare(
     table = with_clusters(table, trials, collect_manifests(paths), split_names(cluster_by))
     if missing == "random":
         table = _impute_randomly(table, seed)
+    features = Features.of(table, paths) if set(names) & set(feature_measures) else None
+    if measure is None:
+        names, reasons = _possible_measures(names, trials, features)
+        table = table.with_notices(*reasons)
+    if features is not None and set(names) & set(feature_measures):
+        table = table.with_notices(*features.notices())
     few_models = len(table.models) <= _MANY_MODELS or not table.people.any()
     options = _Options(
         solo_measures=tuple(name for name in names if name in solo_forms),
         pair_measures=tuple(name for name in names if name not in solo_forms),
         pairs=pairs,
-        of_models=few_models or all_pairs or correlate or pairs != "all",
+        of_models=few_models or all_pairs or correlate or standardise or pairs != "all",
         resamples=resamples,
         confidence=confidence,
         seed=seed,
@@ -184,10 +214,25 @@ def compare(
             notice = "models are compared with people, not with each other; --all-pairs adds every two of them"
             table = table.with_notices(f"{len(table.models)} {notice}")
     outputs = Outputs.of(table, trials) if set(names) & set(output_measures) else None
+    declared = dict(trials.observers.select("observer", "family").iter_rows())
     del trials  # a large table takes as much memory as all that follows
+    groups = stimulus_groups(table, grouping)
     with report_progress(progress) as report:
-        blocks = _group_blocks(table, stimulus_groups(table, grouping), options, outputs, report)
-    rows = _rows(blocks, grouping, options, set(table.models), correlate)
+        blocks = _group_blocks(table, groups, options, outputs, features, report)
+    rows = _rows(blocks, grouping, options, set(table.models))
+    blocks = _domain_blocks(blocks, grouping)
+    if correlate:
+        domains = []
+        for block in blocks:
+            inside = [group.columns for group in groups if group.group[:1] == block.group[:1]]
+            weights = draw_observers(table, np.concatenate(inside), resamples=resamples, seed=seed)
+            kind = patterns.kind_of_domain(block.group[0][1]) if grouping[:1] == ("experiment",) else None
+            domains.append(Domain(block, weights, kind))
+        for correlated in correlations(domains, options.pair_measures):
+            rows += rows_of(correlated, confidence=confidence, seed=seed)
+    if standardise:
+        members = families_of(zip(table.observers, table.kinds, strict=True), declared, patterns, PEOPLE)
+        rows += [row for block in blocks for row in z_score_rows(block, options.pair_measures, members)]
     for name in options.solo_measures:
         if preset is None and solo_forms[name].choices is not None and not any(row.measure == name for row in rows):
             raise InvalidInput(
@@ -197,7 +242,8 @@ def compare(
         table = table.with_notices(*_namesake_notices(table))
     return make_scores(
         rows, table, command="compare", measure=list(names), by=list(grouping), only=split_names(only) or [],
-        pairs=pairs, all_pairs=all_pairs, preset=preset, missing=missing, role=roles, gamma=gamma, resamples=resamples,
+        pairs=pairs, all_pairs=all_pairs, preset=preset, missing=missing, families=split_names(families) or [],
+        role=roles, gamma=gamma, resamples=resamples,
         confidence=confidence, seed=seed,
     )  # fmt: skip
 
@@ -231,11 +277,30 @@ def _measure_names(measure: Sequence[str] | None, preset: Preset | None) -> tupl
     """Return the registered names of the measures that the user, the preset or the default asks for."""
     asked = measure or (preset.measures if preset else DEFAULT_MEASURES)
     names = tuple(dict.fromkeys(measures.name_of(name) for name in asked))
+    able = [*solo_forms, *pair_forms, *output_measures, *feature_measures]
     for name in names:
-        if name not in pair_forms and name not in solo_forms and name not in output_measures:
-            able = ", ".join([*solo_forms, *pair_forms, *output_measures])
-            raise InvalidInput(f"compare takes measures of answers and outputs ({able}), got {name}")
+        if name not in able:
+            raise InvalidInput(
+                f"compare takes measures of answers, outputs and features ({', '.join(able)}), got {name}"
+            )
     return names
+
+
+def _possible_measures(
+    names: Sequence[str], trials: Trials, features: Features | None
+) -> tuple[tuple[str, ...], list[str]]:
+    """Leave out the measures of a preset that need what no observer has; also return a notice for each reason."""
+    lacking = {}
+    if trials.frame["probabilities"].null_count() == len(trials):
+        lacking["no observer gave probabilities"] = set(output_measures)
+    if features is None or not any(features.files):
+        lacking["no model has stored features (evaluate --features)"] = set(feature_measures)
+    left_out = {name for impossible in lacking.values() for name in impossible}
+    notices = []
+    for reason, impossible in lacking.items():
+        if wanted := [name for name in names if name in impossible]:
+            notices.append(f"{reason}: {', '.join(wanted)} left out")
+    return tuple(name for name in names if name not in left_out), notices
 
 
 def _apply_preset(table: AlignedTrials, preset: Preset) -> AlignedTrials:
@@ -293,6 +358,7 @@ def _group_blocks(
     groups: Sequence[StimulusGroup],
     options: _Options,
     outputs: Outputs | None,
+    features: Features | None,
     progress: Progress | None,
 ) -> list[Block]:
     """Compute all numbers of every group with their resamples, one block per group."""
@@ -304,18 +370,23 @@ def _group_blocks(
             progress(index, len(groups), "; ".join(value for _, value in group.group) or "all trials")
         texture = None if textures is None else textures[group.columns]
         texture = None if texture is None or not (texture >= 0).any() else texture
-        blocks.append(_group_block(table, group, options, texture, outputs))
+        blocks.append(_group_block(table, group, options, texture, outputs, features))
     if progress:
         progress(len(groups), len(groups), "")
     return blocks
 
 
 def _group_block(
-    table: AlignedTrials, group: StimulusGroup, options: _Options, texture: CodeArray | None, outputs: Outputs | None
+    table: AlignedTrials,
+    group: StimulusGroup,
+    options: _Options,
+    texture: CodeArray | None,
+    outputs: Outputs | None,
+    features: Features | None,
 ) -> Block:
     # ceilings beside a model that has not met all stimuli are computed on some columns, which then must not be merged
     complete = bool((table.answers.at(group.columns).response != NOT_SHOWN).all())
-    merge = texture is None and outputs is None and complete
+    merge = texture is None and outputs is None and features is None and complete
     draw = draw_resamples(table, group, resamples=options.resamples, seed=options.seed, merge=merge)
     blocks = [block for name in options.solo_measures if (block := solo_block(draw, name, texture)) is not None]
     people = table.people[draw.observer_index]
@@ -323,19 +394,28 @@ def _group_block(
     if not options.of_models:
         pairs = pairs[people[pairs].any(axis=1)]
     if len(pairs):
-        forms = {
-            name: pair_forms[name]
-            if outputs is None or name in pair_forms
-            else output_form(name, outputs, draw.observer_index, draw.columns)
-            for name in options.pair_measures
-        }
+        forms = {}
+        for name in options.pair_measures:
+            if features is not None and name in feature_measures:
+                forms[name] = feature_form(name, features, draw.observer_index, draw.columns)
+            elif outputs is not None and name in output_measures:
+                forms[name] = output_form(name, outputs, draw.observer_index, draw.columns)
+            else:
+                forms[name] = pair_forms[name]
         if options.preset is not None:
             forms = {name: options.preset.form(name, form) for name, form in forms.items()}
-        blocks += pair_blocks(draw, pairs, forms, options.confidence)
+        pooled: dict[str, PairForm] = {}
+        if options.preset is None and (groups := groups_to_pool(draw)):
+            pooled = {name: form for name, form in forms.items() if form.pooled is not None}
+            rest = pairs[~pairs_within(pairs, groups)]
+            blocks += pooled_blocks(draw, groups, pooled) if len(rest) < len(pairs) else []
+            blocks += pair_blocks(draw, rest, pooled, options.confidence) if len(rest) and pooled else []
+        others = {name: form for name, form in forms.items() if name not in pooled}
+        blocks += pair_blocks(draw, pairs, others, options.confidence) if others else []
         if options.pairs != "model-model":
             blocks += ceiling_blocks(draw, forms)
         if options.pairs == "all":
-            blocks += model_ceiling_blocks(draw, forms, blocks, options.confidence)
+            blocks += model_ceiling_blocks(draw, others, blocks, options.confidence)
     return join_blocks(blocks) if blocks else empty_block(group.group, options.resamples)
 
 
@@ -346,8 +426,15 @@ def _two_closest(rows: Sequence[Row], measure: str, group: GroupKey) -> set[str]
     return {name for _, name in ordered[:2]}
 
 
-def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: set[str], correlate: bool) -> list[Row]:
-    """Return the rows of every group and of their means, then differences between models, then correlations."""
+def _domain_blocks(blocks: list[Block], by: tuple[str, ...]) -> list[Block]:
+    """Return the numbers of each domain: the groups or, with several keys, the means over all but the first key."""
+    if len(by) < 2:
+        return blocks
+    return [block for block in nested_means(blocks, by) if block.group[0][1] != "*" and block.group[1][1] == "*"]
+
+
+def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: set[str]) -> list[Row]:
+    """Return the rows of every group and of their means, then differences between models."""
     confidence, seed = options.confidence, options.seed
     means = nested_means(blocks, by)
     rows: list[Row] = []
@@ -362,10 +449,4 @@ def _rows(blocks: list[Block], by: tuple[str, ...], options: _Options, models: s
     for name in options.pair_measures:
         compared = models if options.of_models else _two_closest(rows, name, overall.group)
         rows += difference_rows(overall, name, compared, confidence=confidence, seed=seed)
-    if correlate:
-        domains = blocks  # or, with several keys, the means over all but the first key
-        if len(by) > 1:
-            domains = [block for block in means if block.group[0][1] != "*" and block.group[1][1] == "*"]
-        for block in correlations(domains, options.pair_measures):
-            rows += rows_of(block, confidence=confidence, seed=seed)
     return rows

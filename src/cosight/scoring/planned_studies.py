@@ -35,7 +35,7 @@ __all__ = ["PlannedStudy", "study_for_difference", "study_for_width"]
 
 _MOST_TRIALS = 1_000_000  # that are considered
 _STEPS = 8  # to find the number of trials; three or four are usual
-_STUDIES = tuple(f"model:{study:02d}" for study in range(40))  # simulated studies of one size
+_STUDIES = tuple(f"model:{study:03d}" for study in range(160))  # of one size; 40 put power off by .012
 _STIMULI = 400  # at most in a simulated study; of more, each stands for several and varies less
 _RESAMPLES = 1000  # the default of `compare`
 _SPACE = LabelSpace("simulated", ("a", "b"))

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from cosight.arrays import FloatArray
+from cosight.benchmarks.error_alignment import ERROR_ALIGNMENT
 from cosight.measures.answers import Answers, common_trials
 from cosight.measures.arithmetic import Pairs, Weights
 from cosight.measures.declarations import PairForm
@@ -30,7 +31,7 @@ class Preset:
         name: Name in the registry.
         summary: What it does.
         by: Columns to group by.
-        measures: Measures.
+        measures: Measures. Those that the trials cannot have, without probabilities or features, are left out.
         citation: Where it was published.
         left_out: Conditions that are not scored, by experiment.
         missing: What happens to missing answers.
@@ -127,12 +128,30 @@ presets.add(
     ),
 )
 presets.add(
+    "error-alignment",
+    Preset(
+        "error-alignment",
+        "each experiment on its own, conditions pooled; errors, confidence and representation",
+        by=("experiment",),
+        measures=ERROR_ALIGNMENT.measures,
+        citation="Xu et al. 2024, AAAI-25",
+    ),
+)
+presets.add(
     "error-alignment-paper",
     Preset(
         "error-alignment-paper",
         "each experiment on its own, conditions pooled; conventions of the released numbers of Xu et al.",
         by=("experiment",),
-        measures=("error_consistency", "misclassification_agreement", "class_level_error_similarity_pooled"),
+        measures=(
+            "accuracy",
+            "error_consistency",
+            "misclassification_agreement",
+            "class_level_error_similarity_pooled",
+            "linear_cka_plain",
+            "softmax_output_consistency",
+            "softmax_output_consistency_on_errors",
+        ),
         missing="random",
         undefined={"misclassification_agreement": 1.0},
         all_classes=True,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 from cosight.arrays import fraction
 from cosight.benchmarks import benchmarks
@@ -10,7 +12,8 @@ from cosight.errors import InvalidInput
 from cosight.measures import measures, pair_forms
 from cosight.progress import Progress, report_progress
 from cosight.registry import split_names
-from cosight.scoring.arguments import ScoreSource, check_numbers, trial_sources
+from cosight.scoring.arguments import ScoreSource, check_numbers, grouping_of, trial_sources
+from cosight.scoring.compare import compare
 from cosight.statistics.blocks import Block, empty_block, join_blocks, nested_means, rows_of
 from cosight.statistics.gold_labels import (
     CATEGORY,
@@ -20,11 +23,13 @@ from cosight.statistics.gold_labels import (
     with_people,
 )
 from cosight.statistics.outputs import Outputs
+from cosight.statistics.pair_scores import PairKind
 from cosight.statistics.resampling import Draw, draw_resamples
 from cosight.statistics.rows import Row, Scores, check_names, group_text, make_scores
 from cosight.statistics.score_forms import ScoreData, score_form, scored_measures
 from cosight.statistics.seeds import with_seed_means
 from cosight.trials.clusters import with_clusters
+from cosight.trials.confusion_tables import is_confusion_table
 from cosight.trials.formats import TrialSource, read
 from cosight.trials.join import GROUPS, align, check_grouping, manifest_rows, stimulus_groups, with_manifest
 from cosight.trials.manifest import is_stimulus_set
@@ -39,7 +44,10 @@ def score(
     humans: ScoreSource | None = None,
     on: str | None = None,
     measure: str | Sequence[str] | None = None,
-    by: str | Sequence[str] = (),
+    by: str | Sequence[str] | None = None,
+    pairs: PairKind | None = None,
+    preset: str | None = None,
+    families: str | Sequence[str] | None = None,
     cluster_by: str | Sequence[str] | None = None,
     labels: str | LabelSpace | None = None,
     role: str | Sequence[str] = ("test",),
@@ -65,7 +73,11 @@ def score(
         humans: Human reference: trials of people, or a stimulus set with gold labels.
         on: Make the table of this benchmark instead (`cosight list benchmarks`: those that support score).
         measure: Comma-separated measure names or aliases (`cosight list measures`).
-        by: Comma-separated columns to group by: experiment, condition, level, truth, category.
+        by: Comma-separated columns to group by: experiment, condition, level, truth, category; none pools all trials.
+        pairs: With `on` error-alignment: which pairs of observers to compare (default: all).
+        preset: With `on` error-alignment: a published way of scoring (`cosight list presets`).
+        families: With `on` error-alignment: families of models, as comma-separated PATTERN=FAMILY pairs or a TOML file
+            (default: by their names).
         cluster_by: Column of the trials or the manifest whose values are clusters of stimuli, drawn together for the
             intervals; two comma-separated columns are crossed; none draws each stimulus by itself (default: the source
             photo, `parent` in the manifest of a run or set; the shape and texture pictures of cue-conflict images).
@@ -93,25 +105,47 @@ def score(
     """
     check_numbers(resamples=resamples, confidence=confidence, gamma=gamma, seed=seed)
     fraction(lam, name="--lam")
-    grouping, roles = tuple(split_names(by) or ()), split_names(role) or ()
+    grouping, roles = grouping_of(by), split_names(role) or ()
     check_grouping(grouping, (*GROUPS, CATEGORY))
     if CATEGORY in grouping and len(grouping) > 1:
         raise InvalidInput(f"--by {CATEGORY} stands alone, got {', '.join(grouping)}")
     wanted = None if measure is None else [measures.name_of(name) for name in split_names(measure) or ()]
+    comparison = None if on is None else benchmarks[on].comparison
+    if comparison is not None:
+        if any(map(is_confusion_table, trial_sources(sources))):
+            raise InvalidInput(f"--on {on} needs trials, got a confusion matrix; use `cosight compare FILE...`")
+        scores = compare(
+            *sources, *([] if humans is None else [humans]), measure=measure, by=by, pairs=pairs or "all",
+            preset=preset or comparison.preset, correlate=True, standardise=True, families=families,
+            cluster_by=cluster_by, labels=labels, role=role, gamma=gamma, resamples=resamples, confidence=confidence,
+            seed=seed, progress=progress,
+        )  # fmt: skip
+        return replace(scores, settings={**scores.settings, "command": "score", "on": on})
+    for option, value in (("pairs", pairs), ("preset", preset), ("families", families)):
+        if value is not None:
+            able = ", ".join(name for name, benchmark in benchmarks.items() if benchmark.comparison is not None)
+            raise InvalidInput(f"--{option} is about benchmarks of pairs, got --on {on}; use --on {able}, or compare")
     layout = None if on is None else benchmarks[on].table
     if on is not None and layout is None:
-        able = ", ".join(name for name, benchmark in benchmarks.items() if benchmark.table is not None)
+        able = ", ".join(name for name, benchmark in benchmarks.items() if "score" in benchmark.supports)
         raise InvalidInput(f"--on must be a benchmark with a table of its own ({able}), got {on}; score without --on")
     if layout is not None and (wanted or grouping):
         raise InvalidInput(f"--on {on} brings its own measures and groups; leave --measure and --by out")
     paths = trial_sources(sources)
     people = None if humans is None else trial_sources([humans])[0]
     clusters = split_names(cluster_by)
-    data = _read_data(paths, people, cluster_by=clusters, labels=labels, role=roles, gamma=gamma, lam=lam)
-    table = data.table
+    shared = layout is None or layout.shared
+    reading = partial(_read_data, shared=shared, cluster_by=clusters, labels=labels, role=roles, gamma=gamma, lam=lam)
+    others: list[ScoreData] = []
+    if on is not None and layout is not None and layout.takes_others and labels is None and len(paths) > 1:
+        paths, apart = _split_by_space(paths, label_space(benchmarks[on].labels))
+        others = [reading(part, None) for part in apart]
+    data = reading(paths, people)
+    table = data.table.with_notices(*(notice for other in others for notice in other.table.notices))
     if on is not None and layout is not None:
         names, grouping = list(layout.measures), tuple(layout.by)
-        rows = layout.rows(data, resamples=resamples, confidence=confidence, seed=seed)
+        more = {"others": others} if layout.takes_others else {}
+        rows = layout.rows(data, resamples=resamples, confidence=confidence, seed=seed, **more)
         table = table.with_notices(*_benchmark_notices(data, rows, on))
     else:
         names = _default_measures(data) if wanted is None else _checked_measures(data, wanted)
@@ -129,13 +163,14 @@ def _read_data(
     sources: Sequence[TrialSource],
     humans: TrialSource | None,
     *,
+    shared: bool,
     cluster_by: Sequence[str] | None,
     labels: str | LabelSpace | None,
     role: Sequence[str],
     gamma: float,
     lam: float,
 ) -> ScoreData:
-    """Read and align trials, manifests and gold labels."""
+    """Read and align trials, manifests and gold labels; if `shared`, people's only on stimuli that models answered."""
     people = None if humans is None or is_stimulus_set(humans) else read(humans, labels=labels)
     observers = [source for source in sources if not is_stimulus_set(source)]
     trials = read(*observers, *([] if people is None else [people]), labels=labels)
@@ -145,8 +180,9 @@ def _read_data(
         trials = with_manifest(trials, manifest)
     table = align(trials, gamma=gamma, roles=role).with_notices(*notices)
     check_names(table.observers)
-    table = shared_with_models(table.with_notices(*overlap_notices(table)))
-    if manifest is not None and manifest_rows(manifest, table.columns).null_count() == table.columns.height:
+    if shared:
+        table = shared_with_models(table.with_notices(*overlap_notices(table)))
+    if shared and manifest is not None and manifest_rows(manifest, table.columns).null_count() == table.columns.height:
         reason = explain_mismatch(table.columns, manifest)
         table = table.with_notices(f"the stimulus set has none of these stimuli: {reason}")
     table = with_clusters(table, trials, manifest, cluster_by)
@@ -159,10 +195,28 @@ def _read_data(
     return ScoreData(table, trials, manifest, outputs, gold, gold_as_people, gamma, lam)
 
 
+def _split_by_space(
+    sources: Sequence[TrialSource], space: LabelSpace
+) -> tuple[list[TrialSource], list[list[TrialSource]]]:
+    """Return the sources whose answers may be in a label space, and the others, together where they share one."""
+    own: list[TrialSource] = []
+    apart: dict[tuple[str, ...], list[TrialSource]] = {}
+    for source in sources:
+        found = None if is_stimulus_set(source) else read(source).space
+        if found is None or set(found.classes) == set(space.classes):
+            own.append(source)
+        else:
+            apart.setdefault(found.answers, []).append(source)
+    if not own:
+        raise InvalidInput(f"some trials must be in the label space {space.name}, got none; evaluate with its classes")
+    return own, list(apart.values())
+
+
 def _benchmark_notices(data: ScoreData, rows: Sequence[Row], on: str) -> list[str]:
     """Report the models that a benchmark's table leaves out, and answers in another label space."""
     scored = {row.observer for row in rows}
-    left_out = [name for name in data.table.models if name not in scored]
+    judges = {name for name, kind in zip(data.table.observers, data.table.kinds, strict=True) if kind == "judge"}
+    left_out = [name for name in data.table.models if name not in {*scored, *judges}]  # judges are not scored
     notices = []
     if left_out:
         names = ", ".join(left_out[:3]) + (f" and {len(left_out) - 3} more" if len(left_out) > 3 else "")

@@ -13,9 +13,11 @@ from cosight.measures.abstention import (
     ACT_ACTIONS,
     reliability_score,
     reliability_sweep,
-    risk_coverage,
 )
 from cosight.measures.arithmetic import Weights, divide
+from cosight.measures.selective import (
+    risk_coverage,
+)
 from cosight.statistics.blocks import Block, Flags, Key, make_block, single_block
 from cosight.statistics.gold_labels import Gold
 from cosight.statistics.outputs import Outputs

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosight.arrays import BoolArray, FloatArray
-from cosight.measures import measures
+from cosight.measures import measures, pair_forms
 from cosight.measures.arithmetic import BLOCK, blocks, divide
+from cosight.measures.distance import distance_items
 from cosight.measures.uncertainty import Interval, percentile_interval, share_intervals
 from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, GroupKey, Row, number
 
@@ -62,6 +63,7 @@ class Block:
     min_high: FloatArray  # (keys,): the high end of the interval is at least this; nan for no such limit
     clusters: FloatArray  # (keys,): independent units that were resampled
     over_people: BoolArray  # (keys,): whether these units are people; otherwise stimuli
+    units: FloatArray  # (keys,): clusters that the spread of the resamples is worth, where fewer; else infinite
     shared_clusters: bool = False  # whether other groups have the same clusters of stimuli
 
     def at(self, index: Sequence[int] | NDArray[np.int64]) -> Block:
@@ -78,6 +80,7 @@ class Block:
             self.min_high[i],
             self.clusters[i],
             self.over_people[i],
+            self.units[i],
             self.shared_clusters,
         )
 
@@ -98,6 +101,7 @@ def make_block(
     min_high: FloatArray | None = None,
     clusters: FloatArray | None = None,
     over_people: bool | BoolArray = False,
+    units: FloatArray | None = None,
 ) -> Block:
     """Return a block; without `clusters`, each of the `n` trials is a cluster."""
     size = len(keys)
@@ -112,6 +116,7 @@ def make_block(
         np.full(size, np.nan) if min_high is None else min_high,
         np.asarray(n if clusters is None else clusters, dtype=np.float64),
         np.array(np.broadcast_to(over_people, size)),
+        np.full(size, np.inf) if units is None else np.asarray(units, dtype=np.float64),
     )
 
 
@@ -124,11 +129,19 @@ def single_block(
     note: str = "",
     flags: Flags = (),
     clusters: float | None = None,
+    units: float = np.inf,
 ) -> Block:
     """Return a block of one number; `resampled` has the shape (resamples,)."""
-    units = np.array([n if clusters is None else clusters])
     return make_block(
-        group, [key], np.array([value]), resampled[None], np.array([n]), notes=[note], flags=[flags], clusters=units
+        group,
+        [key],
+        np.array([value]),
+        resampled[None],
+        np.array([n]),
+        notes=[note],
+        flags=[flags],
+        clusters=np.array([n if clusters is None else clusters]),
+        units=np.array([units]),
     )
 
 
@@ -150,6 +163,7 @@ def join_blocks(blocks: Sequence[Block]) -> Block:
         np.concatenate([block.min_high for block in blocks]),
         np.concatenate([block.clusters for block in blocks]),
         np.concatenate([block.over_people for block in blocks]),
+        np.concatenate([block.units for block in blocks]),
         any(block.shared_clusters for block in blocks),
     )
 
@@ -183,7 +197,7 @@ def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Blo
     values, resampled = _NanMean((len(keys),)), _NanMean((len(keys), blocks[0].resampled.shape[1]))
     n, groups = np.zeros(len(keys)), np.zeros(len(keys), dtype=np.int64)
     total_clusters, fewest_clusters = np.zeros(len(keys)), np.full(len(keys), np.inf)
-    over_people = np.zeros(len(keys), dtype=np.bool_)
+    over_people, units = np.zeros(len(keys), dtype=np.bool_), np.full(len(keys), np.inf)
     flags: list[Flags] = [()] * len(keys)
     for block in blocks:
         index = np.array([index_of[key] for key in block.keys], dtype=np.int64)
@@ -194,6 +208,7 @@ def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Blo
         n[used] += block.n[defined]
         groups[index] += 1
         over_people[index] |= block.over_people
+        units[used] = np.minimum(units[used], block.units[defined])
         total_clusters[used] += block.clusters[defined]
         fewest_clusters[used] = np.minimum(fewest_clusters[used], block.clusters[defined])
         for i, k in zip(used, np.flatnonzero(defined), strict=True):
@@ -217,6 +232,7 @@ def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Blo
         flags=merged,
         clusters=clusters,
         over_people=over_people,
+        units=units,
     )
     return replace(mean, shared_clusters=shared)
 
@@ -281,7 +297,7 @@ def range_of(measure: str, statistic: str) -> tuple[float, float]:
     """
     if statistic == "sd":
         return 0.0, np.inf
-    if statistic in ("normalised", "rank") or measure not in measures:
+    if statistic in ("normalised", "rank", "z") or measure not in measures:
         return -np.inf, np.inf
     low, high = measures[measure].low, measures[measure].high
     return (low - high, high - low) if statistic == "difference" else (low, high)
@@ -290,27 +306,38 @@ def range_of(measure: str, statistic: str) -> tuple[float, float]:
 def _intervals(block: Block, wanted: BoolArray, confidence: float) -> Interval:
     """Compute the intervals of some numbers: of shares by `share_intervals`, of all others by `percentile_interval`."""
     finite = np.where(np.isinf(block.values), np.nan, block.values)
-    is_share = np.array([_is_share(key) for key in block.keys], dtype=np.bool_)
+    names = {key.measure for key in block.keys}
+    shares = {name for name in names if name in measures and measures[name].share}
+    biased = {name for name in names if name in pair_forms and pair_forms[name].biased}
+    derived = ("sd", "normalised", "rank", "difference", "z")
+    is_share, is_biased, is_distance = (
+        np.array([key.measure in of_kind and key.statistic not in derived for key in block.keys], dtype=np.bool_)
+        for of_kind in (shares, biased, distance_items)
+    )
+    # a distance to people is not a mean of given items where people are resampled
+    is_mean = is_distance & np.array([key.against not in (PEOPLE, SIMULATED) for key in block.keys], dtype=np.bool_)
     trials = np.where(_means_of_shares(block), np.inf, block.n)
     low, high, undefined = finite.copy(), finite.copy(), np.zeros(len(finite), dtype=np.int64)
     for of_shares in (False, True):
         numbers = np.flatnonzero(wanted & (is_share == of_shares))
         for part in blocks(len(numbers), block.resampled.shape[1], most=BLOCK // 8):
             index = numbers[part]
-            samples, values, clusters = block.resampled[index], finite[index], block.clusters[index]
+            samples, values = block.resampled[index], finite[index]
+            units = np.minimum(block.clusters[index], block.units[index])
             if of_shares:
-                interval = share_intervals(samples, values, n=trials[index], clusters=clusters, confidence=confidence)
+                interval = share_intervals(samples, values, n=trials[index], clusters=units, confidence=confidence)
             else:
                 interval = percentile_interval(
-                    samples, values, n=clusters, min_high=block.min_high[index], confidence=confidence
+                    samples,
+                    values,
+                    n=units,
+                    min_high=block.min_high[index],
+                    biased=is_biased[index],
+                    means=is_mean[index],
+                    confidence=confidence,
                 )
             low[index], high[index], undefined[index] = interval.low, interval.high, interval.undefined
     return Interval(low, high, undefined)
-
-
-def _is_share(key: Key) -> bool:
-    is_derived = key.statistic in ("sd", "normalised", "rank", "difference")
-    return key.measure in measures and measures[key.measure].share and not is_derived
 
 
 def _means_of_shares(block: Block) -> BoolArray:

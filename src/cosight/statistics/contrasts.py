@@ -1,4 +1,4 @@
-"""Statistics of several numbers, computed per resample: normalised values, ranks, differences, correlations."""
+"""Statistics of several numbers, computed per resample: normalised values, ranks, differences."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import numpy as np
 from cosight.arrays import FloatArray
 from cosight.measures import measures, pair_forms
 from cosight.measures.arithmetic import BLOCK, blocks, divide
-from cosight.measures.correlation import rank_correlation, rank_correlation_resampled
-from cosight.measures.uncertainty import (
+from cosight.measures.differences import (
     PairedDifference,
     holm,
     paired_differences,
     rank_intervals,
     ranks_of_differences,
 )
-from cosight.statistics.blocks import Block, Flags, Key, merge_flags, range_of, single_block
+from cosight.statistics.blocks import Block, Flags, merge_flags, range_of, single_block
 from cosight.statistics.pair_scores import (
     CEILING_ONE,
     EQUAL_CEILING,
@@ -27,22 +26,17 @@ from cosight.statistics.pair_scores import (
     EQUAL_VALUE,
     FEW_TRIALS,
     PAIRED,
-    SUMMED,
 )
 from cosight.statistics.row_text import two_digits
-from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, GroupKey, Row, number
+from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, Row, number
 
 __all__ = [
-    "CORRELATION",
-    "correlation_block",
-    "correlations",
     "difference_rows",
     "models_against_people",
     "normalise_by_ceiling",
     "rank_rows",
 ]
 
-CORRELATION = "rank_correlation"
 _ERROR_NOTES: dict[tuple[str, ...], str] = {
     ("rarefied",): "; at equal numbers of errors",
     ("unequal_errors",): "; at unequal numbers of errors, on which the measure depends",
@@ -96,6 +90,7 @@ def normalise_by_ceiling(block: Block, models: Collection[str]) -> list[Block]:
                 note,
                 (*merge_flags(*(block.flags[i] for i in flags)), *(["rarefied"] if len(flags) > 2 else [])),
                 block.clusters[value],
+                float(min(block.units[value], block.units[ceiling])),
             )
         )
     return blocks
@@ -122,7 +117,6 @@ class _Differences:
         """Compute the differences of the numbers with these indices, all of one measure."""
         index_of = {key: i for i, key in enumerate(block.keys)}
         keys = [block.keys[i] for i in index]
-        samples = [index_of.get(key._replace(statistic=SUMMED), i) for key, i in zip(keys, index, strict=True)]
         own = block.values[list(index)]
         with np.errstate(invalid="ignore"):  # infinity minus infinity
             values = np.where(np.equal.outer(own, own), 0.0, np.subtract.outer(own, own))
@@ -135,7 +129,7 @@ class _Differences:
                 flags[a, b] = block.flags[equal]
         name = keys[0].measure if keys else ""
         by_errors = name in pair_forms and pair_forms[name].at_equal_errors is not None
-        return cls(values, block.resampled[samples], errors, flags, by_errors)
+        return cls(values, block.resampled[list(index)], errors, flags, by_errors)
 
 
 def models_against_people(block: Block, measure: str, models: Collection[str]) -> list[int]:
@@ -199,7 +193,15 @@ def rank_rows(block: Block, index: Sequence[int], *, of: str, confidence: float,
     return rows
 
 
-def difference_rows(block: Block, measure: str, models: Collection[str], *, confidence: float, seed: int) -> list[Row]:
+def difference_rows(
+    block: Block,
+    measure: str,
+    models: Collection[str],
+    *,
+    confidence: float,
+    seed: int,
+    index: Sequence[int] | None = None,
+) -> list[Row]:
     """Compare every two models: how much closer to people is one than the other, on the same stimuli and people?
 
     p values are two-sided, as they are and adjusted for the number of differences (Holm 1979).
@@ -210,8 +212,10 @@ def difference_rows(block: Block, measure: str, models: Collection[str], *, conf
         models: The names of the models.
         confidence: Of the intervals.
         seed: Of the resamples; it is stored in the rows.
+        index: The numbers to compare (default: those of `models` with people).
     """
-    index = models_against_people(block, measure, models)
+    if index is None:
+        index = models_against_people(block, measure, models)
     pairs, positions = list(combinations(index, 2)), list(combinations(range(len(index)), 2))
     differences = _Differences.of(block, index)
     contrasts: list[PairedDifference] = []
@@ -227,7 +231,7 @@ def difference_rows(block: Block, measure: str, models: Collection[str], *, conf
     lowest, highest = range_of(measure, "difference")
     rows = []
     for (i, j), position, contrast, p_adjusted in zip(pairs, positions, contrasts, adjusted, strict=True):
-        notes = [f"against the same {block.keys[i].against}"]
+        notes = [] if block.keys[i].against is None else [f"against the same {block.keys[i].against}"]
         flags = list(merge_flags(block.flags[i], block.flags[j], differences.flags.get(position, ())))
         if block.keys[i].against == SIMULATED:
             flags.append("simulated")
@@ -266,95 +270,3 @@ def difference_rows(block: Block, measure: str, models: Collection[str], *, conf
             )
         )
     return rows
-
-
-def correlations(blocks: Sequence[Block], names: Sequence[str]) -> list[Block]:
-    """Compute Spearman's r between measures over pairs of observers (Xu et al. 2024, Table 1 and Figure 5).
-
-    Args:
-        blocks: One block per group.
-        names: Measures of pairs; every two of them are correlated.
-
-    Returns:
-        For every two measures, which are a row's observer and against: r in each group; where there are several groups,
-        also r of the pairs of all groups pooled, which has no group, and the mean r over groups, whose group has `*`.
-    """
-    correlated: list[Block] = []
-    for a, b in combinations(names, 2):
-        shared = [_shared_pairs(block, a, b) for block in blocks]
-        in_groups = [correlation_block(block.group, a, b, *data) for block, data in zip(blocks, shared, strict=True)]
-        correlated += in_groups
-        if len(blocks) > 1:
-            x, y, x_resampled, y_resampled = (np.concatenate(part) for part in zip(*shared, strict=True))
-            note = "pairs of all groups pooled"
-            correlated.append(correlation_block((), a, b, x, y, x_resampled, y_resampled, note=note))
-            averaged = tuple((key, "*") for key, _ in blocks[0].group)
-            correlated.append(_mean_correlation(in_groups, averaged))
-    return correlated
-
-
-def _shared_pairs(block: Block, a: str, b: str) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return values and resamples of two measures over the pairs of single observers that have both."""
-    index_of = {key: i for i, key in enumerate(block.keys)}
-    groups = {PEOPLE, SIMULATED, MODELS}
-    both = [
-        (index_of[key], index_of[other])
-        for key in block.keys
-        if key.measure == a
-        and key.statistic == "value"
-        and key.against is not None
-        and not {key.observer, key.against} & groups
-        and (other := key._replace(measure=b)) in index_of
-    ]
-    i, j = np.array(both, dtype=np.int64).reshape(-1, 2).T
-    return block.values[i], block.values[j], block.resampled[i], block.resampled[j]
-
-
-def correlation_block(
-    group: GroupKey,
-    a: str,
-    b: str,
-    x: FloatArray,
-    y: FloatArray,
-    x_resampled: FloatArray,
-    y_resampled: FloatArray,
-    note: str = "",
-    flags: Flags = (),
-) -> Block:
-    """Compute Spearman's r of two measures' values, with its resamples.
-
-    Args:
-        group: The group of the result.
-        a: The first measure, which becomes the observer.
-        b: The second measure, which becomes against.
-        x: Values of the first measure, (n,).
-        y: Values of the second measure, (n,).
-        x_resampled: Resamples of x, (n, resamples).
-        y_resampled: Resamples of y, (n, resamples).
-        note: Of the result; it is completed where undefined values are left out.
-        flags: Of the result; likewise.
-    """
-    correlation = rank_correlation(x, y)
-    resampled = rank_correlation_resampled(x_resampled.T, y_resampled.T)
-    if correlation.left_out:
-        left_out = f"{correlation.left_out} pairs undefined left out"
-        note, flags = f"{note}; {left_out}" if note else left_out, (*flags, "undefined_parts")
-    return single_block(group, Key(a, b, CORRELATION), correlation.value, resampled, float(correlation.n), note, flags)
-
-
-def _mean_correlation(in_groups: Sequence[Block], group: GroupKey) -> Block:
-    """Average correlations over groups; undefined ones are left out."""
-    values = np.array([block.values[0] for block in in_groups])
-    defined = ~np.isnan(values)
-    resampled = np.stack([block.resampled[0] for block in in_groups])[defined]
-    count, left_out = int(defined.sum()), int((~defined).sum())
-    note = f"mean r of {count} groups" + (f", {left_out} undefined left out" if left_out else "")
-    return single_block(
-        group,
-        in_groups[0].keys[0],
-        values[defined].mean() if count else float("nan"),
-        divide(np.nansum(resampled, axis=0), (~np.isnan(resampled)).sum(axis=0).astype(np.float64)),
-        float(sum(block.n[0] for block in in_groups)),
-        note,
-        ("undefined_parts",) if left_out else (),
-    )

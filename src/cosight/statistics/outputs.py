@@ -172,4 +172,4 @@ def output_form(name: str, outputs: Outputs, observers: NDArray[np.int64], colum
         return np.array([np.count_nonzero(~np.isnan(items(answers, pair))) for pair in pairs], dtype=np.float64)
 
     where = "both gave probabilities and were wrong" if on_errors else "both gave probabilities"
-    return PairForm(matrix, resampled, count, f"no stimulus for which {where}")
+    return PairForm(matrix, resampled, count, f"no stimulus for which {where}", answers_only=False)

@@ -30,7 +30,8 @@ from cosight.measures.answers import (
 )
 from cosight.measures.arithmetic import BLOCK, SCARCE, Pairs, blocks, divide, mean_or_nan
 from cosight.measures.declarations import PairForm
-from cosight.measures.uncertainty import Compressed, mean_over_pairs
+from cosight.measures.draws import RESAMPLED_AGAIN, Compressed, deflate
+from cosight.measures.uncertainty import mean_over_pairs, resample_mean_over_pairs
 from cosight.statistics.blocks import (
     Block,
     Flags,
@@ -41,7 +42,6 @@ from cosight.statistics.blocks import (
     mean_over_groups,
     single_block,
 )
-from cosight.statistics.outputs import output_measures
 from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, ObserverGroup, WeightedStatistic, random_stream
 from cosight.statistics.rows import MODELS
 
@@ -55,7 +55,6 @@ __all__ = [
     "INTERNAL",
     "PAIRED",
     "PAIR_KINDS",
-    "SUMMED",
     "PairKind",
     "ceiling_blocks",
     "model_ceiling_blocks",
@@ -71,10 +70,9 @@ FEW_TRIALS = 10  # per pair on average: with fewer a mean is biased, and there i
 CEILING_ONE, CEILING_HALF = "ceiling_leave_one_out", "ceiling_split_half"
 # statistics of numbers that others are computed from; they have no score row
 PAIRED = "where_the_ceiling_is_defined"  # a model's value where its ceiling is defined
-SUMMED = "summed_deviations"  # a model's value, resampled for differences (see `_for_differences`)
 EQUAL_DIFFERENCE = "difference_at_equal_errors"  # of two models with people
 EQUAL_VALUE, EQUAL_CEILING = "value_at_equal_errors", "ceiling_at_equal_errors"  # of a model and a person with people
-INTERNAL = (PAIRED, SUMMED, EQUAL_DIFFERENCE, EQUAL_VALUE, EQUAL_CEILING)
+INTERNAL = (PAIRED, EQUAL_DIFFERENCE, EQUAL_VALUE, EQUAL_CEILING)
 _MOST_MODELS = 50  # that are compared at equal numbers of errors, every two of them
 _DRAWS, _CEILING_DRAWS = 10, 2  # of errors; beside a ceiling a model is drawn as often for each person
 _BATCH, _MOST_SPLITS = 50, 600  # of more than ten people, random splits are added in batches until ...
@@ -122,6 +120,9 @@ def pair_blocks(draw: Draw, pairs: Pairs, forms: Mapping[str, PairForm], confide
     resampled = draw.resample(statistics, values=len(both_orders))
     blocks = []
     for (name, form), values in zip(forms.items(), resampled, strict=True):
+        if form.at_equal_errors is not None:
+            again = max(1, draw.resamples // RESAMPLED_AGAIN)
+            deflate(values, draw.resample([_on_pairs(form, used[name])], values=len(both_orders), again=again)[0])
         each = _each_pair(draw, used[name], name, form, values, confidence)
         means = _means_over_pairs(each, draw, used[name], name)
         blocks += [each, *means, *_differences_at_equal_errors(draw, name, form, means)]
@@ -134,18 +135,23 @@ def _differences_at_equal_errors(draw: Draw, name: str, form: PairForm, means: S
     Errors are drawn on the observed sample only. The resamples are those of the difference as it is: how a mean over
     many drawings varies from study to study is close to how the value itself does, and far cheaper.
     """
-    summed = {block.keys[0].observer: block for block in means if block.keys[0].statistic == SUMMED}
-    models = [row for row, observer in enumerate(draw.names) if observer in summed]
+    with_people = {
+        block.keys[0].observer: block
+        for block in means
+        if draw.people_groups and block.keys[0].against == draw.people_groups[0].name
+    }
+    all_models = [row for group in draw.observer_groups if group.name == MODELS for row in group.members.tolist()]
+    models = [row for row in all_models if draw.names[row] in with_people]
     if form.at_equal_errors is None or not 2 <= len(models) <= _MOST_MODELS:
         return []
-    people = draw.people_groups[0].members  # those that `summed` is about
+    people = draw.people_groups[0].members
     i, j = np.triu_indices(len(models), 1)
     pairs = np.stack([np.array(models)[i], np.array(models)[j]], axis=1)
     others = np.zeros((len(pairs), len(draw.names)), dtype=np.bool_)
     others[:, people] = True
     rng = random_stream(draw.seed, "equal errors", name, str(draw.group))
     values, errors = form.at_equal_errors(draw.answers, pairs, others, draws=_DRAWS, rng=rng)
-    first, second = ([summed[draw.names[row]] for row in rows] for rows in pairs.T)
+    first, second = ([with_people[draw.names[row]] for row in rows] for rows in pairs.T)
     return [
         make_block(
             draw.group,
@@ -166,12 +172,13 @@ def _each_pair(draw: Draw, pairs: Pairs, name: str, form: PairForm, resampled: F
     """Return the block of one measure of all pairs, with what a reader should know of each in notes and flags."""
     values = form.matrix(draw.answers)[pairs[:, 0], pairs[:, 1]]
     remarks = form.remarks(draw.answers, pairs) if form.remarks else [""] * len(pairs)
+    reasons = form.why_undefined(draw.answers, pairs) if form.why_undefined else [""] * len(pairs)
     errors = form.errors(draw.answers, pairs) if form.errors else np.full(len(pairs), np.inf)
     notes: list[str] = []
     flags: list[Flags] = []
-    for value, remark, count in zip(values, remarks, errors, strict=True):
+    for value, remark, reason, count in zip(values, remarks, reasons, errors, strict=True):
         if np.isnan(value):
-            notes.append(f"undefined: {form.undefined}")
+            notes.append(f"undefined: {reason or form.undefined}")
             flags.append(("undefined",))
         elif count < SCARCE:
             few_errors = f"errors in common: {count:.0f}, so the high end is that of a Poisson limit"
@@ -189,6 +196,10 @@ def _each_pair(draw: Draw, pairs: Pairs, name: str, form: PairForm, resampled: F
         notes=notes,
         flags=flags,
         min_high=None if form.min_high is None else form.min_high(draw.answers, pairs, confidence),
+        units=np.broadcast_to(
+            draw.effective_clusters(lambda answers: form.count(answers, pairs)) if form.answers_only else np.inf,
+            len(pairs),
+        ),
     )
     return draw.with_stimulus_clusters(block)
 
@@ -213,7 +224,6 @@ def _means_over_pairs(each: Block, draw: Draw, pairs: Pairs, name: str) -> list[
     def mean(index: NDArray[np.int64], resampled: BoolArray, key: Key, groups: Sequence[ObserverGroup]) -> Block:
         return _mean_over_pairs(each.at(index), pairs[index], draw.observer_weights, resampled, key, groups)
 
-    models = {row for group in draw.observer_groups if group.name == MODELS for row in group.members.tolist()}
     blocks = []
     for g, h in combinations_with_replacement(draw.observer_groups, 2):
         first, second = (h, g) if h.name == MODELS else (g, h)  # a model is compared with people
@@ -231,28 +241,7 @@ def _means_over_pairs(each: Block, draw: Draw, pairs: Pairs, name: str) -> list[
                 resampled[group.members] = True
                 resampled[row] = False  # the observer that the number is about is not resampled
                 blocks.append(mean(index, resampled, Key(observer, group.name, name), (group,)))
-                if group.name == draw.people_groups[0].name and row in models:
-                    summed = _for_differences(each.at(index), pairs[index], draw.observer_weights, resampled)
-                    key = Key(observer, group.name, name, SUMMED)
-                    blocks.append(replace(blocks[-1], keys=(key,), resampled=summed[None]))
     return blocks
-
-
-def _for_differences(
-    each: Block, pairs: Pairs, observer_weights: FloatArray, resampled_observers: BoolArray
-) -> FloatArray:
-    """Resample the mean over pairs for differences: its deviation over stimuli plus its deviation over people.
-
-    Drawing stimuli and people at once counts the noise of single answers three times (Owen 2007). Where it is most of
-    the noise, as in a difference of two observers on the same stimuli and people, intervals are 1.2 times too wide.
-    The sum of two deviations, one of stimuli with these people and one of people with these stimuli, counts it twice.
-    """
-    nobody = np.zeros_like(resampled_observers)
-    over_stimuli = mean_over_pairs(each.resampled, pairs, observer_weights, nobody)
-    finite = np.where(np.isinf(each.values).any(), np.nan, each.values)  # an infinite mean has no interval
-    observed = np.broadcast_to(finite[:, None], each.resampled.shape)
-    over_people = mean_over_pairs(observed, pairs, observer_weights, resampled_observers)
-    return over_stimuli + over_people - mean_or_nan(finite[~np.isnan(finite)])
 
 
 def _mean_over_pairs(
@@ -273,11 +262,18 @@ def _mean_over_pairs(
         key: Of the mean.
         groups: The groups that the mean is over; the note says where one is too small to be resampled.
     """
-    resampled = mean_over_pairs(each.resampled, pairs, observer_weights, resampled_observers)
     defined = ~np.isnan(each.values)
+    clusters, units = (
+        float(of_pairs[defined].mean()) if defined.any() else 0.0
+        for of_pairs in (each.clusters, np.minimum(each.clusters, each.units))
+    )
+    resampled = resample_mean_over_pairs(
+        each.values, each.resampled, pairs, observer_weights, resampled_observers, clusters=units
+    )
     if not defined.any():
-        note = f"{each.notes[0]} (each of {len(defined)} pairs)"
-        return single_block(each.group, key, float("nan"), resampled, 0.0, note, ("undefined",))
+        alike = len(set(each.notes)) == 1
+        note = f"{each.notes[0]} (each of {len(defined)} pairs)" if alike else f"each of {len(defined)} pairs undefined"
+        return single_block(each.group, key, float("nan"), resampled.values, 0.0, note, ("undefined",))
     n = each.n[defined].mean()
     left_out = int((~defined).sum())
     scarce = sum("few_errors" in flags for flags in each.flags)
@@ -300,11 +296,12 @@ def _mean_over_pairs(
         each.group,
         key,
         each.values[defined].mean(),
-        resampled,
+        resampled.values,
         n,
         "; ".join([note, *(remark for remark in remarks if remark)]),
         tuple(flag for flag, holds in conditions.items() if holds),
-        each.clusters[defined].mean(),
+        clusters,
+        resampled.units,
     )
 
 
@@ -317,7 +314,7 @@ def ceiling_blocks(draw: Draw, forms: Mapping[str, PairForm]) -> list[Block]:
     The value is the mean over all splits of up to ten people into halves, or over random ones, enough for a standard
     error below .002 (600 at most). Intervals are over stimuli and random splits.
     """
-    used = {name: form for name, form in forms.items() if measures[name].symmetric and name not in output_measures}
+    used = {name: form for name, form in forms.items() if measures[name].symmetric and form.answers_only}
     groups = [group for group in draw.people_groups if len(group.members) >= ENOUGH_PEOPLE]
     return [block for group in groups if used for block in _split_half_ceilings(draw, group, used)]
 

@@ -24,7 +24,7 @@ from cosight.measures.agreement import (
 )
 from cosight.measures.answers import NOT_SHOWN, Answers
 from cosight.measures.arithmetic import BLOCK
-from cosight.measures.uncertainty import draw_people
+from cosight.measures.draws import draw_people
 from cosight.statistics.blocks import Block, Flags, Key, make_block, rows_of
 from cosight.statistics.resampling import ENOUGH_PEOPLE, Draw, ObserverGroup, draw_resamples, random_stream
 from cosight.statistics.rows import Row

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cosight.arrays import BoolArray, FloatArray, whole_number
 from cosight.measures.answers import NOT_SHOWN, Answers
 from cosight.measures.arithmetic import BLOCK, Weights
-from cosight.measures.uncertainty import Compressed, compress, draw_people, draw_stimuli
+from cosight.measures.draws import Compressed, compress, draw_again, draw_people, draw_stimuli, effective_clusters
 from cosight.statistics.blocks import Block
 from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, GroupKey
 from cosight.trials.join import AlignedTrials, ClusterPool, StimulusGroup
@@ -32,6 +32,7 @@ __all__ = [
     "ClusterFactor",
     "Draw",
     "ObserverGroup",
+    "draw_observers",
     "draw_resamples",
     "observer_groups",
     "random_stream",
@@ -41,6 +42,7 @@ WeightedStatistic = Callable[[Answers, Weights], FloatArray]
 """Compute values (..., resamples) from answers and the weights (resamples, stimuli) of their stimuli."""
 
 ENOUGH_PEOPLE = 4  # fewer are not resampled: of three, every ninth resample has one person three times and no pair
+_MANY_CLUSTERS = 200  # of more, even half as many would widen an interval by 1 % only
 _FEW_CLUSTERS = 20  # fewer are flagged: their spread is poorly known
 _LARGE = 1 << 25  # numbers: resamples of one measure take 256 MB; of more, float32 is precise enough
 _COMPRESS_UP_TO = 3  # observers; with more, two stimuli hardly ever have the same answers
@@ -89,9 +91,17 @@ class ClusterFactor:
     member: NDArray[np.int64]  # (columns,): the cluster of each column; -1 where the factor does not apply
     stream: tuple[str, ...]  # words of the random stream, shared by the groups that are drawn together
 
-    def weights(self, resamples: int, rng: np.random.Generator) -> Weights:
-        """Draw clusters with replacement and return how often each column is drawn, (resamples, columns)."""
+    def weights(self, resamples: int, rng: np.random.Generator, second: np.random.Generator | None = None) -> Weights:
+        """Draw clusters with replacement and return how often each column is drawn, (resamples, columns).
+
+        Args:
+            resamples: The number of resamples.
+            rng: The source of randomness.
+            second: Resample each resample again, by this source.
+        """
         drawn = draw_stimuli(np.ones(self.size, dtype=np.int64), resamples, rng)
+        if second is not None:
+            drawn = draw_again(drawn, second)
         columns = drawn[:, self.member]
         if (self.member < 0).any():
             columns[:, self.member < 0] = 1
@@ -153,21 +163,30 @@ class Draw:
             return np.concatenate(list(self._weight_blocks(self.resamples)))[:, mask]
         return draw_stimuli(np.ones(int(mask.sum()), dtype=np.int64), self.resamples, self.rng)
 
-    def _weight_blocks(self, step: int) -> Iterator[Weights]:
-        """Yield the weights of `patterns`, `step` resamples at a time; they do not depend on `step`."""
+    def _weight_blocks(self, step: int, again: int | None = None) -> Iterator[Weights]:
+        """Yield the weights of `patterns`, `step` resamples at a time; they do not depend on `step`.
+
+        Args:
+            step: The number of resamples at a time.
+            again: Only so many resamples, each of them resampled again.
+        """
         streams = [random_stream(self.seed, *factor.stream) for factor in self.factors]
-        rng = self.rng
-        for start in range(0, self.resamples, step):
-            size = min(step, self.resamples - start)
+        second = None if again is None else random_stream(self.seed, "again", str(self.group))
+        rng, count = self.rng, self.resamples if again is None else again
+        for start in range(0, count, step):
+            size = min(step, count - start)
             if self.factors:
-                weights = self.factors[0].weights(size, streams[0])
+                weights = self.factors[0].weights(size, streams[0], second)
                 for factor, stream in zip(self.factors[1:], streams[1:], strict=True):
-                    weights *= factor.weights(size, stream)
+                    weights *= factor.weights(size, stream, second)
                 yield weights
             else:
-                yield draw_stimuli(self.patterns.counts, size, rng)
+                drawn = draw_stimuli(self.patterns.counts, size, rng)
+                yield drawn if second is None else draw_again(drawn, second)
 
-    def resample(self, statistics: Sequence[WeightedStatistic], *, values: int = 1) -> list[FloatArray]:
+    def resample(
+        self, statistics: Sequence[WeightedStatistic], *, values: int = 1, again: int | None = None
+    ) -> list[FloatArray]:
         """Compute statistics on every resample of the stimuli.
 
         Weights are drawn in blocks, so that memory does not grow with the number of resamples.
@@ -175,18 +194,19 @@ class Draw:
         Args:
             statistics: Functions of answers and stimulus weights. All of them see the same resamples.
             values: About how many numbers a statistic has per resample.
+            again: Take a resample of each of the first `again` resamples instead of the resamples themselves.
 
         Returns:
             One array per statistic, with resamples along its last axis; in float32 where it is very large.
         """
-        step = max(1, BLOCK // max(1, len(self.patterns.counts), values))
+        step, count = max(1, BLOCK // max(1, len(self.patterns.counts), values)), again or self.resamples
         resampled: list[NDArray[Any]] = []
         start = 0
-        for weights in self._weight_blocks(step):
+        for weights in self._weight_blocks(step, again):
             for index, statistic in enumerate(statistics):
                 part = statistic(self.patterns.answers, weights)
                 if start == 0:
-                    shape = (*part.shape[:-1], self.resamples)
+                    shape = (*part.shape[:-1], count)
                     resampled.append(np.empty(shape, np.float64 if np.prod(shape) <= _LARGE else np.float32))
                 resampled[index][..., start : start + len(weights)] = part
             start += len(weights)
@@ -208,6 +228,22 @@ class Draw:
             of_cluster[row, clusters[column]] = True
             counts.append(of_cluster.sum(axis=1))
         return np.asarray(np.min(counts, axis=0))
+
+    def effective_clusters(self, count: Callable[[Answers], FloatArray]) -> FloatArray | float:
+        """Return the clusters of equal size that the clusters are worth; the fewer of two crossed factors.
+
+        Args:
+            count: The trials among some answers that each value rests on, (values,).
+
+        Returns:
+            One number per value; infinite where there are so many clusters that their sizes do not matter.
+        """
+        of_factors = [
+            effective_clusters(lambda columns: count(self.answers.at(columns)), factor.member)
+            for factor in self.factors
+            if factor.size <= _MANY_CLUSTERS
+        ]
+        return np.min(of_factors, axis=0) if of_factors else np.inf
 
     def with_stimulus_clusters(self, block: Block) -> Block:
         """Return the block with `clusters` limited to the number of clusters that its observers met.
@@ -327,16 +363,51 @@ def _repeated_trials(rows: NDArray[np.int32]) -> BoolArray:
     return repeated & (rows >= 0)
 
 
+def draw_observers(
+    table: AlignedTrials, columns: NDArray[np.int64], *, resamples: int, seed: int
+) -> dict[str, FloatArray]:
+    """Draw how often each observer counts in each resample, models included: for correlations between measures.
+
+    People are drawn as in `draw_resamples`. Models are drawn in the same way wherever the same models take part.
+
+    Args:
+        table: Everyone's answers side by side.
+        columns: The stimuli.
+        resamples: The number of resamples.
+        seed: Of the random streams.
+
+    Returns:
+        Name -> how often it is drawn, (resamples,). Observers of a group that is too small to resample are left out.
+    """
+    drawn = _drawn_people(table, columns, resamples, seed)
+    present = (table.answers.response[:, columns] != NOT_SHOWN).any(axis=1)
+    models = np.flatnonzero(present & ~table.people)
+    if len(models) >= ENOUGH_PEOPLE:
+        rng = random_stream(seed, "models", *(table.observers[i] for i in models))
+        drawn.append((models, draw_people(len(models), resamples, rng)))
+    return {table.observers[i]: weights[:, k] for members, weights in drawn for k, i in enumerate(members)}
+
+
 def _observer_weights(table: AlignedTrials, group: StimulusGroup, resamples: int, seed: int) -> FloatArray:
     """Draw how often each observer of the table counts in each resample, (resamples, observers)."""
     weights = np.ones((resamples, len(table.observers)))
-    experiments = table.columns["experiment"].gather(group.columns).unique().to_list()
-    columns = table.columns["experiment"].is_in(experiments).to_numpy()
-    present = (table.answers.response[:, columns] != NOT_SHOWN).any(axis=1)
+    for members, drawn in _drawn_people(table, group.columns, resamples, seed):
+        weights[:, members] = drawn
+    return weights
+
+
+def _drawn_people(
+    table: AlignedTrials, columns: NDArray[np.int64], resamples: int, seed: int
+) -> list[tuple[NDArray[np.int64], FloatArray]]:
+    """Draw the people, and the simulated people, of the experiments of some stimuli, if they are enough."""
+    experiments = table.columns["experiment"].gather(columns).unique().to_list()
+    of_experiments = table.columns["experiment"].is_in(experiments).to_numpy()
+    present = (table.answers.response[:, of_experiments] != NOT_SHOWN).any(axis=1)
+    drawn = []
     for people in (table.people & ~table.simulated, table.simulated):
         members = np.flatnonzero(people & present)
         if len(members) >= ENOUGH_PEOPLE:
             names = [table.observers[i] for i in members]
             rng = random_stream(seed, "people", *sorted(experiments), *names)
-            weights[:, members] = draw_people(len(members), resamples, rng)
-    return weights
+            drawn.append((members, draw_people(len(members), resamples, rng)))
+    return drawn

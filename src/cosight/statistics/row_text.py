@@ -12,14 +12,20 @@ from cosight.statistics.rows import GroupKey, Row
 __all__ = ["decimals", "group_name", "number_text", "p_text", "short_name", "two_digits", "unbroken"]
 
 _TOGETHER = re.compile(r"\[[^][]*\]|\bp <?= \S+")  # an interval, a p value
+_VARIANTS = {  # published variants of a measure with an abbreviation
+    "class_level_error_similarity_pooled": "CLES, pooled",
+    "linear_cka_plain": "plain CKA",
+}
 
 
 def short_name(measure: str) -> str:
     """Return a measure's abbreviation in capitals where it has one, else its name.
 
-    >>> short_name("error_consistency"), short_name("accuracy")
-    ('EC', 'accuracy')
+    >>> short_name("error_consistency"), short_name("linear_cka_plain"), short_name("accuracy")
+    ('EC', 'plain CKA', 'accuracy')
     """
+    if measure in _VARIANTS:
+        return _VARIANTS[measure]
     aliases = measures[measure].aliases if measure in measures else ()
     short = next((alias.upper() for alias in aliases if len(alias) <= 4 and alias != "acc"), None)
     return short or measure.replace("_", " ")

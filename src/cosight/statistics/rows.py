@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from html import escape
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import polars as pl
 
-from cosight.errors import InvalidInput, UnknownName, did_you_mean
+from cosight.errors import InvalidInput, UnknownName, did_you_mean, first_line
 from cosight.extras import MissingExtra
 from cosight.measures import measures
 from cosight.trials.join import AlignedTrials
@@ -38,6 +39,7 @@ __all__ = [
     "make_scores",
     "number",
     "parse_group",
+    "read_row_file",
     "read_rows",
     "settings_of",
 ]
@@ -46,7 +48,10 @@ __all__ = [
 PEOPLE, SIMULATED, MODELS = "people", "simulated people", "models"
 GOLD, SIMULATED_GOLD = "gold", "simulated gold"  # people known only by the gold labels of a stimulus set
 
-Statistic = Literal["value", "rank", "difference", "ceiling_split_half", "ceiling_leave_one_out", "normalised", "sd"]
+Statistic = Literal[
+    "value", "rank", "difference", "ceiling_split_half", "ceiling_leave_one_out", "normalised", "sd", "z",
+    "lowest_reachable", "highest_reachable",
+]  # fmt: skip
 STATISTICS: tuple[str, ...] = get_args(Statistic)
 
 # The meaning of each flag. Flags are for programs; the note of a row says the same in words, with the numbers.
@@ -61,12 +66,14 @@ FLAGS: Mapping[str, str] = {
     "few_clusters": "fewer than 20 clusters of stimuli (source photos ...): the interval is rough",
     "few_stimuli": "a single stimulus or person: nothing to resample, so that there is no interval",
     "no_width": "both ends of the interval are the same number",
+    "pooled": "people share so few stimuli that all pairs are pooled into one value",
     "partial": "rests on fewer stimuli than other lines of a benchmark's table, so that it is not ranked",
     "p_at_resolution": "no resample contradicts the difference: p is at most the number given",
     "rarefied": "compared at equal numbers of errors, drawn from those of the observer with more",
     "simulated": "simulated people or their labels take part",
     "unequal_errors": "compared as they are, though the measure depends on the number of errors: too many models",
     "sweep": "one point of a curve over gamma, without an interval",
+    "published": "quoted from a benchmark's paper, not computed here",
 }
 
 _GROUP_NAMES = (PEOPLE, SIMULATED, MODELS, GOLD, SIMULATED_GOLD)
@@ -108,7 +115,7 @@ class Row:
     low: float | None = None
     high: float | None = None
     n: int  # trials the value rests on
-    clusters: int | None = None  # units drawn for the interval: stimuli, clusters, people; of a correlation, pairs
+    clusters: int | None = None  # units drawn for the interval: stimuli, clusters, people; of a correlation, observers
     p: float | None = None  # of a difference, two-sided
     p_adjusted: float | None = None  # Holm, over the differences of one measure and group
     seed: int | None = None  # of the resamples behind the interval
@@ -195,7 +202,8 @@ class Scores:
             measure: Name or alias of a measure (default: the only one of these scores).
 
         Returns:
-            The row with the highest value, or the lowest where lower is better.
+            The row with the highest value, or the lowest where lower is better. Where `compare` ranked the models, the
+            first in rank: some measures are ranked at equal numbers of errors, as the verdict is.
 
         Raises:
             InvalidInput: There is no such value, or neither direction of the measure is better.
@@ -217,7 +225,17 @@ class Scores:
             rows = [row for row in rows if row.against == against] or rows
         if not rows:
             raise InvalidInput(f"no observer has a value of {name} here; see the notes of the rows")
-        return (max if direction == "higher" else min)(rows, key=lambda row: row.value or 0.0)
+        ranks = {
+            (row.observer, row.against, row.group): row.value
+            for row in self.rows
+            if (row.measure, row.statistic) == (name, "rank")
+        }
+        sign = -1 if direction == "higher" else 1
+
+        def position(row: Row) -> tuple[float, float]:
+            return ranks.get((row.observer, row.against, row.group)) or math.inf, sign * (row.value or 0.0)
+
+        return min(rows, key=position)
 
     def difference(self, a: str, b: str, measure: str | None = None) -> Row:
         """Return the paired difference of two models: how much closer to people is `a` than `b`?
@@ -370,21 +388,76 @@ def read_rows(text: str) -> list[Row]:
     >>> read_rows(Scores((row,), {}).to_json()) == [row]
     True
     """
-    known = {column.name for column in fields(Row)}
     try:
         records = json.loads(text)
     except json.JSONDecodeError as error:
         raise InvalidInput(f"score rows are JSON, got {text[:40]!r} ({error})") from error
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise InvalidInput(f"score rows are a list of objects, got {text[:40]!r}")
-    rows = []
-    for record in records:
-        if missing := sorted(known - set(record)):
-            raise InvalidInput(f"score rows lack {', '.join(missing)}: another version of cosight wrote them")
-        if unknown := sorted(set(record) - known):
-            raise InvalidInput(f"score rows have columns that are not known: {', '.join(unknown)}")
-        rows.append(Row(**{**record, "group": parse_group(record["group"]), "flags": tuple(record["flags"])}))
-    return rows
+    return [_row_of(record) for record in records]
+
+
+def read_row_file(path: Path) -> list[Row]:
+    """Read the rows that `--out` wrote: .json, .csv or .parquet.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The rows, equal to those that were written.
+
+    Raises:
+        InvalidInput: The file is missing, has another suffix or does not have score rows.
+
+    >>> read_row_file(Path("rows.txt"))
+    Traceback (most recent call last):
+    cosight.errors.InvalidInput: score rows are in .json, .csv or .parquet files, got rows.txt; `cosight compare` and
+    `cosight score` write them with --out
+    """
+    suffix = path.suffix.lower()
+    if suffix not in (".json", ".csv", ".parquet"):
+        raise InvalidInput(
+            f"score rows are in .json, .csv or .parquet files, got {path}; `cosight compare` and `cosight score` write "
+            "them with --out"
+        )
+    if not path.is_file():
+        raise InvalidInput(f"{path} is not a file; `cosight compare` and `cosight score` write score rows with --out")
+    try:
+        if suffix == ".json":
+            return read_rows(path.read_text(encoding="utf-8"))
+        if suffix == ".parquet":
+            return [_row_of(record) for record in pl.read_parquet(path).to_dicts()]
+        with path.open(encoding="utf-8", newline="") as lines:
+            return [_row_of(_typed(record)) for record in csv.DictReader(lines)]
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from error
+    except (ValueError, pl.exceptions.PolarsError) as error:  # text that is not UTF-8 or not a number; not Parquet
+        raise InvalidInput(
+            f"{path} does not have score rows ({first_line(error)}); write it again with --out"
+        ) from error
+
+
+def _row_of(record: Mapping[str, Any]) -> Row:
+    known = {column.name for column in fields(Row)}
+    if missing := sorted(known - set(record)):
+        raise InvalidInput(f"score rows lack {', '.join(missing)}: another version of cosight wrote them")
+    if unknown := sorted(set(record) - known):
+        raise InvalidInput(f"score rows have columns that are not known: {', '.join(unknown)}")
+    return Row(**{**record, "group": parse_group(record["group"]), "flags": tuple(record["flags"])})
+
+
+def _typed(record: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return a line of CSV with the types of a row: an empty number or name is None."""
+
+    def value(name: str, text: str | None) -> Any:
+        kind = _POLARS_TYPES.get(name)
+        if name == "flags":
+            return [flag for flag in (text or "").split(";") if flag]
+        if kind == pl.String:
+            return (text or None) if name == "against" else text or ""
+        return None if not text else int(text) if kind == pl.Int64 else float(text)
+
+    return {name: value(name, text) for name, text in record.items()}
 
 
 def number(value: float) -> float | None:

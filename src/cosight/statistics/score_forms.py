@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
 from cosight.measures import measures, solo_forms
@@ -36,7 +37,9 @@ from cosight.statistics.outputs import Outputs
 from cosight.statistics.rater_agreement import AGREEMENT, INTRA, agreement_blocks, align_repeats, repeats_of
 from cosight.statistics.resampling import Draw
 from cosight.statistics.rows import Row
+from cosight.statistics.selective_scores import COVERAGE, SELECTIVE_RISK, selective_blocks
 from cosight.trials.join import AlignedTrials, texture_codes
+from cosight.trials.requests import read_requests
 from cosight.trials.spaces import ABSTAIN
 from cosight.trials.table import Trials
 
@@ -52,6 +55,13 @@ __all__ = [
 ]
 
 ABSTENTION, _ENTROPY = "mean_abstention", "label_entropy"
+_REQUESTS: Mapping[str, pl.Expr] = {  # of vision-language models -> the value of a trial
+    "refusal_rate": (pl.col("outcome") == "refused").cast(pl.Float64),
+    "unparsed_rate": (pl.col("outcome") == "unparsed").cast(pl.Float64),
+    "tokens_per_answer": (pl.col("tokens_in") + pl.col("tokens_out")).cast(pl.Float64),
+    "cost_per_answer": pl.col("cost"),
+}
+_CHOICES = {"two_alternative_share": "2afc", "clustering_share": "cluster"}  # measure -> what is asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +83,25 @@ class ScoreData:
         return align_repeats(self.trials, gamma=self.gamma)
 
     @cached_property
+    def requests(self) -> Mapping[str, FloatArray]:
+        """What the requests behind each trial took, for each of `_REQUESTS`; nan where there were none."""
+        table = read_requests(self.trials.frame["extra"]).select(**_REQUESTS).cast(pl.Float64).fill_null(float("nan"))
+        return {name: table[name].to_numpy() for name in _REQUESTS}
+
+    @cached_property
     def texture(self) -> CodeArray:
         """The texture class of each column, -1 where it is no cue-conflict image."""
         return texture_codes(self.table.columns, self.table.labels)
+
+    @cached_property
+    def tasks(self) -> NDArray[np.str_]:
+        """What each column asks: `2afc`, `cluster` (a query of a panel), or an empty text for no forced choice."""
+        extra = self.trials.frame["extra"]
+        kinds = [
+            "" if text is None or '"query"' not in text else "cluster" if '"panel"' in text else "2afc"
+            for text in extra.gather(self.table.rows.max(axis=0)).to_list()
+        ]
+        return np.array(kinds, dtype=np.str_)
 
     @property
     def several_people(self) -> bool:
@@ -256,6 +282,12 @@ def _lacks_abstention(data: ScoreData) -> str:
     return "" if data.has_abstention else "abstention; evaluate with --abstain"
 
 
+def _lacks_requests(name: str, data: ScoreData) -> str:
+    if not np.isnan(data.requests[name]).all():
+        return ""
+    return "answers of a vision-language model" + (" with a price" if name == "cost_per_answer" else "")
+
+
 def _lacks_confidence(data: ScoreData) -> str:
     confidence = data.has_probabilities or data.has_abstention
     return _lacks_truth(data) or ("" if confidence else "probabilities or abstention")
@@ -303,9 +335,46 @@ def _abstention_blocks(data: ScoreData, draw: Draw, names: Sequence[str]) -> lis
     return [item_means(draw, name, items) for name in names] if items else []
 
 
+def _request_blocks(data: ScoreData, draw: Draw, names: Sequence[str]) -> list[Block]:
+    blocks = []
+    for name in names:
+        items = {}
+        for observer, i in zip(draw.names, draw.observer_index.tolist(), strict=True):
+            rows = data.table.rows[i, draw.columns]
+            values = np.where(rows >= 0, data.requests[name][rows], np.nan)
+            if not np.isnan(values).all():
+                items[observer] = values
+        blocks += [item_means(draw, name, items)] if items else []
+    return blocks
+
+
 def _reliability_blocks(data: ScoreData, draw: Draw, names: Sequence[str]) -> list[Block]:
     blocks = reliability_blocks(draw, data.outputs, data.gold, gamma=data.gamma, lam=data.lam)
     return [block.at([i for i, key in enumerate(block.keys) if key.measure in names]) for block in blocks]
+
+
+def _selective_blocks(data: ScoreData, draw: Draw, names: Sequence[str]) -> list[Block]:
+    blocks = selective_blocks(draw, data.outputs, gamma=data.gamma)
+    blocks = [block.at([i for i, key in enumerate(block.keys) if key.measure in names]) for block in blocks]
+    return [block for block in blocks if block.keys]
+
+
+def _lacks_choices(kind: str) -> Callable[[ScoreData], str]:
+    return lambda data: (
+        "" if (data.tasks == kind).any() else f"answers to {kind} tasks; judge or study a set with tasks"
+    )
+
+
+def _choice_blocks(data: ScoreData, draw: Draw, names: Sequence[str]) -> list[Block]:
+    """Compute shares of right choices; a question without an answer (a tie, a refusal) is left out."""
+    response, blocks = draw.answers.response, []
+    right = np.where(response >= 0, response == draw.answers.truth, np.nan)
+    for name in names:
+        asked = data.tasks[draw.columns] == _CHOICES[name]
+        items = {observer: np.where(asked, row, np.nan) for observer, row in zip(draw.names, right, strict=True)}
+        if asked.any():
+            blocks.append(item_means(draw, name, items))
+    return blocks
 
 
 _SOLO = ScoreForm(_lacks_truth, _solo_blocks, default=True)
@@ -319,7 +388,11 @@ for _name in distance_items:
 score_forms.add(RESPONSE_AGREEMENT, ScoreForm(_lacks_answers_of_people, _people_distance_blocks))
 score_forms.add(_ENTROPY, ScoreForm(_lacks_probabilities, _entropy_blocks, default=True))
 score_forms.add(ABSTENTION, ScoreForm(_lacks_abstention, _abstention_blocks))
+for _name in _REQUESTS:
+    score_forms.add(_name, ScoreForm(partial(_lacks_requests, _name), _request_blocks, default=True))
 score_forms.add(RISK, ScoreForm(_lacks_confidence, lambda data, draw, _: risk_blocks(draw, data.outputs), default=True))
+for _name in (COVERAGE, SELECTIVE_RISK):
+    score_forms.add(_name, ScoreForm(_lacks_truth, _selective_blocks))
 _RELIABILITY = ScoreForm(
     lambda data: reliability_lacks(data.outputs, data.gold),
     _reliability_blocks,
@@ -327,4 +400,6 @@ _RELIABILITY = ScoreForm(
     default=True,
 )
 score_forms.add(RELIABILITY, _RELIABILITY)
+for _name, _kind in _CHOICES.items():
+    score_forms.add(_name, ScoreForm(_lacks_choices(_kind), _choice_blocks))
 score_forms.add(ACTION_SHARE, replace(_RELIABILITY, rows=None, default=False))

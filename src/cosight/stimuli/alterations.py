@@ -33,9 +33,10 @@ from cosight.stimuli.images import (
 )
 from cosight.stimuli.kinds import Kind, stimulus_seed
 from cosight.stimuli.manipulations import condition_step, manipulate, manipulations
-from cosight.stimuli.sets import StimulusSet, read_source
+from cosight.stimuli.sets import LEVEL_FOLDER, StimulusSet, read_source
 
 __all__ = [
+    "CLEAN",
     "FAMILIES",
     "Alteration",
     "Alterations",
@@ -123,7 +124,7 @@ class Alteration:
     """One kind at one step, made by `alteration`.
 
     Attributes:
-        verb: corrupt, distort or manipulate.
+        verb: corrupt, distort or manipulate; empty for `CLEAN`.
         kind: Name of the kind.
         step: Name of the step.
         options: Options of the verb.
@@ -139,6 +140,8 @@ class Alteration:
 
     def __call__(self, image: Image, rng: np.random.Generator | None = None, *, own: str | None = None) -> Image:
         """Return the altered image. Tiles with the digest `own` (the image itself) are not used by mosaic, stickers."""
+        if not self.verb:
+            return image
         family = FAMILIES[self.verb]
         extra = {"own": own} if self.verb == "distort" else {}
         return family.call(image, self.kind, rng=rng, **{family.step_name: self.step}, **self.options, **extra)
@@ -153,16 +156,29 @@ class Alteration:
         return stimulus_seed(source, self.kind, self.step, seed)
 
     @property
+    def level(self) -> int:
+        """The strength as a number, from 1; 0 for the unaltered image."""
+        return FAMILIES[self.verb].kinds[self.kind].steps.index(self.step) + 1 if self.verb else 0
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """The numbers behind the step, for the manifest; textures, tiles and spectra are given by their digest."""
+        if not self.verb:
+            return {}
         kind = FAMILIES[self.verb].kinds[self.kind]
         used = {name: value for name, value in self.options.items() if name in kind.options}
         plain = {name: getattr(value, "digest", value) for name, value in used.items() if value is not None}
         return {**plain, **kind.settings(kind.steps.index(self.step), **used)}
 
     def __repr__(self) -> str:
+        if not self.verb:
+            return "CLEAN"
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())
         return f"alteration({self.kind!r}, {FAMILIES[self.verb].step_name}={self.step!r}{options})"
+
+
+CLEAN = Alteration("", "clean", "0")
+"""No alteration: the stimulus is the resized source."""
 
 
 def alteration(
@@ -319,6 +335,9 @@ class Alterations:
         experiment: Experiment of all stimuli; None makes each kind an experiment and its steps the conditions.
         seed: Seed of everything random.
         prepare: How sources are resized first.
+        labels: Name of the label space of the truths, if it is known.
+        laion_c_layout: Whether files are called KIND/intensity_level_N/CLASS/IMAGE, as in the published LAION-C;
+            otherwise KIND/STEP and the source's own path.
     """
 
     sources: StimulusSet
@@ -326,12 +345,15 @@ class Alterations:
     experiment: str | None = None
     seed: int = 0
     prepare: Preparation | None = None
+    labels: str | None = None
+    laion_c_layout: bool = False
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Verb, seed and preparation."""
-        verbs = {how.verb for how in self.alterations}
-        return {"verb": "+".join(sorted(verbs)), "seed": self.seed, "prepare": str(self.prepare or "none")}
+        """Verb, seed, preparation and label space."""
+        verbs = {how.verb for how in self.alterations if how.verb}
+        settings = {"verb": "+".join(sorted(verbs)), "seed": self.seed, "prepare": str(self.prepare or "none")}
+        return settings if self.labels is None else {**settings, "labels": self.labels}
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -345,18 +367,23 @@ class Alterations:
 
     def units(self) -> list[Unit]:
         """One unit per source."""
+        return list(self.iterate_units())
+
+    def iterate_units(self) -> Iterator[Unit]:
+        """Yield one unit per source; the facts of many jobs take much memory."""
         facts = [
             {
                 "experiment": self.experiment or how.kind,
                 "condition": how.kind if self.experiment else how.step,
-                "level": FAMILIES[how.verb].kinds[how.kind].steps.index(how.step) + 1,
+                "level": how.level,
                 "kind": how.kind,
                 "parameters": json.dumps(how.parameters, sort_keys=True),
             }
             for how in self.alterations
         ]
-        folders = [f"{how.kind}/{how.step}" for how in self.alterations]
-        return source_units(self.sources, folders, facts)
+        level_folder = LEVEL_FOLDER if self.laion_c_layout else ""
+        folders = [f"{how.kind}/{level_folder}{how.step}" for how in self.alterations]
+        return source_units(self.sources, folders, facts, by_class=self.laion_c_layout)
 
     def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
         """Read the source once and alter it for each job; an error of one kind does not affect the others."""
@@ -375,24 +402,28 @@ class Alterations:
                 yield Outcome(job, pixels, facts)
 
 
-def source_units(sources: StimulusSet, folders: Sequence[str], facts: Sequence[Mapping[str, Any]]) -> list[Unit]:
-    """Return one unit per source, with one job per folder.
+def source_units(
+    sources: StimulusSet, folders: Sequence[str], facts: Sequence[Mapping[str, Any]], *, by_class: bool = False
+) -> Iterator[Unit]:
+    """Yield one unit per source, with one job per folder.
 
     Args:
         sources: The images that stimuli are made from.
         folders: Folders below `images/`; each source makes one stimulus in each of them.
         facts: Manifest columns of the stimuli in each folder.
+        by_class: Whether a file is called CLASS/IMAGE in its folder, not by the source's own path.
 
-    Returns:
+    Yields:
         The units. Their payload is the source's file, digest (None if unknown) and truth.
 
     Raises:
         InvalidInput: If two sources differ only in their suffix, so that their stimuli would have one name.
     """
-    units, files = [], dict[str, str]()
+    files: dict[str, str] = {}
     for row in sources.frame.iter_rows(named=True):
-        stem = PurePosixPath(row["file"]).with_suffix("")
-        if sources.facts and stem.parts[0] == "images":
+        stem = PurePosixPath(row["truth"], row["image"]) if by_class else PurePosixPath(row["file"])
+        stem = stem.with_suffix("")
+        if not by_class and sources.facts and stem.parts[0] == "images":
             stem = stem.relative_to("images")
         other = files.setdefault(str(stem), row["file"])
         if other != row["file"]:
@@ -404,5 +435,4 @@ def source_units(sources: StimulusSet, folders: Sequence[str], facts: Sequence[M
             StimulusJob(f"{folder}/{stem}", {**columns, **more}) for folder, more in zip(folders, facts, strict=True)
         )
         path = sources.path(row["file"])
-        units.append(Unit(str(path), file_stamp(path), jobs, payload=(row["file"], row["stimulus"], row["truth"])))
-    return units
+        yield Unit(str(path), file_stamp(path), jobs, payload=(row["file"], row["stimulus"], row["truth"]))

@@ -39,7 +39,18 @@ from cosight.stimuli.sets import StimulusSet, read_source
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["VISALIGN_EPS", "AttackRecipe", "Attempt", "Choose", "Judges", "Verdict", "attack_images", "predict_classes"]
+__all__ = [
+    "VISALIGN_EPS",
+    "AttackRecipe",
+    "Attempt",
+    "Choose",
+    "Judges",
+    "ModelIdentity",
+    "Verdict",
+    "attack_images",
+    "predict_classes",
+    "to_tensor",
+]
 
 VISALIGN_EPS = (0.005, 0.01, 0.015, 0.02, 0.025, 0.03)  # Lee et al. 2023, section 3.2, in normalised units
 
@@ -216,7 +227,7 @@ class _Search:
         rows = [row for row, is_able in enumerate(able) if is_able]
         prepared = None
         if rows:
-            images, labels = _to_tensor([clean.pixels for clean in batch]), [clean.label for clean in batch]
+            images, labels = to_tensor([clean.pixels for clean in batch]), [clean.label for clean in batch]
             target = make_target(self.models[name], images, labels, space=self.space)
             prepared = self.attack.prepare(target, **self.options)
         for eps in self.eps:
@@ -290,14 +301,14 @@ def predict_classes(
     import torch
 
     with torch.no_grad():
-        logits = model(_to_tensor(images))
+        logits = model(to_tensor(images))
     check_logits(logits, len(images))
     if labels is not None:
         check_range(labels, logits.shape[1])
     return logits.argmax(dim=1).tolist()
 
 
-def _to_tensor(images: Sequence[Bytes]) -> Tensor:
+def to_tensor(images: Sequence[Bytes]) -> Tensor:
     """Return images as models take them: float32 in [0, 1], (N, 3, height, width)."""
     import torch
 
@@ -306,7 +317,7 @@ def _to_tensor(images: Sequence[Bytes]) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class _ModelIdentity:
+class ModelIdentity:
     """What a model is, wherever its files are: its name, the digest of its weights ("" if it has none), precision."""
 
     name: str
@@ -314,7 +325,8 @@ class _ModelIdentity:
     precision: str
 
     @classmethod
-    def of(cls, classifier: Classifier, reference: str) -> _ModelIdentity:
+    def of(cls, classifier: Any, reference: str) -> ModelIdentity:
+        """Return the identity of a model that `reference` was loaded as."""
         return cls(
             getattr(classifier, "name", reference),
             getattr(classifier, "weights_digest", ""),
@@ -397,10 +409,10 @@ class AttackRecipe:
 
     def units(self) -> list[Unit]:
         """One unit per source, with one job per model and eps."""
-        identities: list[_ModelIdentity] = []
+        identities: list[ModelIdentity] = []
         for reference in self.models:
             classifier = self.load(reference)
-            model = _ModelIdentity.of(classifier, reference)
+            model = ModelIdentity.of(classifier, reference)
             if model.folder in {other.folder for other in identities}:
                 raise InvalidInput(f"models must differ in name or weights, got {model.name} twice; leave one out")
             outputs = getattr(classifier, "classes", None)
@@ -428,7 +440,7 @@ class AttackRecipe:
                         "parameters": json.dumps(parameters, sort_keys=True),
                     }
                 )
-        return source_units(self.sources, folders, facts)
+        return list(source_units(self.sources, folders, facts))
 
     def make(self, unit: Unit, jobs: Sequence[StimulusJob]) -> Iterator[Outcome]:
         """Make all attempts on one source and yield those of the jobs."""
@@ -441,7 +453,7 @@ class AttackRecipe:
                 attempts += attack_images(
                     [source.ready],
                     np.array([self._label(source.ready, truth, classifier)]),
-                    {_ModelIdentity.of(classifier, reference).key: classifier},
+                    {ModelIdentity.of(classifier, reference).key: classifier},
                     eps=self.eps,
                     attack=self.attack,
                     space=self.space,

@@ -46,6 +46,7 @@ __all__ = [
     "make_target",
     "pgd",
     "pgd_settings",
+    "with_gradients",
 ]
 
 Classifier = Callable[["torch.Tensor"], "torch.Tensor"]
@@ -191,7 +192,7 @@ def make_target(
         raise InvalidInput(f"space must be pixels or normalised, got {space!r}")
     if space == "pixels" and std is not None:
         raise InvalidInput(f"std belongs to space='normalised', got std {tuple(std)} with space='pixels'; leave it out")
-    with _gradients():
+    with with_gradients():
         clean = images.detach().clone()
         codes = torch.as_tensor(labels, device=clean.device)
         if codes.is_floating_point() or codes.dtype == torch.bool or codes.shape != clean.shape[:1]:
@@ -240,7 +241,7 @@ def _all_rows(target: Target) -> Tensor:
 
 
 @contextmanager
-def _gradients() -> Iterator[None]:
+def with_gradients() -> Iterator[None]:
     """Enable gradients, even if the caller works under no_grad or inference_mode."""
     torch = _torch()
     with torch.inference_mode(False), torch.enable_grad():
@@ -250,7 +251,7 @@ def _gradients() -> Iterator[None]:
 def _gradient(model: Classifier, images: Tensor, labels: Tensor) -> Tensor:
     """Return the gradient of each image's own cross-entropy (a sum over images, so independent of the batch size)."""
     torch = _torch()
-    with _gradients():
+    with with_gradients():
         pixels = images.detach().clone().requires_grad_()
         logits = model(pixels)
         check_logits(logits, len(labels))
@@ -304,7 +305,7 @@ def _prepare_pgd(
     if step_size is not None and not (isfinite(step_size) and step_size > 0):
         raise InvalidInput(f"step_size must be a positive number, got {step_size}; leave it out for 2.5 eps / steps")
 
-    @_gradients()
+    @with_gradients()
     def attack(eps: float, rows: Tensor, rngs: Rngs | None) -> Tensor:
         clean, labels = target.images[rows], target.labels[rows]
         length = pgd_settings(eps, steps=steps, step_size=step_size)["step_size"]

@@ -78,22 +78,23 @@ def sheet_rows(stimuli: StimulusSet, *, pictures: int = 10) -> list[SheetRow]:
     return rows
 
 
-def check_sheet(path: Path, *, outside: Iterable[Path], force: bool) -> None:
+def check_sheet(path: Path, *, outside: Iterable[Path], force: bool, option: str = "--sheet") -> None:
     """Raise InvalidInput unless a sheet can be written to `path`, before the images that it shows are made.
 
     Args:
         path: The file.
         outside: Folders of images, which it must not be in.
         force: Whether to replace a file that exists.
+        option: The option that named the file, for messages.
     """
     sheet_format(path)
     for folder in outside:
         if path.resolve().is_relative_to(folder.resolve()):
-            raise InvalidInput(f"--sheet must be outside the image folder {folder}, got {path}; choose another path")
+            raise InvalidInput(f"{option} must be outside the image folder {folder}, got {path}; choose another path")
     if path.is_dir():
-        raise InvalidInput(f"--sheet must be a file, got the folder {path}")
+        raise InvalidInput(f"{option} must be a file, got the folder {path}")
     if path.exists() and not force:
-        raise InvalidInput(f"{path} exists and is not overwritten; --force replaces it, or choose another --sheet")
+        raise InvalidInput(f"{path} exists and is not overwritten; --force replaces it, or choose another {option}")
 
 
 def sheet_format(path: Path) -> str:

@@ -67,6 +67,7 @@ class Unit:
         jobs: The jobs.
         payload: Whatever the recipe needs to do them.
         retry: Digest of everything else a failed job depends on; a failed job is repeated when it or `stamp` differs.
+        together: Whether all its jobs are done in one task, because one computation makes them all.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Unit:
     jobs: tuple[StimulusJob, ...]
     payload: Any = None
     retry: str = ""
+    together: bool = False
 
     @property
     def failure_stamp(self) -> str:
@@ -199,9 +201,10 @@ def generate_set(
         journal.begin(settings, record.current_versions)
         pending = [(unit, _jobs_to_do(record, unit, image_root, retry_skipped=on_error == "stop")) for unit in units]
         tasks = [
-            (unit, jobs[start : start + _JOBS_PER_TASK])
+            (unit, jobs[start : start + size])
             for unit, jobs in pending
-            for start in range(0, len(jobs), _JOBS_PER_TASK)
+            for size in [max(len(jobs), 1) if unit.together else _JOBS_PER_TASK]
+            for start in range(0, len(jobs), size)
         ]
         run = partial(_run_jobs, recipe=recipe, image_root=image_root, format=format, on_error=on_error)
         done, total = 0, sum(len(jobs) for _, jobs in pending)

@@ -11,11 +11,15 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+
+import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.files import DRAFT_SUFFIX, atomic_write, file_stamp, read_json
 from cosight.processes import core_count
+from cosight.stimuli.composition.masks import MASK_SUFFIX
 from cosight.stimuli.images import Bytes, Preparation, check_image
 from cosight.stimuli.journal import is_started
 from cosight.stimuli.manipulations import Spectrum, mean_spectrum, read_spectrum
@@ -52,11 +56,11 @@ def tiles_for_set(
         if stored.exists():
             _check_tiles(stored, index.digest, given)
     elif not stored.exists():
-        with _recorded(out, "tiles", read_set(images)):
+        with _recorded(out, "tiles", _without_masks(images)):
             return _build_tiles(images, stored, workers, on_skip)
     else:
         if given is None:
-            _check_record(out, "tiles", read_set(sources))
+            _check_record(out, "tiles", _without_masks(sources))
         else:
             with tempfile.TemporaryDirectory(dir=out, prefix=".", suffix=DRAFT_SUFFIX) as draft:
                 digest = _build_tiles(given, Path(draft) / "tiles", workers, on_skip).digest
@@ -74,8 +78,14 @@ def _check_tiles(stored: Path, digest: str, given: Path) -> None:
         )
 
 
+def _without_masks(folder: Path) -> StimulusSet:
+    """Read the images of a folder; masks beside photos are not tiles."""
+    images = read_set(folder)
+    return replace(images, frame=images.frame.filter(~pl.col("file").str.ends_with(MASK_SUFFIX)))
+
+
 def _build_tiles(images: Path, folder: Path, workers: int | None, on_skip: OnSkip | None) -> TileIndex:
-    stimuli = read_set(images)
+    stimuli = _without_masks(images)
     if len(stimuli) < 2:
         raise InvalidInput(
             f"mosaic and stickers need at least 2 tiles, found 1 image in {images}; give more with --tiles"

@@ -42,9 +42,11 @@ from cosight.trials.manifest import (
     with_manifest_space,
     write_manifest,
 )
+from cosight.trials.spaces import LabelSpace
 from cosight.trials.table import Trials, first_showings, has_role
 
 __all__ = [
+    "LEVEL_FOLDER",
     "PIXEL_PACKAGES",
     "SourceImage",
     "StimulusSet",
@@ -55,7 +57,9 @@ __all__ = [
     "read_set",
     "read_source",
     "sample",
+    "sample_per_class",
     "verify",
+    "with_classes",
     "with_digests",
     "write_gold_labels",
 ]
@@ -63,7 +67,7 @@ __all__ = [
 # libraries that every stimulus passes through; their versions may change a pixel
 PIXEL_PACKAGES = ("cosight", "numpy", "opencv-python-headless", "pillow", "numba", "scipy")
 _MODEL_VS_HUMAN = re.compile(r"^\d+_[^_]+_[^_]+_(?P<condition>[^_]+)_(?P<truth>[a-z]+)_\d+_.+$")
-_LEVEL_FOLDER = re.compile(r"^intensity_level_(\d+)$")
+LEVEL_FOLDER = "intensity_level_"  # of LAION-C's layout, before the number of the level
 _GOLD_SOURCES = {"human": "people", "simulated": "simulated"}  # values of `gold` in a manifest's parameters
 
 
@@ -219,14 +223,50 @@ def _row_from_path(root: Path, file: PurePosixPath) -> dict[str, Any]:
     row: dict[str, Any] = {"file": str(file), "image": file.name}
     folders = file.parts[:-1]
     model_vs_human = _MODEL_VS_HUMAN.match(file.stem)
-    if len(folders) >= 3 and (level := _LEVEL_FOLDER.match(folders[-2])):
+    if len(folders) >= 3 and (level := re.fullmatch(rf"{LEVEL_FOLDER}(\d+)", folders[-2])):
         row |= {"experiment": "laion-c", "condition": folders[-3], "level": int(level[1]), "truth": folders[-1]}
+        row["parent"] = f"{folders[-1]}/{file.stem}"  # a photo has the same name in every distortion and level
     elif model_vs_human:
         row |= {"experiment": root.resolve().name, **model_vs_human.groupdict()}
     else:
         row["experiment"] = "/".join(folders[:-1]) or root.resolve().name
         row["truth"] = folders[-1] if folders else None
     return row | {"original": row.get("truth")}
+
+
+def with_classes(stimuli: StimulusSet, space: LabelSpace) -> tuple[StimulusSet, int]:
+    """Return a set with its truths spelled as in a label space, without the images of other classes.
+
+    Args:
+        stimuli: The set. Its truths are classes of the space, or of the finer space that its classes consist of.
+        space: The label space.
+
+    Returns:
+        The set, and the number of images that are left out because their finer class belongs to no class.
+
+    Raises:
+        InvalidInput: If a truth is no class, or no image is left.
+
+    >>> from cosight.stimuli import encode
+    >>> from cosight.trials import label_spaces
+    >>> for name in ("n01440764", "n15075141"):  # tench, toilet tissue
+    ...     Path("imagenet", name).mkdir(parents=True)
+    ...     _ = Path("imagenet", name, "1.png").write_bytes(encode(np.zeros((32, 32), np.uint8), "png"))
+    >>> fish, left_out = with_classes(read_set("imagenet"), label_spaces["laion-c-16"])
+    >>> fish.frame["truth"].to_list(), left_out
+    (['fish'], 1)
+    """
+    truths = stimuli.frame["truth"].drop_nulls().unique().sort().to_list()
+    class_of = space.recognise_members(truths)
+    spelled = pl.col("truth").replace_strict(class_of, default=None, return_dtype=pl.String)
+    other = pl.col("truth").is_in([name for name in truths if class_of[name] is None]).fill_null(False)
+    frame = stimuli.frame.filter(~other).with_columns(spelled)
+    if not frame.height:
+        raise InvalidInput(
+            f"{stimuli.root} has no image of a class of {space.name} ({space.in_words}), only of {truths[0]} and other "
+            f"classes of {space.members_of}; add some"
+        )
+    return replace(stimuli, frame=frame), len(stimuli) - frame.height
 
 
 def with_digests(stimuli: StimulusSet) -> StimulusSet:
@@ -292,6 +332,23 @@ def sample(stimuli: StimulusSet, count: int, *, seed: int) -> StimulusSet:
     keys = [hashlib.sha256(f"{seed}/{file}".encode()).digest() for file in stimuli.frame["file"]]
     drawn = sorted(sorted(range(len(keys)), key=keys.__getitem__)[:count])
     return replace(stimuli, frame=stimuli.frame[drawn])
+
+
+def sample_per_class(stimuli: StimulusSet, count: int, *, seed: int) -> StimulusSet:
+    """Draw `count` pictures of each class by the hash of their names, with all of their conditions and levels.
+
+    Stimuli with the same source photo (`parent`), or else the same class and image name, are one picture.
+    """
+    pictures = [
+        parent or image or file for parent, image, file in stimuli.frame.select("parent", "image", "file").rows()
+    ]
+    drawn: dict[str | None, dict[str, bytes]] = {}
+    for truth, picture in zip(stimuli.frame["truth"], pictures, strict=True):
+        key = hashlib.sha256(f"{seed}/{truth}/{picture}".encode()).digest()
+        drawn.setdefault(truth, {})[picture] = key
+    kept = {truth: set(sorted(keys, key=keys.__getitem__)[:count]) for truth, keys in drawn.items()}
+    rows = [picture in kept[truth] for truth, picture in zip(stimuli.frame["truth"], pictures, strict=True)]
+    return replace(stimuli, frame=stimuli.frame.filter(pl.Series(rows, dtype=pl.Boolean)))
 
 
 def check_splits(stimuli: StimulusSet) -> None:

@@ -4,8 +4,13 @@
 * cluster    a panel: several queries and the targets to match them with
 
 A query is an image whose representation was made equal to its target's (Nanda et al. 2021, section 2.2). Such sets name
-the target of a stimulus in `parent` and its seed in `parameters` (`seed_stimulus`). For other images, a CSV file lists
-the tasks.
+the target of a stimulus in `parent` and its seed in `parameters` (`seed_stimulus`). In a set of controversial stimuli
+the query is the target, and the options are what two models were made to disagree about; the right option is that of
+the first model. For other images, a CSV file lists the tasks.
+
+`parameters` of a task has what its queries were made with: `model`, `start` (the kind of seed), `targets` (photos or
+noise) and `distance` (reached by the inversion), as lists for the queries of a panel; `panels` (random, or near JUDGE);
+and `contest`, the two models.
 """
 
 from __future__ import annotations
@@ -14,21 +19,25 @@ import csv
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
 
+from cosight.arrays import FloatArray
 from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.files import atomic_write
 from cosight.stimuli.sets import StimulusSet, read_set, with_digests
+from cosight.trials.choices import RANDOM_PANELS
 from cosight.trials.manifest import MANIFEST, write_manifest
 
 __all__ = [
+    "CONTROVERSIAL",
     "PANELS_OF",
     "TASKS",
+    "Neighbours",
     "Task",
     "TaskKind",
     "TaskSummary",
@@ -43,6 +52,8 @@ __all__ = [
 TASKS = "tasks.parquet"
 PANELS_OF = 3  # targets per panel in Nanda et al. 2021
 TaskKind = Literal["2afc", "cluster"]
+CONTROVERSIAL = "controversial"  # the kind of stimuli that two models disagree about
+_QUERY_FACTS = ("model", "start", "targets", "distance")  # of `parameters` in the manifest
 _CSV_COLUMNS: dict[str, tuple[str, ...]] = {"2afc": ("query", "target", "seed"), "cluster": ("query", "target")}
 _REMEDY = f"write these digests into {MANIFEST}, or list the tasks in a CSV file: --from FILE with the columns"
 _STIMULI = pl.List(pl.String)
@@ -54,6 +65,14 @@ _SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "targets": _STIMULI,
     "parameters": pl.String,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Panels of similar targets: `distances` returns the distance of every two of some stimuli, (N, N)."""
+
+    name: str  # of the judge or model that compares them
+    distances: Callable[[Sequence[str]], FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +182,29 @@ def _check_tasks(tasks: Iterable[Task], stimuli: StimulusSet) -> None:
 
 
 def two_alternative_tasks(stimuli: StimulusSet) -> tuple[Task, ...]:
-    """Return one task per stimulus with target (`parent`) and seed (`seed_stimulus` in `parameters`) in the set."""
+    """Return one task per stimulus with target (`parent`) and seed (`seed_stimulus` in `parameters`) in the set.
+
+    In a set of controversial stimuli, the tasks are one per target, pair of models and start.
+    """
     known = set(stimuli.frame["stimulus"].drop_nulls())
     tasks, targets, seeds = [], 0, 0
+    contests: dict[tuple[str, int], dict[tuple[str, str], str]] = {}  # target, start -> models -> result
     for row in stimuli.frame.iter_rows(named=True):
-        seed = json.loads(row["parameters"] or "{}").get("seed_stimulus")
+        parameters = json.loads(row["parameters"] or "{}")
+        seed = parameters.get("seed_stimulus")
         targets += row["parent"] in known
         seeds += seed in known
         if row["parent"] in known and seed in known:
-            tasks.append(_make_task("2afc", (row["stimulus"],), (row["parent"], seed), (row["parent"],)))
+            facts = {name: parameters[name] for name in _QUERY_FACTS if name in parameters}
+            tasks.append(_make_task("2afc", (row["stimulus"],), (row["parent"], seed), (row["parent"],), facts))
+        elif row["parent"] in known and row["kind"] == CONTROVERSIAL:
+            models = (parameters["similar"], parameters["distinct"])
+            contests.setdefault((row["parent"], parameters["start"]), {})[models] = row["stimulus"]
+    for (target, start), results in contests.items():
+        for (first, second), result in results.items():
+            if first < second and (other := results.get((second, first))) is not None:
+                facts = {"contest": f"{first} / {second}", "start": start}
+                tasks.append(_make_task("2afc", (target,), (result, other), (result,), facts))
     if not tasks:
         raise InvalidInput(
             f"2afc needs stimuli whose target and seed are in the set, {stimuli.root} has none: {targets} of "
@@ -181,18 +214,35 @@ def two_alternative_tasks(stimuli: StimulusSet) -> tuple[Task, ...]:
     return tuple(tasks)
 
 
-def clustering_tasks(stimuli: StimulusSet, *, panels_of: int = PANELS_OF, seed: int = 0) -> tuple[Task, ...]:
+def clustering_tasks(
+    stimuli: StimulusSet, *, panels_of: int = PANELS_OF, seed: int = 0, near: Neighbours | None = None
+) -> tuple[Task, ...]:
     """Return panels of `panels_of` targets drawn by `seed`, each with every stimulus made to resemble one of them.
 
-    Targets that do not fill a panel are not used: 100 targets make 33 panels of three (Nanda et al. 2021).
+    With `near`, a panel is a drawn target and its nearest neighbours among those left. Every model has panels of its
+    own queries; those of one seed have the same targets. Targets that do not fill a panel are not used: 100 targets
+    make 33 panels of three (Nanda et al. 2021).
     """
     known = set(stimuli.frame["stimulus"].drop_nulls())
-    queries: dict[str, list[str]] = {}
-    for stimulus, parent in stimuli.frame.select("stimulus", "parent").iter_rows():
-        if parent in known:
-            queries.setdefault(parent, []).append(stimulus)
-    missing = f"{stimuli.root} has {len(queries)} (stimuli that others name as `parent`); {_REMEDY} query,target"
-    return _draw_panels(queries, panels_of, seed, missing)
+    groups: dict[tuple[str, ...], dict[str, list[str]]] = {}  # by model and kind of targets
+    facts: dict[str, Mapping[str, Any]] = {}
+    for row in stimuli.frame.iter_rows(named=True):
+        if row["parent"] in known and row["kind"] != CONTROVERSIAL:
+            facts[row["stimulus"]] = parameters = json.loads(row["parameters"] or "{}")
+            group = tuple(str(parameters.get(name)) for name in ("model", "weights", "targets"))
+            groups.setdefault(group, {}).setdefault(row["parent"], []).append(row["stimulus"])
+    most = max((len(queries) for queries in groups.values()), default=0)
+    missing = f"{stimuli.root} has {most} (stimuli that others name as `parent`); {_REMEDY} query,target"
+    tasks = []
+    for queries in groups.values() or [{}]:
+        for task in _draw_panels(queries, panels_of, seed, missing, near):
+            own = {
+                name: [facts[query].get(name) for query in task.queries]
+                for name in _QUERY_FACTS
+                if name in facts[task.queries[0]]
+            }
+            tasks.append(replace(task, parameters={**task.parameters, **own}))
+    return tuple(tasks)
 
 
 def tasks_from_csv(
@@ -224,7 +274,7 @@ def tasks_from_csv(
                 raise InvalidInput(f"{file}, row {number}: target and seed are the same image; name two different ones")
             if (before := numbers.setdefault((query, target, other), number)) < number:
                 raise InvalidInput(f"{file}, row {number}: repeats row {before}; remove it")
-            tasks.append(_make_task("2afc", (query,), (target, other), (target,)))
+            tasks.append(_make_task("2afc", (query,), (target, other), (target,), {}))
         return tuple(tasks)
     first_rows: dict[str, tuple[int, str]] = {}
     queries: dict[str, list[str]] = {}
@@ -261,18 +311,20 @@ def make_tasks(
     *,
     panels_of: int = PANELS_OF,
     seed: int = 0,
+    near: Neighbours | None = None,
     table: Path | None = None,
     force: bool = False,
 ) -> TaskSummary:
     """Make tasks of one type and write them into `tasks.parquet` beside the manifest of the set at `root`.
 
-    One file has both types: tasks of the other type are kept.
+    One file has both types, and panels of random and of near targets: the others are kept.
 
     Args:
         root: A stimulus set. With `table` also a folder of images, which gets a manifest.
         kind: `2afc` or `cluster`.
         panels_of: Targets per panel (cluster).
         seed: Seed that draws which targets share a panel (cluster).
+        near: Make panels of near neighbours (cluster, without `table`).
         table: CSV file that lists the tasks (`tasks_from_csv`); without it they follow from the manifest.
         force: Replace tasks of this type, and a file that cannot be read.
 
@@ -295,14 +347,16 @@ def make_tasks(
         raise InvalidInput(f"the type of a task is {' or '.join(_CSV_COLUMNS)}, got {kind!r}")
     stimuli = read_set(root)
     has_manifest = not stimuli.frame["stimulus"].has_nulls()
-    others = _read_other_tasks(root, kind, force=force)
+    if near is not None and (kind != "cluster" or table is not None):
+        raise InvalidInput("panels of near neighbours are for cluster tasks that follow from the manifest")
+    others = _read_other_tasks(root, kind, _panels(near), force=force)
     if table is not None:
         stimuli = with_digests(stimuli)
         tasks = tasks_from_csv(stimuli, table, kind, panels_of=panels_of, seed=seed)
     elif kind == "2afc":
         tasks = two_alternative_tasks(stimuli)
     else:
-        tasks = clustering_tasks(stimuli, panels_of=panels_of, seed=seed)
+        tasks = clustering_tasks(stimuli, panels_of=panels_of, seed=seed, near=near)
     if not has_manifest:
         write_manifest(root, stimuli.frame, {})
     write_tasks(root, [*others, *tasks])
@@ -311,8 +365,12 @@ def make_tasks(
     return TaskSummary(tasks, len(others), unused, 0 if has_manifest else len(stimuli))
 
 
-def _read_other_tasks(root: Path, kind: TaskKind, *, force: bool) -> tuple[Task, ...]:
-    """Return the tasks of the other type; raise if there are tasks of this type and `force` is false."""
+def _panels(near: Neighbours | None) -> str:
+    return RANDOM_PANELS if near is None else f"near {near.name}"
+
+
+def _read_other_tasks(root: Path, kind: TaskKind, panels: str, *, force: bool) -> tuple[Task, ...]:
+    """Return the tasks of other types and panels; raise if there are tasks of these and `force` is false."""
     path = root / TASKS
     if not path.exists():
         return ()
@@ -322,31 +380,64 @@ def _read_other_tasks(root: Path, kind: TaskKind, *, force: bool) -> tuple[Task,
         if force:
             return ()
         raise InvalidInput(f"{error}; --force replaces it") from error
-    same = sum(task.kind == kind for task in stored)
+
+    def is_other(task: Task) -> bool:
+        return task.kind != kind or (kind == "cluster" and task.parameters.get("panels", RANDOM_PANELS) != panels)
+
+    others = [task for task in stored if is_other(task)]
+    same = len(stored) - len(others)
     if same and not force:
         raise InvalidInput(f"{path} has {same} {kind} tasks already and is not overwritten; --force replaces them")
-    return tuple(task for task in stored if task.kind != kind)
+    return tuple(others)
 
 
-def _draw_panels(queries: Mapping[str, Sequence[str]], panels_of: int, seed: int, missing: str) -> tuple[Task, ...]:
+def _draw_panels(
+    queries: Mapping[str, Sequence[str]],
+    panels_of: int,
+    seed: int,
+    missing: str,
+    near: Neighbours | None = None,
+) -> tuple[Task, ...]:
     """Draw panels of targets, each with all of their queries; `missing` ends the message if there are too few."""
     if panels_of < 2:
         raise InvalidInput(f"a panel has two targets or more, got {panels_of}")
     targets = [list(queries)[index] for index in np.random.default_rng(seed).permutation(len(queries))]
-    panels = [targets[first : first + panels_of] for first in range(0, len(targets) - panels_of + 1, panels_of)]
-    if not panels:
+    if len(targets) < panels_of:
         raise InvalidInput(f"a panel of {panels_of} needs {panels_of} targets, {missing}")
+    if near is not None:
+        targets = _by_neighbours(targets, panels_of, near.distances(targets))
+    panels = [targets[first : first + panels_of] for first in range(0, len(targets) - panels_of + 1, panels_of)]
     tasks = []
     for panel in panels:
         pairs = [(query, target) for target in panel for query in queries[target]]
-        tasks.append(_make_task("cluster", tuple(q for q, _ in pairs), tuple(panel), tuple(t for _, t in pairs)))
+        matched = tuple(query for query, _ in pairs), tuple(panel), tuple(target for _, target in pairs)
+        tasks.append(_make_task("cluster", *matched, {"panels": _panels(near)}))
     return tuple(tasks)
 
 
-def _make_task(kind: TaskKind, queries: tuple[str, ...], options: tuple[str, ...], targets: tuple[str, ...]) -> Task:
+def _by_neighbours(targets: Sequence[str], panels_of: int, distances: FloatArray) -> list[str]:
+    """Return the targets panel by panel: the first that is left and those nearest to it; incomplete ones last."""
+    left, ordered = list(range(len(targets))), list[int]()
+    while len(left) >= panels_of:
+        first, *others = left
+        nearest = sorted(others, key=lambda index: distances[first, index])[: panels_of - 1]
+        ordered += [first, *nearest]
+        left = [index for index in others if index not in nearest]
+    return [targets[index] for index in (*ordered, *left)]
+
+
+def _make_task(
+    kind: TaskKind,
+    queries: tuple[str, ...],
+    options: tuple[str, ...],
+    targets: tuple[str, ...],
+    parameters: Mapping[str, Any],
+) -> Task:
     """Return a task named after its stimuli, so that the same task has the same name in every set."""
-    stimuli = "/".join((kind, *queries, *options))
-    return Task(f"{kind}-{hashlib.sha256(stimuli.encode()).hexdigest()[:16]}", kind, queries, options, targets)
+    near = [panels] if (panels := parameters.get("panels", RANDOM_PANELS)) != RANDOM_PANELS else []
+    stimuli = "/".join((kind, *queries, *options, *near))
+    name = f"{kind}-{hashlib.sha256(stimuli.encode()).hexdigest()[:16]}"
+    return Task(name, kind, queries, options, targets, parameters)
 
 
 def _read_csv(stimuli: StimulusSet, file: Path, kind: TaskKind) -> list[tuple[str, ...]]:

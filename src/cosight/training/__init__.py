@@ -4,6 +4,7 @@
 * data        a stimulus set or folder as training data: classes, targets, validation images
 * augment     random crops, flips and views
 * networks    the network that training starts from: new, or a pretrained trunk with a new head
+* alignment   auxiliary losses: compare a network's errors with those of people
 * ssl         self-supervised pretraining: SimCLR, BYOL
 * trainer     the epochs, and `train` itself
 * checkpoint  finished networks, and the state of unfinished ones

@@ -149,6 +149,15 @@ class TrainingContext:
 
         return torch.from_numpy(examples.targets[indices]).to(self.device)
 
+    def observer(self, examples: Examples, indices: Indices) -> tuple[Tensor, Tensor]:
+        """Return the target observer's distributions (n, classes) and the true classes (n,) of these images."""
+        import torch
+
+        if examples.observer is None or examples.truth is None:
+            raise InvalidInput("an alignment loss needs examples with a target observer")
+        observer, truth = torch.from_numpy(examples.observer[indices]), torch.from_numpy(examples.truth[indices])
+        return observer.to(self.device), truth.to(self.device)
+
     def save_state(self, files: CheckpointFiles, module: nn.Module, optimiser: Optimizer, state: TrainingState) -> None:
         """Write the state after an epoch."""
         if self.group.is_first:

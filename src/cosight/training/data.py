@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,12 @@ from cosight.files import file_stamp
 from cosight.stimuli.images import Bytes, Floats, as_bytes, to_rgb
 from cosight.stimuli.sets import StimulusSet, read_set, read_source
 from cosight.training.augment import resize_short_side
-from cosight.training.recipe import Recipe
+from cosight.training.recipe import GOLD, Recipe
+from cosight.trials.formats import read
+from cosight.trials.join import manifest_rows
 from cosight.trials.manifest import manifest_space, order_gold
 from cosight.trials.spaces import ABSTAIN, LabelSpace, guess_label_space, label_space
+from cosight.trials.table import PEOPLE, first_showings, has_role
 
 __all__ = ["Examples", "TrainingData", "TrainingImages", "load_training_data"]
 
@@ -30,11 +33,17 @@ _MEMORY = 1 << 30  # bytes of images that are kept after they were read once
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examples:
-    """Files of images, their target distributions (n, classes), and the class that counts as right (n,)."""
+    """Files of images, their target distributions (n, classes), and the class that counts as right (n,).
+
+    With an alignment loss also the target observer's label distributions (n, classes), all zeros for an image without
+    any, and the true classes (n,).
+    """
 
     files: tuple[str, ...]
     targets: Floats
     labels: NDArray[np.int64]
+    observer: Floats | None = None
+    truth: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.files)
@@ -42,7 +51,7 @@ class Examples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingData:
-    """Training and validation examples. `digest` changes with the images, the targets and the split."""
+    """Training and validation examples. `digest` changes with the images, the targets, the observer and the split."""
 
     stimuli: StimulusSet
     classes: tuple[str, ...]
@@ -84,8 +93,47 @@ def load_training_data(recipe: Recipe) -> TrainingData:
         for mask in (~is_validation, is_validation)
     )
     text = "\n".join([*space.classes, *stamps])
-    digest = hashlib.sha256(text.encode() + targets.tobytes() + is_validation.tobytes()).hexdigest()
-    return TrainingData(stimuli, space.classes, training, validation, digest)
+    content = text.encode() + targets.tobytes() + is_validation.tobytes()
+    if recipe.alignment is not None:
+        codes = _truth_targets(frame, space, stimuli).argmax(axis=1)[~is_validation]
+        observer = _observer_distributions(recipe, frame, space, stimuli)[~is_validation]
+        if not (observer.sum(axis=1) > observer[np.arange(len(codes)), codes]).any():
+            raise InvalidInput(
+                f"alignment needs wrong answers of the target observer to training images, {recipe.alignment_to} has "
+                "none; name another with alignment_to"
+            )
+        training = replace(training, observer=observer, truth=codes)
+        content += observer.tobytes()
+    return TrainingData(stimuli, space.classes, training, validation, hashlib.sha256(content).hexdigest())
+
+
+def _observer_distributions(recipe: Recipe, frame: pl.DataFrame, space: LabelSpace, stimuli: StimulusSet) -> Floats:
+    """Return the target observer's distribution over the classes for each image, all zeros where there is none."""
+    if recipe.alignment_to == GOLD:
+        frame = order_gold(frame, manifest_space(stimuli.facts), space)
+        unknown = np.zeros(len(space.classes))
+        golds = [
+            unknown if row["gold"] is None and row["gold_counts"] is None else _gold_target(row, space, stimuli)
+            for row in frame.iter_rows(named=True)
+        ]
+        return np.stack(golds).astype(np.float32)
+    shown = read(recipe.alignment_to, labels=space).frame.filter(has_role(("test",)))
+    for kind in PEOPLE:  # simulated people only where there are no others
+        people = shown.filter(pl.col("kind") == kind)
+        rows = manifest_rows(frame, people).rename("row")
+        answered = people.with_columns(rows).filter(pl.col("row").is_not_null(), pl.col("response") != ABSTAIN)
+        if answered.height:
+            break
+    else:
+        raise InvalidInput(
+            f"alignment_to must be trials of people who saw the training images of {stimuli.root}, "
+            f"{recipe.alignment_to} has no such answers; name another file, or `gold`"
+        )
+    answered = first_showings(answered, ["observer", "row"])
+    codes = answered["response"].replace_strict(dict(zip(space.classes, range(len(space.classes)), strict=True)))
+    counts = np.zeros((frame.height, len(space.classes)), dtype=np.float32)
+    np.add.at(counts, (answered["row"].to_numpy(), codes.to_numpy()), 1)
+    return np.asarray(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))
 
 
 def _truth_targets(frame: pl.DataFrame, space: LabelSpace, stimuli: StimulusSet) -> Floats:
@@ -126,15 +174,29 @@ def _gold_target(row: dict[str, Any], space: LabelSpace, stimuli: StimulusSet) -
 
 
 def _validation_mask(frame: pl.DataFrame, targets: Floats, recipe: Recipe) -> NDArray[np.bool_]:
-    """Return which images are for validation: those of that split, else a fraction per class drawn by file name."""
+    """Return which images are for validation: those of that split, else a fraction per class drawn by file name.
+
+    Images that were made from the same photo (`parent`) stay together.
+    """
     if (frame["split"] == VALIDATION).any():
         return (frame["split"] == VALIDATION).to_numpy()
     files, labels = frame["file"].to_list(), targets.argmax(axis=1)
     mask = np.zeros(len(files), dtype=bool)
-    keys = [hashlib.sha256(f"{recipe.validation_seed}/{file}".encode()).digest() for file in files]
     for label in np.unique(labels):
-        members = sorted(np.flatnonzero(labels == label), key=keys.__getitem__)
-        mask[members[: int(recipe.validation * len(members) + 0.5)]] = True
+        members = np.flatnonzero(labels == label)
+        photos: dict[str, list[int]] = {}
+        for index in members.tolist():
+            photos.setdefault(frame["parent"][index] or files[index], []).append(index)
+        keys = {
+            photo: hashlib.sha256(f"{recipe.validation_seed}/{min(files[i] for i in indices)}".encode()).digest()
+            for photo, indices in photos.items()
+        }
+        wanted = int(recipe.validation * len(members) + 0.5)
+        for photo in sorted(photos, key=keys.__getitem__):
+            if wanted <= 0:
+                break
+            mask[photos[photo]] = True
+            wanted -= len(photos[photo])
     return mask
 
 

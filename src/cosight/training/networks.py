@@ -1,4 +1,4 @@
-"""The network that training starts from: new weights, or a frozen pretrained trunk with a new head."""
+"""The network that training starts from: new weights, or a pretrained trunk, frozen or not, with a new head."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from cosight.errors import InvalidInput
 from cosight.models.architectures import TIMM, architecture_named, build, checkpoint_facts
 from cosight.models.loading import load_torch
 from cosight.models.model_spec import parse
+from cosight.models.output_space import output_space
 from cosight.models.preprocessing import Preprocessing, crop_fraction
 from cosight.models.torch_models import TorchModel
 from cosight.training.recipe import Recipe
+from cosight.trials.mapping import label_map
+from cosight.trials.spaces import label_space
 
 if TYPE_CHECKING:
     from torch import nn
@@ -32,7 +35,10 @@ class NetworkFactory:
         preprocessing: Preprocessing of the finished model.
         resize: Short side of images before they are cropped.
         dropout: Dropout before the head.
-        trunk: Pretrained model whose weights are frozen; None for new weights.
+        trunk: Pretrained model; None for new weights.
+        frozen: Whether only the head is trained.
+        members: For each class, the outputs of the trunk's own head that it consists of; the new head starts as their
+            mean. Empty: it starts at random.
     """
 
     architecture: str
@@ -40,14 +46,13 @@ class NetworkFactory:
     resize: int
     dropout: float
     trunk: TorchModel | None
-
-    @property
-    def frozen(self) -> bool:
-        """Whether only the head is trained."""
-        return self.trunk is not None
+    frozen: bool
+    members: tuple[tuple[int, ...], ...] = ()
 
     def make(self, classes: int, seed: int) -> nn.Module:
         """Return a network ready to be trained, with new weights or those of the trunk."""
+        import torch
+
         with seeded(seed, "weights"):
             module = build(self.architecture, classes=classes, dropout=self.dropout)
         if self.trunk is None:
@@ -60,8 +65,13 @@ class NetworkFactory:
             if name not in pretrained or pretrained[name].shape != value.shape:  # built for another input size, say
                 raise InvalidInput(f"the weights of {self.trunk.name} do not fit a new network: {name} differs")
         module.load_state_dict({name: pretrained[name] for name in expected}, strict=False)  # strict except the head
-        module.requires_grad_(False)
-        head.requires_grad_(True)
+        if self.members:
+            for name, own in head_of(self.trunk.module).state_dict().items():
+                rows = [own[list(group)].mean(dim=0) for group in self.members]
+                head.state_dict()[name].copy_(torch.stack(rows))
+        if self.frozen:
+            module.requires_grad_(False)
+            head.requires_grad_(True)
         return module
 
 
@@ -82,7 +92,20 @@ def network_factory(recipe: Recipe) -> NetworkFactory:
     side = min(default.size)
     resize = recipe.resize or int(side / default.crop)
     preprocessing = replace(default, crop=crop_fraction(side, resize))
-    return NetworkFactory(architecture, preprocessing, resize, recipe.dropout, trunk)
+    frozen = recipe.freeze and trunk is not None
+    members = () if trunk is None or recipe.freeze else _head_members(trunk, recipe)
+    return NetworkFactory(architecture, preprocessing, resize, recipe.dropout, trunk, frozen, members)
+
+
+def _head_members(trunk: TorchModel, recipe: Recipe) -> tuple[tuple[int, ...], ...]:
+    """Return the outputs of a pretrained head that each class of the recipe's labels consists of; () for none."""
+    if recipe.labels is None:
+        return ()
+    space = label_space(recipe.labels)
+    try:
+        return label_map(output_space(trunk, space)[0], space).groups
+    except InvalidInput:  # other classes than those it was trained on
+        return ()
 
 
 @contextmanager

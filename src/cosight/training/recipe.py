@@ -16,11 +16,14 @@ from cosight.arrays import whole_number
 from cosight.errors import InvalidInput
 from cosight.models.model_spec import LARGEST_SIDE
 from cosight.toml_settings import parse_table, read_toml
+from cosight.training.alignment import Alignment
 
-__all__ = ["Recipe", "Ssl", "Targets", "read_recipe"]
+__all__ = ["GOLD", "Recipe", "Ssl", "Targets", "read_recipe"]
 
 Ssl = Literal["simclr", "byol"]
 Targets = Literal["truth", "gold"]
+GOLD = "gold"  # as target observer: the label distributions in the manifest
+_ALIGNMENT: dict[str, Any] = {"alignment_weight": 1.0, "alignment_to": GOLD}  # the defaults, where alignment is set
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,11 @@ class Recipe:
     Args:
         data: A stimulus set, or a folder of images.
         architecture: Name of the network; either this or `pretrained` is needed.
-        pretrained: A checkpoint that training wrote, or a model of timm (`timm:NAME[,checkpoint=FILE]`). Its
-            weights are frozen, and it gets a new head.
+        pretrained: A checkpoint that training wrote, or a model of timm (`timm:NAME[,checkpoint=FILE]`). It gets a
+            new head.
+        freeze: Whether the pretrained weights are frozen, so that only the head is trained; false fine-tunes all. The
+            head then starts from the pretrained one if `labels` are made of its classes: as the mean over the members
+            of each class.
         name: Name of the checkpoints (default: the architecture's).
         labels: A label space or comma-separated classes (default: those of the data).
         targets: Whether the targets are the true classes or people's distributions (`gold`).
@@ -53,6 +59,9 @@ class Recipe:
         flip: Whether half of the images are mirrored.
         ssl: Self-supervised method by which the network is pretrained: simclr or byol.
         ssl_epochs: Epochs of pretraining.
+        alignment: Auxiliary loss on the network's errors: cles or ma, 1 - the soft measure of each batch.
+        alignment_weight: Weight of that loss beside the cross-entropy.
+        alignment_to: The target observer: `gold` for the label distributions in the manifest, or a file of trials.
 
     Raises:
         InvalidInput: If a setting is out of range, or two settings contradict each other.
@@ -64,6 +73,7 @@ class Recipe:
     data: str
     architecture: str | None = None
     pretrained: str | None = None
+    freeze: bool = True
     name: str | None = None
     labels: str | None = None
     targets: Targets = "truth"
@@ -85,6 +95,9 @@ class Recipe:
     flip: bool = True
     ssl: Ssl | None = None
     ssl_epochs: int = 100  # as in the released code
+    alignment: Alignment | None = None
+    alignment_weight: float = _ALIGNMENT["alignment_weight"]
+    alignment_to: str = _ALIGNMENT["alignment_to"]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seeds", tuple(self.seeds))
@@ -94,8 +107,12 @@ class Recipe:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """All settings except the seeds; they must be the same to resume a network."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "seeds"}
+        """All settings except the seeds; they must be the same to resume a network.
+
+        Without `alignment` its settings are left out, so that networks of earlier versions can be resumed.
+        """
+        unused = ("seeds",) if self.alignment else ("seeds", "alignment", *_ALIGNMENT)
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in unused}
 
 
 def read_recipe(path: str | Path, *, seeds: tuple[int, ...] | None = None) -> Recipe:
@@ -122,14 +139,17 @@ def read_recipe(path: str | Path, *, seeds: tuple[int, ...] | None = None) -> Re
     data, pretrained = str(file.parent / Path(recipe.data).expanduser()), recipe.pretrained
     if pretrained is not None and ":" not in pretrained:  # a file, not the name of a model
         pretrained = str(file.parent / Path(pretrained).expanduser())
-    return replace(recipe, seeds=seeds or recipe.seeds, data=data, pretrained=pretrained)
+    observer = recipe.alignment_to
+    if observer != GOLD:
+        observer = str(file.parent / Path(observer).expanduser())
+    return replace(recipe, seeds=seeds or recipe.seeds, data=data, pretrained=pretrained, alignment_to=observer)
 
 
-_TEXTS = ("data", "architecture", "pretrained", "name", "labels")
+_TEXTS = ("data", "architecture", "pretrained", "name", "labels", "alignment_to")
 _COUNTS = ("epochs", "batch", "patience", "stop", "ssl_epochs")
 _MOST_COUNT = 1_000_000_000
 _MOST_SEED = 2**63 - 1  # that torch takes
-_POSITIVE = ("rate", "least_rate", "clip")
+_POSITIVE = ("rate", "least_rate", "clip", "alignment_weight")
 
 
 def _check_ranges(recipe: Recipe) -> None:
@@ -167,8 +187,13 @@ def _check_mode(recipe: Recipe) -> None:
     if (recipe.architecture is None) == (recipe.pretrained is None):
         got = "neither" if recipe.architecture is None else "both"
         raise InvalidInput(f"a recipe needs either an architecture or pretrained weights, got {got}; set one of them")
+    if not recipe.freeze and recipe.pretrained is None:
+        raise InvalidInput("freeze = false is for pretrained weights, got none; set pretrained or leave it out")
     if recipe.ssl is not None and recipe.pretrained is not None:
         raise InvalidInput(
-            f"ssl trains all weights of a new network and pretrained freezes them, got {recipe.ssl} and "
+            f"ssl trains a new network and pretrained starts from trained weights, got {recipe.ssl} and "
             f"{recipe.pretrained}; leave one out"
         )
+    for name, value in _ALIGNMENT.items():
+        if recipe.alignment is None and getattr(recipe, name) != value:
+            raise InvalidInput(f"{name} is about the loss `alignment`, which is not set; add alignment or leave it out")

@@ -27,6 +27,7 @@ from cosight.models.preprocessing import preprocess
 from cosight.models.torch_models import weights_digest
 from cosight.processes import core_count
 from cosight.progress import Progress, report_progress
+from cosight.training.alignment import alignment_loss, expected_errors
 from cosight.training.augment import crop_and_flip, crop_draws, image_order
 from cosight.training.checkpoint import CheckpointFiles, Epoch, Schedule, TrainingState
 from cosight.training.context import (
@@ -41,7 +42,7 @@ from cosight.training.context import (
 )
 from cosight.training.data import TrainingImages, load_training_data
 from cosight.training.networks import network_factory, seeded, set_training
-from cosight.training.recipe import Recipe, read_recipe
+from cosight.training.recipe import GOLD, Recipe, read_recipe
 from cosight.training.ssl import pretrain
 
 if TYPE_CHECKING:
@@ -147,6 +148,8 @@ def _check_request(recipe: Recipe, out: Path, device: str, precision: TrainingPr
         raise InvalidInput(f"--out must be a folder, {out} is a file; choose another")
     if not Path(recipe.data).exists():
         raise InvalidInput(f"data must be a stimulus set or a folder of images, {recipe.data} does not exist")
+    if recipe.alignment_to != GOLD and not Path(recipe.alignment_to).exists():
+        raise InvalidInput(f"alignment_to must be `{GOLD}` or a file of trials, {recipe.alignment_to} does not exist")
     pretrained = recipe.pretrained
     if pretrained is not None:
         path = checkpoint_of(parse(pretrained)) if pretrained.startswith(TIMM) else Path(pretrained)
@@ -162,6 +165,8 @@ def _train_seed(context: TrainingContext, out: Path, seed: int) -> TrainedNetwor
     trunk = network.trunk
     # the same on every machine, so files are named without their folders
     portable = {"data": Path(recipe.data).name, "pretrained": trunk.name if trunk else None}
+    if recipe.alignment is not None:
+        portable["alignment_to"] = Path(recipe.alignment_to).name
     identity: dict[str, Any] = {
         "architecture": network.architecture,
         "classes": list(context.data.classes),
@@ -255,6 +260,8 @@ def _train_epoch(
     draws, total = crop_draws(seed, epoch, len(examples)), 0.0
     size, padding, flip = context.network.preprocessing.size, recipe.padding, recipe.flip
     batches = split_batches(image_order(seed, epoch, len(examples)), recipe.batch)
+    everything = np.arange(len(examples))
+    errors = None if recipe.alignment is None else expected_errors(*context.observer(examples, everything))
     for done, batch in enumerate(batches, start=1):
         own = group.part_of(batch)
         used = own if len(own) else batch[:1]  # a process without an image takes part with one of weight zero
@@ -267,8 +274,15 @@ def _train_epoch(
         losses = cross_entropies(logits.float(), context.targets(examples, used)) * bool(len(own))
         # Gradients are averaged over processes; this gives the mean over the batch, however it is divided.
         loss = losses.sum() * (group.world / len(batch))
-        take_step(loss, parallel, optimiser, rate=state.schedule.rate, clip=recipe.clip)
         total += float(losses.detach().sum())
+        if recipe.alignment is not None and errors is not None:
+            observer, truth = context.observer(examples, used)
+            observer = observer * bool(len(own))
+            aligned = alignment_loss(recipe.alignment, logits.float(), observer, truth, errors, group)
+            aligned = recipe.alignment_weight * aligned
+            loss = loss + aligned
+            total += float(aligned.detach()) * len(own)
+        take_step(loss, parallel, optimiser, rate=state.schedule.rate, clip=recipe.clip)
         context.report(done, len(batches), files, state)
     return check_loss(group.sum(total)[0] / len(examples), epoch)
 

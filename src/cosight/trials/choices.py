@@ -11,9 +11,11 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.trials.spaces import LabelSpace
 
-__all__ = ["KEEP", "OTHER", "REJECT", "TARGET", "code_answers", "comparable_answers"]
+__all__ = ["KEEP", "OTHER", "PHOTOS", "RANDOM_PANELS", "REJECT", "TARGET", "code_answers", "comparable_answers"]
 
 TARGET, OTHER = "target", "other"
+PHOTOS = "photos"  # the kind of targets that are not noise
+RANDOM_PANELS = "random"  # panels of targets that were drawn at random
 KEEP, REJECT = "keep", "reject"
 
 

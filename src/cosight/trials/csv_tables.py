@@ -1,7 +1,7 @@
 """CSV files of trials: those that cosight wrote, and those of any other program (`columns`).
 
 A file that cosight wrote has the columns of a trial table; label space, observers and sources are in
-`NAME.csv-metadata.json` beside it (W3C, CSV on the Web). The table can be read without that file.
+`NAME.csv-metadata.json` next to it (W3C, CSV on the Web). The table can be read without that file.
 """
 
 from __future__ import annotations

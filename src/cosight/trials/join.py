@@ -1,9 +1,10 @@
 """The join: which trials are about the same stimulus, and everyone's answers to it as one matrix.
 
 Two trials are about the same stimulus when their digests agree or, where either has none, when experiment, condition
-and image agree; never when only the name does: the same `airplane1.png` exists in several experiments. A missing
-condition stands for the only condition of its experiment; beside a stimulus manifest, for the only condition in which
-the manifest has an image of that name in that experiment.
+and image agree; never when only the name does: the same `airplane1.png` exists in several experiments. Where images of
+one name and condition exist at several levels (LAION-C), or one picture does (a grey photo at several saturations), the
+level must agree too. A missing condition stands for the only condition of its experiment; beside a stimulus manifest,
+for the only condition in which the manifest has an image of that name in that experiment.
 
 Presentations of one stimulus to one observer are numbered in order of repetition, session and trial, and join by that
 number; the answer of a model that answered once is repeated for every presentation.
@@ -287,8 +288,8 @@ def natural_key(text: str) -> list[tuple[int, float, str]]:
 def _add_keys(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
     """Add `key`, which is the same for trials about the same stimulus, and canonical experiment and condition.
 
-    The key is the digest, else experiment, condition and image. A picture that someone met in several experiments or
-    conditions has a key in each.
+    The key is the digest, else experiment, condition and image. A picture that someone met in several experiments,
+    conditions or levels has a key in each.
     """
     frame = _add_canonical(frame)
     frame = _fill_conditions(frame, frame)
@@ -299,15 +300,31 @@ def _add_keys(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
     if alone:
         notices.append(f"{alone} trials have no condition in an experiment with several: they join only each other")
     frame = frame.with_columns(pl.col("canonical").fill_null(""))
-    name = pl.concat_str(*_CONTEXT, pl.col("image").str.normalize("NFC"), separator=_SEPARATOR)
-    frame = frame.with_columns(name=name)
+    parts = [*map(pl.col, _CONTEXT), pl.col("image").str.normalize("NFC")]
+    if with_levels := _experiments_with_levels(frame):
+        level = pl.when(pl.col("experiment").is_in(with_levels)).then(pl.col("level").cast(pl.String))
+        parts.append(level.fill_null(""))
+    frame = frame.with_columns(name=pl.concat_str(parts, separator=_SEPARATOR))
     frame = _fill_digests(frame)
     by_observer = frame.filter(pl.col("stimulus").is_not_null()).group_by("stimulus", "observer")
-    contexts = by_observer.agg(contexts=pl.struct(_CONTEXT).n_unique())
+    contexts = by_observer.agg(contexts=pl.struct(*_CONTEXT, "level").n_unique())
     in_several = contexts.filter(pl.col("contexts") > 1)["stimulus"].unique().to_list()
-    with_context = pl.concat_str("stimulus", *_CONTEXT, separator=_SEPARATOR)
+    with_context = pl.concat_str(
+        "stimulus", *_CONTEXT, pl.col("level").cast(pl.String).fill_null(""), separator=_SEPARATOR
+    )
     key = pl.when(pl.col("stimulus").is_in(in_several)).then(with_context).otherwise(pl.coalesce("stimulus", "name"))
     return frame.with_columns(key=key).drop("name")
+
+
+def _experiments_with_levels(frame: pl.DataFrame) -> list[str]:
+    """Return the experiments in which someone met an image of one name and condition at several levels.
+
+    Where every trial has a digest, names do not matter, and there are none.
+    """
+    if not frame["stimulus"].has_nulls():
+        return []
+    met = frame.drop_nulls(["image", "level"]).group_by("observer", *_CONTEXT, "image").agg(pl.col("level").n_unique())
+    return met.filter(pl.col("level") > 1)["experiment"].unique().sort().to_list()
 
 
 def _add_canonical(frame: pl.DataFrame) -> pl.DataFrame:
@@ -364,6 +381,9 @@ def _drop_duplicates(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
     conflicts = counts.filter(pl.any_horizontal(pl.col(answer) > 1))
     if conflicts.height:
         first = conflicts.row(0, named=True)
+        if first["truth"] > 1:
+            truths = frame.filter(observer=first["observer"], key=first["key"])["truth"].unique().sort()
+            raise InvalidInput(f"a stimulus has one truth, got {' and '.join(truths)} for {_readable(first['key'])}")
         number = max(first[name] for name in answer)
         raise InvalidInput(
             f"one trial has one answer, got {number} for {first['observer']}, session {first['session']}, "

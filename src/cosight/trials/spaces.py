@@ -131,10 +131,46 @@ class LabelSpace:
             if all(name in known for name in distinct):
                 return {name: known[name] for name in distinct}
         unknown = next(name for name in distinct if name not in (by_number if distinct[0] in by_number else by_word))
+        shared = [name for name in self.classes if self.title(name) == unknown.replace("_", " ")]
+        if len(shared) > 1:
+            raise InvalidInput(f"{unknown!r} is the title of {' and '.join(shared)} in {self.name}; name one of these")
         raise InvalidInput(
             f"names must be classes of {self.name} ({self.in_words}), their titles, "
             f"or all of them numbers 0 to {len(self.classes) - 1}; got {unknown!r}: rename it or name another space"
         )
+
+    def recognise_members(self, names: Iterable[str]) -> dict[str, str | None]:
+        """Return the class that each of `names` stands for, where names may also be those of the finer space.
+
+        Either all are names of this space, as `recognise` reads them, or all are names of the space `members_of`. A
+        finer class stands for the class it is a member of; None where it is a member of none. Numbers are those of the
+        finer space, if there is one.
+
+        Raises:
+            InvalidInput: A name stands for no class.
+
+        >>> label_space("laion-c-16").recognise_members(["n01440764", "n15075141"])  # tench, toilet tissue
+        {'n01440764': 'fish', 'n15075141': None}
+        >>> label_space("laion-c-16").recognise_members(["vehicle", "fish"])
+        {'vehicle': 'car_truck', 'fish': 'fish'}
+        """
+        distinct = list(dict.fromkeys(names))
+        by_word = self.words()
+        if not self.members:
+            return dict(self.recognise(distinct))
+        if all(name in by_word for name in distinct):
+            return {name: by_word[name] for name in distinct}
+        finer = label_spaces[self.members_of]
+        class_of = {member: name for name, group in zip(self.classes, self.members, strict=True) for member in group}
+        try:
+            return {name: class_of.get(member) for name, member in finer.recognise(distinct).items()}
+        except InvalidInput:
+            known = by_word if any(name in by_word for name in distinct) else finer.words()
+            unknown = next(name for name in distinct if name not in known)
+            raise InvalidInput(
+                f"names must be classes of {self.name} ({self.in_words}), or all of them classes of {finer.name} (ids, "
+                f"titles or numbers); got {unknown!r}: rename it or leave it out"
+            ) from None
 
     def order_in(self, other: LabelSpace) -> list[int]:
         """Return the position of each class among those of `other`, to reorder values over its classes by name.

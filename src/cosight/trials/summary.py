@@ -109,13 +109,14 @@ def shared_with_models(table: AlignedTrials) -> AlignedTrials:
 def overlap_notices(table: AlignedTrials) -> list[str]:
     """Name the observers that share no stimuli with people, or only some, with counts and the likely reason.
 
-    Observers are compared with real people, or with simulated people where there are no others.
+    Observers are compared with real people, or with simulated people where there are no others. Without people, say how
+    many stimuli all models answered, where they answered different ones.
     """
     shown = table.answers.response != NOT_SHOWN
     people = table.people & ~table.simulated
     people = people if people.any() else table.people
     if not people.any():
-        return []
+        return _different_models(table, shown)
     answers_of_people = shown[people].sum(axis=0)
     notices = _isolated_people(table, shown, people, answers_of_people)
     by_text: dict[str, list[str]] = {}
@@ -128,6 +129,21 @@ def overlap_notices(table: AlignedTrials) -> list[str]:
     if more:
         notices.append(f"{more} more observers share only some stimuli with people; tables show n")
     return notices
+
+
+def _different_models(table: AlignedTrials, shown: BoolArray) -> list[str]:
+    """Return a notice about models that answered different stimuli: what is common to all, and who has the fewest.
+
+    Judges answer tasks, which models do not.
+    """
+    models = [row for row, kind in enumerate(table.kinds) if kind != "judge"]
+    shown = shown[models][:, shown[models].any(axis=0)]
+    common, total = int(shown.all(axis=0).sum()), shown.shape[1]
+    if common == total:
+        return []
+    counts = dict(zip((table.observers[row] for row in models), shown.sum(axis=1), strict=True))
+    each = ", ".join(f"{name} {counts[name]}" for name in sorted(counts, key=counts.__getitem__)[:_NOTICES])
+    return [f"{common} of {total} stimuli were answered by all {len(models)} models (the fewest: {each})"]
 
 
 def _isolated_people(

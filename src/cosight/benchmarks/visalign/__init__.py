@@ -45,7 +45,9 @@ def build(
     masks: Annotated[
         str, "Segmentation model that finds objects without a mask file, such as torchvision:deeplabv3_resnet50."
     ] = "grabcut",
-    check: Annotated[str, "Model that must recognise every composed object; none leaves them unverified."] = "none",
+    check: Annotated[
+        str, "Model, or ensemble:A+B, that must recognise every composed object; none: unverified."
+    ] = "none",
     curated: Annotated[list[Path] | None, "Leave out photos and images that this list rejects (repeatable)."] = None,
     counts: Annotated[
         str,

@@ -116,7 +116,7 @@ class Counts:
     @property
     def text(self) -> str:
         """The text that `parse_counts` reads."""
-        named = {str(number): count for number, count in sorted(self.categories.items())}
+        named = {str(number): self.categories.get(number, 0) for number in CATEGORIES}  # the default is not 0
         named |= {"train": self.train, "distractors": self.distractors}
         if self.calibration is not None:
             named["calibration"] = self.calibration

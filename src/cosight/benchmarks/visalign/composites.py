@@ -180,7 +180,7 @@ def make_composite(
         try:
             objects.append(cutter.cut(to_rgb(as_bytes(load(row[name]))), label, mask(row[name])))
         except RejectedObject as error:
-            raise RejectedObject(f"{row[name]}: {error}", error.reason) from error
+            raise RejectedObject(f"{row[name]}: {error}", error.reason, row[name]) from error
         except InvalidInput as error:
             raise InvalidInput(f"{row[name]}: {error}") from error
     if row["category"] == 2:

@@ -28,7 +28,8 @@ from cosight.statistics.abstention_scores import (
     sweep_rows,
 )
 from cosight.statistics.blocks import Block, empty_block, join_blocks, mean_over_groups, merge_flags, rows_of
-from cosight.statistics.contrasts import CORRELATION, correlation_block, rank_rows
+from cosight.statistics.contrasts import rank_rows
+from cosight.statistics.correlations import CORRELATION, correlation_block
 from cosight.statistics.distances import gold_block
 from cosight.statistics.gold_labels import CATEGORY, category_groups
 from cosight.statistics.resampling import draw_resamples

@@ -30,6 +30,7 @@ from cosight.benchmarks.visalign.composites import Composite, make_composite, pl
 from cosight.benchmarks.visalign.cutouts import Cutter, RejectedObject
 from cosight.benchmarks.visalign.source_counts import Supply, check_supply
 from cosight.errors import InvalidInput
+from cosight.files import file_stamp
 from cosight.stimuli.attack_recipe import attack_images, predict_classes
 from cosight.stimuli.attacks import Classifier
 from cosight.stimuli.composition import PLAIN_BACKGROUNDS, read_mask
@@ -70,6 +71,7 @@ _CORRUPTIONS = (
     "cropping",
 )
 _Pools = Mapping[str, Mapping[str, SourcePool]]  # source folder, split, class: names of photos
+_unusable: dict[tuple[Cutter, str, str, str], str] = {}  # first photos without a usable object: why; per process
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +279,8 @@ class VisAlignBuilder:
         """Draw a candidate; an image of category 8 has no gold label before people have answered."""
         category = slot.category or 1  # training images are clean
         photos = self.photos_of(category)
+        if candidate.plan is not None and (reason := _unusable.get(self._object_key(candidate.plan))):
+            raise UnusableCandidate(reason)  # many candidates share a photo: do not decode it again
         source = photos.read(candidate.files[0], _preparation(self.side))
         seed = stimulus_seed(source.digest, candidate.kind, slot.file, self.drawing_seed)
         parameters: dict[str, Any] = {"files": list(candidate.files), "shows": candidate.label}
@@ -343,7 +347,14 @@ class VisAlignBuilder:
                 plan, load, self.cutter, mask=lambda name: read_mask(photos.path(name)), size=self.side
             )
         except RejectedObject as error:
+            if error.photo == plan["source"]:
+                _unusable[self._object_key(plan)] = error.reason
             raise UnusableCandidate(error.reason) from error
+
+    def _object_key(self, plan: Mapping[str, Any]) -> tuple[Cutter, str, str, str]:
+        """Return what decides whether the first object of a composite is usable."""
+        path = self.folders_by_use["photos"].path(plan["source"])
+        return self.cutter, plan["original"], file_stamp(path), file_stamp(mask_path(path))
 
     def _render(self, photos: Photos, candidate: PhotoCandidate, rng: np.random.Generator) -> Bytes:
         """Return a photo in another style; a style that needs a mask needs a verified one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from cosight.cli.commands import Command, Group
-from cosight.cli.study.lifecycle import new, serve, status
+from cosight.cli.study.lifecycle import new, serve, show, status
 from cosight.cli.study.results import export, quality
 from cosight.cli.study.simulation import simulate
 
@@ -17,5 +17,5 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-for command in (new, serve, simulate, status, quality, export):
+for command in (new, show, serve, simulate, status, quality, export):
     app.command(command.__name__, cls=Command)(command)

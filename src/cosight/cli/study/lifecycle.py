@@ -1,4 +1,4 @@
-"""`cosight study new`, `serve` and `status`."""
+"""`cosight study new`, `show`, `serve` and `status`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import typer
 
 from cosight.cli.options import AsJson, Labels
 
-__all__ = ["Database", "StudyFolder", "new", "serve", "status"]
+__all__ = ["Database", "StudyFolder", "new", "serve", "show", "status"]
 
 StudyFolder = Annotated[Path, typer.Argument(metavar="STUDY", help="The study's folder.", show_default=False)]
 Database = Annotated[
     str | None,
     typer.Option(
         "--db",
-        help="The database, postgresql://USER@HOST/NAME, with the password in PGPASSWORD or a password file "
-        "(default: STUDY/answers.sqlite).",
+        envvar="COSIGHT_DB",
+        help="The database, postgresql://USER@HOST/NAME (default: STUDY/answers.sqlite). Other users can read command "
+        "lines: put a URL with a password into COSIGHT_DB, or the password into PGPASSWORD or a password file.",
     ),
 ]
 
@@ -43,6 +44,13 @@ def new(
         int,
         typer.Option(help="Number of images of the set that the study uses, evenly over the classes. 0: all."),
     ] = 0,
+    overlap: Annotated[
+        int, typer.Option(help="Number of each participant's images that everybody sees, for a ceiling (timed).")
+    ] = 0,
+    warmup: Annotated[
+        list[Path] | None,
+        typer.Option(help="A set of images for a warm-up block (timed); one block per set, in this order."),
+    ] = None,
 ) -> None:
     """Write a study's design (study.toml) and its sentences (texts.toml), which you can then edit.
 
@@ -61,9 +69,40 @@ def new(
         images=images,
         answers=answers,
         pool=pool,
+        overlap=overlap,
+        warmup=warmup or (),
         announce=typer.echo,
     ).root
     typer.echo(f"wrote {root / 'study.toml'} and {root / 'texts.toml'}; next: cosight study serve {study}")
+
+
+def show(study: StudyFolder, as_json: AsJson = False) -> None:
+    """Show the protocol of the study: its numbers, the instructions, and the words on the buttons.
+
+    `cosight evaluate --dry-run` prints the prompt of a vision-language model for the same classes.
+
+    Examples:
+        cosight study show survey
+        cosight study show survey --json
+    """
+    from cosight.study import show as show_study
+
+    protocol = show_study(study)
+    if as_json:
+        typer.echo(json.dumps(asdict(protocol), indent=1))
+        return
+    from cosight.cli.tables import print_text
+
+    print_text(f"{protocol.name}: {protocol.type}, {protocol.summary}")
+    print_text(", ".join(f"{name} {value:g}" for name, value in protocol.numbers.items()))
+    for heading, text in (("instructions", protocol.instructions), ("question", protocol.question)):
+        typer.echo(f"\n{heading}:")
+        for paragraph in text.split("\n\n"):
+            print_text(" ".join(paragraph.split()))
+    if protocol.buttons:
+        typer.echo("\nanswers and the words on their buttons:")
+        for answer, button in protocol.buttons.items():
+            typer.echo(f"- {answer}: {button}" if answer != button else f"- {answer}")
 
 
 def serve(

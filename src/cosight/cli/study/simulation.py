@@ -18,7 +18,11 @@ def simulate(
         int, typer.Option(min=1, help="Maximum number of participants; fewer if the study is full before.")
     ],
     observer: Annotated[
-        str, typer.Option(help="panel: simulated people; or a model, such as timm:resnet50.a1_in1k.")
+        str,
+        typer.Option(
+            help="panel: simulated people; a model, such as timm:resnet50.a1_in1k; or, in 2afc and cluster studies, a "
+            "judge: lpips."
+        ),
     ] = "panel",
     url: Annotated[str | None, typer.Option(help="Address of the served study (default: a server is started).")] = None,
     db: Database = None,

@@ -5,15 +5,17 @@ Every function runs in a transaction under the study's lock, so that two process
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from cosight.humans.database.schema import participants, showings, studies
+from cosight.humans.database.schema import loads, participants, showings, studies
 from cosight.humans.database.store import RequestError
 from cosight.humans.study.assignment import assign
 from cosight.humans.study.design import Study
@@ -26,6 +28,7 @@ __all__ = [
     "assign_trials",
     "check_free_images",
     "count_loads",
+    "fill_loads",
     "is_paused",
     "read_showings",
     "release",
@@ -34,6 +37,7 @@ __all__ = [
 ]
 
 RETRY_AFTER = 3  # seconds between two requests of somebody who waits for an image
+_CANDIDATES = 400  # least loaded items of a larger set that a participant's images are drawn from
 TRIAL = re.compile(r"[A-Za-z0-9_-]{22}")  # the name of a trial: 16 random bytes in base 64
 
 
@@ -80,10 +84,12 @@ def assign_trials(
         return current  # all answered, none released
     if is_paused(connection, study):
         raise RequestError(423, "the study is paused")
-    release_idle(connection, study, now)
     simulated = state.simulated is not None
-    loads = count_loads(connection, study, simulated=simulated)
-    planned = assign(study, pool, number=number, loads=loads, seen={showing.item for showing in current})
+    fill_loads(connection, study, pool, simulated=simulated)
+    release_idle(connection, study, now)
+    seen = {showing.item for showing in current}
+    candidates, item_loads = _find_candidates(connection, study, pool, seen, simulated=simulated)
+    planned = assign(study, candidates, number=number, loads=item_loads, seen=seen)
     if not planned and not current:
         raise _no_images(connection, study, pool, simulated=simulated)
     rows: list[dict[str, Any]] = [
@@ -104,6 +110,8 @@ def assign_trials(
     ]
     if rows:
         connection.execute(sa.insert(showings), rows)
+        tests = [showing.item for showing in planned if showing.role == "test"]
+        _change_loads(connection, study, tests, +1, simulated=simulated)
     return read_showings(connection, study, number)
 
 
@@ -124,11 +132,74 @@ def count_loads(connection: sa.Connection, study: Study, *, simulated: bool, ans
     return {row.item: row.load for row in rows}
 
 
+def _find_candidates(
+    connection: sa.Connection, study: Study, pool: Pool, seen: Collection[str], *, simulated: bool
+) -> tuple[Pool, Mapping[str, int]]:
+    """Return the pool to draw from, and the loads of its test items.
+
+    From a large set these are the least loaded items, in random order among equals. Forms, overlapping images and the
+    factors of timed studies are balanced over the whole set.
+    """
+    design, tests = study.design, pool.by_role("test")
+    count = max(_CANDIDATES, 4 * design.images) + len(seen)
+    if len(tests) <= count or study.timing is not None or design.forms or design.overlap:
+        return pool, count_loads(connection, study, simulated=simulated)
+    where = (*_own_loads(study, simulated), loads.c.load < study.answers)
+    least = sa.select(loads.c.item, loads.c.load).where(*where).order_by(loads.c.load, loads.c.rank).limit(count)
+    found = {row.item: row.load for row in connection.execute(least)}
+    seen_tests = [name for name in seen if pool.items[name].role == "test"]
+    return pool.with_tests([*found, *(name for name in seen_tests if name not in found)]), found
+
+
+def _own_loads(study: Study, simulated: bool) -> tuple[sa.ColumnElement[bool], ...]:
+    return loads.c.study == study.name, loads.c.simulated.is_(simulated)
+
+
+def fill_loads(connection: sa.Connection, study: Study, pool: Pool, *, simulated: bool) -> None:
+    """Count the loads of a study that has none yet: a new one, or one with another design."""
+    if connection.execute(sa.select(loads.c.item).where(*_own_loads(study, simulated)).limit(1)).first():
+        return
+    counts = count_loads(connection, study, simulated=simulated)
+    rows = [
+        {
+            "study": study.name,
+            "simulated": simulated,
+            "item": item.item,
+            "load": counts.get(item.item, 0),
+            "rank": _rank(study, item.item, counts.get(item.item, 0)),
+        }
+        for item in pool.by_role("test")
+    ]
+    connection.execute(sa.insert(loads), rows)
+
+
+def _change_loads(
+    connection: sa.Connection, study: Study, items: Sequence[str], change: int, *, simulated: bool
+) -> None:
+    """Add `change` to the loads of `items`, where they have been counted."""
+    own_rows = (*_own_loads(study, simulated), loads.c.item.in_(items))
+    rows = [
+        {"key": row.item, "load": row.load + change, "rank": _rank(study, row.item, row.load + change)}
+        for row in connection.execute(sa.select(loads.c.item, loads.c.load).where(*own_rows))
+    ]
+    if rows:
+        values: dict[str, Any] = {name: sa.bindparam(name) for name in ("load", "rank")}
+        own_row = (*_own_loads(study, simulated), loads.c.item == sa.bindparam("key"))
+        connection.execute(sa.update(loads).where(*own_row).values(values), rows)
+
+
+def _rank(study: Study, item: str, load: int) -> int:
+    """Return the place of an item among those of the same load, drawn again for each load."""
+    key = f"{study.seed}/{load}/{item}".encode()
+    return int.from_bytes(hashlib.sha256(key).digest()[:4], "big") >> 1
+
+
 def check_free_images(connection: sa.Connection, study: Study, pool: Pool, now: float, *, simulated: bool) -> None:
     """Raise RequestError where every test item has its answers, or is reserved for those who will give them."""
     release_idle(connection, study, now)
-    loads = count_loads(connection, study, simulated=simulated)
-    if all(loads.get(item.item, 0) >= study.answers for item in pool.by_role("test")):
+    fill_loads(connection, study, pool, simulated=simulated)
+    free = sa.select(loads.c.item).where(*_own_loads(study, simulated), loads.c.load < study.answers).limit(1)
+    if not connection.execute(free).first():
         raise _no_images(connection, study, pool, simulated=simulated)
 
 
@@ -146,8 +217,9 @@ def release_idle(connection: sa.Connection, study: Study, now: float) -> None:
     c = participants.c
     idle = sa.select(c.number).where(c.study == study.name, c.finished.is_(None), c.released.is_(None), c.seen < since)
     for number in connection.execute(idle).scalars().all():
-        own_rows = (showings.c.study == study.name, showings.c.number == number)
-        last = connection.execute(sa.select(sa.func.max(showings.c.received)).where(*own_rows)).scalar()
+        received = showings.c.received  # after `now`: the clock was set back
+        own_rows = (showings.c.study == study.name, showings.c.number == number, received <= now)
+        last = connection.execute(sa.select(sa.func.max(received)).where(*own_rows)).scalar()
         if last is not None and last >= since:  # they still answer: check again when that is long ago
             update_participant(connection, study, number, seen=last)
         else:
@@ -159,8 +231,12 @@ def release(connection: sa.Connection, study: Study, number: int, *, now: float)
     c = showings.c
     unanswered = (c.study == study.name, c.number == number, c.received.is_(None), c.released.is_(None))
     # an answer that is being written at this moment has its row locked: it stays, and we do not wait for it
-    free = connection.execute(sa.select(c.trial).where(*unanswered).with_for_update(skip_locked=True)).scalars().all()
-    connection.execute(sa.update(showings).where(c.trial.in_(free)).values(released=now))
+    columns = (c.trial, c.item, c.role, c.simulated)
+    free = connection.execute(sa.select(*columns).where(*unanswered).with_for_update(skip_locked=True)).all()
+    connection.execute(sa.update(showings).where(c.trial.in_([row.trial for row in free])).values(released=now))
+    tests = [row.item for row in free if row.role == "test"]
+    if tests:
+        _change_loads(connection, study, tests, -1, simulated=free[0].simulated)
     if not connection.execute(sa.select(c.trial).where(*unanswered).limit(1)).first():
         update_participant(connection, study, number, released=now)
 

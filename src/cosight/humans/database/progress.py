@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import polars as pl
@@ -18,7 +20,18 @@ from cosight.humans.database.study_trials import observer_name
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Pool
 
-__all__ = ["ImageCount", "ParticipantCounts", "Progress", "read_progress", "read_roster"]
+__all__ = [
+    "AnswerCount",
+    "ImageCount",
+    "ParticipantCounts",
+    "Progress",
+    "Summary",
+    "image_names",
+    "read_image_counts",
+    "read_progress",
+    "read_roster",
+    "read_summary",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +74,66 @@ class Progress:
         return sum(image.wanted for image in self.images)
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerCount:
+    """How many images have so many answers, given and reserved."""
+
+    answers: int
+    open: int
+    images: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The progress of a study in a few rows, however large its set is: images by their number of answers."""
+
+    simulated: bool
+    paused: bool
+    participants: ParticipantCounts
+    counts: tuple[AnswerCount, ...]
+    wanted: int
+
+    @property
+    def given(self) -> int:
+        """Return the number of answers to test images, first showings only."""
+        return sum(count.answers * count.images for count in self.counts)
+
+
 def read_progress(connection: sa.Connection, study: Study, pool: Pool) -> Progress:
     """Return the progress of `study`. People are counted; simulated ones only while there is nobody else."""
-    p = participants.c
-    own_rows = p.study == study.name
-    person = connection.execute(sa.select(p.number).where(own_rows, p.simulated.is_(None)).limit(1)).first()
-    anybody = connection.execute(sa.select(p.number).where(own_rows).limit(1)).first()
-    simulated = person is None and anybody is not None
+    simulated = _only_simulated(connection, study)
     return Progress(
         simulated=simulated,
         paused=is_paused(connection, study),
         participants=_count_participants(connection, study, simulated),
-        images=_count_answers(connection, study, pool, simulated),
+        images=read_image_counts(connection, study, image_names(pool)),
     )
+
+
+def read_summary(connection: sa.Connection, study: Study, pool: Pool) -> Summary:
+    """Return the progress of `study` without its images. The same people are counted as in `read_progress`."""
+    simulated, tests = _only_simulated(connection, study), len(pool.by_role("test"))
+    items = _count_showings(study, simulated).subquery()
+    query = sa.select(items.c.answers, items.c.load - items.c.answers, sa.func.count())
+    rows = connection.execute(query.group_by(items.c.answers, items.c.load).order_by(items.c.answers, items.c.load))
+    counts = [AnswerCount(*row) for row in rows]
+    not_shown = tests - sum(count.images for count in counts)
+    return Summary(
+        simulated=simulated,
+        paused=is_paused(connection, study),
+        participants=_count_participants(connection, study, simulated),
+        counts=(*([AnswerCount(0, 0, not_shown)] if not_shown else []), *counts),
+        wanted=tests * study.answers,
+    )
+
+
+def _only_simulated(connection: sa.Connection, study: Study) -> bool:
+    """Whether simulated people have taken part, and nobody else."""
+    p = participants.c
+    own_rows = p.study == study.name
+    person = connection.execute(sa.select(p.number).where(own_rows, p.simulated.is_(None)).limit(1)).first()
+    anybody = connection.execute(sa.select(p.number).where(own_rows).limit(1)).first()
+    return person is None and anybody is not None
 
 
 def _count_participants(connection: sa.Connection, study: Study, simulated: bool) -> ParticipantCounts:
@@ -86,18 +146,35 @@ def _count_participants(connection: sa.Connection, study: Study, simulated: bool
     return ParticipantCounts(len(rows), len(rows) - finished - released, finished, released)
 
 
-def _count_answers(connection: sa.Connection, study: Study, pool: Pool, simulated: bool) -> tuple[ImageCount, ...]:
+def _count_showings(study: Study, simulated: bool, items: Sequence[str] | None = None) -> sa.Select[Any]:
+    """Return the query of each test item's showings and answers, of all items or of some."""
     s = showings.c
-    where = (s.study == study.name, s.simulated.is_(simulated), s.role == "test", s.released.is_(None))
-    query = sa.select(s.item, sa.func.count(), sa.func.count(s.received)).where(*where).group_by(s.item)
-    counts = {item: (load, answers) for item, load, answers in connection.execute(query)}
+    where = [s.study == study.name, s.simulated.is_(simulated), s.role == "test", s.released.is_(None)]
+    if items is not None:
+        where.append(s.item.in_(items))
+    counts = (sa.func.count().label("load"), sa.func.count(s.received).label("answers"))
+    return sa.select(s.item, *counts).where(*where).group_by(s.item)
+
+
+def image_names(pool: Pool) -> dict[str, str]:
+    """Return the names of test items for the experimenter, in the order of the set."""
     names = {item.item: str(item.facts.get("image") or item.item) for item in pool.by_role("test")}
-    frequency = Counter(names.values())
+    frequency = Counter(names.values())  # the same file name in several conditions
+    return {item: name if frequency[name] == 1 else f"{name} ({item[:12]})" for item, name in names.items()}
+
+
+def read_image_counts(
+    connection: sa.Connection, study: Study, names: Mapping[str, str], *, first: int = 0, count: int | None = None
+) -> tuple[ImageCount, ...]:
+    """Return the answers of the images in `names`, or of `count` of them from the one at `first`."""
+    last = None if count is None else first + count
+    part = dict(islice(names.items(), first, last))
+    query = _count_showings(study, _only_simulated(connection, study), None if count is None else list(part))
+    counts = {item: (load, answers) for item, load, answers in connection.execute(query)}
     images = []
-    for item, name in names.items():
+    for item, name in part.items():
         load, answers = counts.get(item, (0, 0))
-        unique = name if frequency[name] == 1 else f"{name} ({item[:12]})"  # the same file name in several conditions
-        images.append(ImageCount(unique, answers, load - answers, study.answers))
+        images.append(ImageCount(name, answers, load - answers, study.answers))
     return tuple(images)
 
 

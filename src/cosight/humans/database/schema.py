@@ -4,6 +4,8 @@
 * `cosight_participants`   one row per participant: a number, no name or address
 * `cosight_showings`       one row per showing of an item to a participant, with its answer: one row, so that
                            answering an item and returning it to the pool exclude each other
+* `cosight_loads`          one row per test item: its unreleased showings, counted when they change, so that the least
+                           loaded items of a large set are found without counting all showings
 
 Several studies may share one PostgreSQL database: every key begins with the study's name.
 """
@@ -26,6 +28,7 @@ from cosight.errors import InvalidInput, first_line
 __all__ = [
     "METADATA",
     "error_reason",
+    "loads",
     "open_engine",
     "participants",
     "report_damaged_rows",
@@ -90,6 +93,16 @@ showings = sa.Table(
     sa.Column("input", sa.String(20)),
     sa.Column("received", sa.Float(53)),  # null: not answered
     sa.Index("cosight_showings_load", "study", "simulated", "role", "released", "item"),
+)
+loads = sa.Table(
+    "cosight_loads",
+    METADATA,
+    sa.Column("study", sa.String(200), primary_key=True),
+    sa.Column("simulated", sa.Boolean, primary_key=True),
+    sa.Column("item", sa.String(200), primary_key=True),
+    sa.Column("load", sa.Integer, nullable=False),
+    sa.Column("rank", sa.Integer, nullable=False),  # a random order of the items that have the same load
+    sa.Index("cosight_loads_least", "study", "simulated", "load", "rank"),
 )
 
 

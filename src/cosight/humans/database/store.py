@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -21,10 +21,18 @@ from typing import Any, Generic, TypeVar
 import sqlalchemy as sa
 
 from cosight.errors import CosightError, InvalidInput
-from cosight.humans.database.schema import open_engine, report_database_errors, showings, studies, write_engine
+from cosight.humans.database.schema import (
+    loads,
+    open_engine,
+    participants,
+    report_database_errors,
+    showings,
+    studies,
+    write_engine,
+)
 from cosight.humans.study.design import Study
 
-__all__ = ["Clock", "RequestError", "Store"]
+__all__ = ["Clock", "RequestError", "SteadyClock", "Store"]
 
 T = TypeVar("T")
 Clock = Callable[[], float]  # seconds since 1970
@@ -32,6 +40,17 @@ _MAX_JOBS = 16  # per transaction: answers need not wait for a crowd that signs 
 _MAX_ENTRIES = 500
 _ID_LENGTH = 8  # hexadecimal digits: of 1,000 studies two have the same id once in 8,000 times
 _FILES = ("", "-wal")  # suffixes of the files that hold an SQLite database while it is open
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyClock:
+    """Seconds since 1970 that do not jump when the system's clock is set; pickled copies agree with each other."""
+
+    start: float = field(default_factory=lambda: time.time() - time.monotonic())
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.start + time.monotonic()
 
 
 class RequestError(CosightError):
@@ -80,16 +99,22 @@ class Store:
         self._thread.start()
 
     @classmethod
-    def open(cls, study: Study, url: str | None = None, *, clock: Clock = time.time, register: bool = True) -> Store:
+    def open(cls, study: Study, url: str | None = None, *, clock: Clock | None = None, register: bool = True) -> Store:
         """Open or create the database of a study. Raises InvalidInput where it has answers to another design.
 
-        `register` replaces a design that nobody has answered yet, and releases its trials. Whoever only reads leaves
-        both alone: a server may be showing those trials.
+        `register` replaces a design that nobody has answered yet, and releases its trials. Participants count as
+        present from then on: they could not answer before, and the clock may have been set. Whoever only reads leaves
+        all that alone: a server may be showing those trials.
         """
+        clock = clock or SteadyClock()
         engine = open_engine(study.root, url)
         try:
             with report_database_errors(study.root), write_engine(engine).begin() as connection:
                 study_id = _register(connection, study, clock(), replace=register)
+                if register:
+                    c = participants.c
+                    present = (c.study == study.name, c.finished.is_(None), c.released.is_(None))
+                    connection.execute(sa.update(participants).where(*present).values(seen=clock()))
         except BaseException:
             engine.dispose()
             raise
@@ -245,5 +270,6 @@ def _register(connection: sa.Connection, study: Study, now: float, *, replace: b
             connection.execute(sa.update(studies).where(own_row).values(digest=study.digest))
             still_open = sa.and_(own_showings, showings.c.released.is_(None))
             connection.execute(sa.update(showings).where(still_open).values(released=now))
+            connection.execute(sa.delete(loads).where(loads.c.study == study.name))  # counted again for the new items
     secret = connection.execute(sa.select(studies.c.secret).where(own_row)).scalar_one()
     return hashlib.sha256(f"study id of {secret}".encode()).hexdigest()[:_ID_LENGTH]

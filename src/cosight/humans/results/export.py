@@ -247,19 +247,18 @@ def export_results(
         texts[path_beside(out, "curated.csv")] = curated_list(chosen, files=curated).write_csv()
     if roster is not None:
         texts[path_beside(out, _ROSTER)] = csv_text(roster)
-    if to == "csv":
-        texts = {out: csv_text(chosen.frame.drop("probabilities")), **texts}  # a list, which people do not have
-    for path in texts:  # `write` checks the first file of the other formats
+    for path in texts:  # `write` checks the files of the trials
         if not force and os.path.lexists(path):
             raise InvalidInput(f"{path} exists; choose another name, or overwrite it with --force")
-    written = chosen if to == "csv" else write(chosen, out, to=to, force=force)
+    written = write(chosen, out, to=to, force=force)
+    if to == "csv":
+        out.chmod(0o600)
     for path, text in texts.items():
-        with atomic_write(path, private=path in (out, path_beside(out, _ROSTER))) as draft:
+        with atomic_write(path, private=path == path_beside(out, _ROSTER)) as draft:
             draft.write_text(text, encoding="utf-8")
     if labels is not None:
         write_manifest(labels.stimuli.root, labels.stimuli.frame, labels.stimuli.facts)
-    paths = tuple(path for path in texts if path != out)
-    return Export(written, paths, (*written.notices, *notices))
+    return Export(written, tuple(texts), (*written.notices, *notices))
 
 
 def export_format(out: Path, to: str | None = None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,16 @@ class Protocol:
     citation: str
     images: int | None
     design: Mapping[str, int | float | bool]
-    show: Mapping[str, str] = field(default_factory=dict)  # for sets that have such columns
+    show: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # for sets that have such columns
     warmup: tuple[int, ...] = ()  # images of each block; the user names their sets
     participants: int = 0
     notes: tuple[str, ...] = ()
 
 
 protocols: Registry[Protocol] = Registry("protocol", listed=False)
+
+# LAION-C's conditions. A set may also have the undistorted photos, which are not among the test images.
+_LAION_C = ("mosaic", "glitched", "vertical_lines", "geometric_shapes", "stickers", "luminance_checkerboard")
 
 protocols.add(
     "visalign",
@@ -51,7 +54,7 @@ protocols.add(
         citation="Lee et al. 2023, 3.3 and F",
         images=23,
         design={"answers": 134, "distractors": 10, "repeats": 2},
-        show={"split": "test", "group": "uncertain"},
+        show={"split": ("test",), "group": ("uncertain",)},
         notes=(
             "35 showings per person, 10 of them distractors. The paper repeats two images and does not say whether",
             "the second showings are among the 35: here they are, 23 images + 2 second showings + 10 distractors.",
@@ -68,11 +71,12 @@ protocols.add(
         citation="Li et al. 2025, 2.3 and A.2",
         images=600,
         design={"answers": 1, "blocks": 10, "conditions": 2, "idle": 60},
+        show={"condition": _LAION_C},
         warmup=(45, 45),
         participants=19,
         notes=(
             "Two conditions per person, five blocks of 60 each. No two people see the same image, so no ceiling can be",
-            "computed; overlap = 60, for example, shows some images to everybody.",
+            "computed; --overlap 60, for example, shows some images to everybody who has their distortion.",
             "Warm-up: one block of clean images, one with distortions that are not among those of the study.",
             "`idle` is an hour, so that nobody loses their images in a break between blocks.",
         ),
@@ -107,7 +111,7 @@ protocols.add(
     ),
 )
 
-_TEST_SPLIT = {"split": "test"}  # training images are not for comparisons with people
+_TEST_SPLIT = {"split": ("test",)}  # training images are not for comparisons with people
 # The defaults of a new study: a start to be changed, not a recommendation. Forced choices and curation: three people,
 # as in Nanda et al. 2021; an odd number has a majority.
 _DEFAULTS: Mapping[str, Protocol] = {
@@ -150,6 +154,8 @@ def new_study(
     images: int | None = None,
     answers: int | None = None,
     pool: int = 0,
+    overlap: int = 0,
+    warmup: Sequence[str | Path] = (),
     announce: Callable[[str], None] = lambda line: None,
 ) -> Study:
     """Write the files of a new study and read them back.
@@ -163,6 +169,9 @@ def new_study(
         images: Different images per participant; None: the number of the protocol, or a default that fits the set.
         answers: Answers per image; None: the number of the protocol, or a default.
         pool: Number of images of the set that the study uses, evenly over the classes and drawn at random; 0: all.
+        overlap: Number of each participant's images that everybody sees, for a ceiling (timed studies).
+        warmup: Sets whose images are shown in blocks before the others, one block per set (timed studies). Their sizes
+            are the protocol's, or 20.
         announce: Called with a line about the buttons, where they were chosen here, and one about the numbers.
 
     Returns:
@@ -182,12 +191,16 @@ def new_study(
     for option, number in (("images", images), ("answers", answers)):
         if number is not None and number < 1:
             raise InvalidInput(f"{option} must be 1 or more, got {number}")
-    own_answers = {} if answers is None else {"answers": answers}
-    numbers = replace(numbers, design={**numbers.design, "pool": pool, **own_answers})
+    for option, value in (("overlap", overlap), ("warmup", warmup)):
+        if value and option not in kind.options:
+            raise InvalidInput(f"{option} is for timed studies, got it with type {type}; leave it out")
+    own_numbers = {} if answers is None else {"answers": answers}
+    own_numbers |= {"overlap": overlap} if overlap else {}
+    numbers = replace(numbers, design={**numbers.design, "pool": pool, **own_numbers})
     chosen = _Labels(labels) if labels or "labels" not in kind.options else _choose_labels(kind, stimuli)
     space = None if chosen.text is None else label_space(chosen.text)
     contents = {
-        STUDY: _study_toml(folder, kind, stimuli, chosen.text, numbers, space, images),
+        STUDY: _study_toml(folder, kind, stimuli, chosen.text, numbers, space, images, [Path(one) for one in warmup]),
         TEXTS: new_texts(type, abstain=space is not None and space.abstain, titles=chosen.titles),
     }
     is_new_folder = not folder.exists()
@@ -266,16 +279,18 @@ def _study_toml(
     numbers: Protocol,
     space: LabelSpace | None,
     images: int | None,
+    warmup: Sequence[Path],
 ) -> str:
     frame = read_set(stimuli).frame
-    show = {column: value for column, value in numbers.show.items() if (frame[column] == value).any()}
+    present = {column: set(frame[column]) for column in numbers.show}
+    show = {column: tuple(v for v in values if v in present[column]) for column, values in numbers.show.items()}
+    show = {column: values for column, values in show.items() if values}
     design = _choose_design(folder, kind, stimuli, numbers, space, show, images)
     heading = ["A study. Everything may change until it is served; after that only the stop rule and the texts."]
     if numbers.name:
         heading = [f"A study after {numbers.citation}: {numbers.summary}.", *numbers.notes]
-    set_path = Path(os.path.relpath(stimuli.resolve(), folder.resolve())).as_posix()
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-._")[:64] or "study"
-    head: dict[str, Any] = {"name": name, "type": kind.name, "set": set_path}
+    head: dict[str, Any] = {"name": name, "type": kind.name, "set": _relative(stimuli, folder)}
     head |= {"seed": 0} if labels is None else {"labels": labels, "seed": 0}
     parts = [
         [f"# {line}" for line in heading],
@@ -284,11 +299,8 @@ def _study_toml(
         ["[design]", *_design_lines(kind, design)],
     ]
     if "timing" in kind.options:
-        warmup = ["# Blocks before the others, with images of sets of their own:"]
-        for images in numbers.warmup or (20,):
-            warmup += ["# [[warmup]]", '# set = "../clean"', f"# images = {images}"]
         times = [_line(part.name, part.default, _COMMENTS.get(part.name, "")) for part in fields(Timing)]
-        parts += [warmup, ["[timing]", *times]]
+        parts += [_warmup_lines(numbers, [_relative(one, folder) for one in warmup]), ["[timing]", *times]]
     parts += [_example_lines(space), _participant_lines(kind, numbers)]
     if "curate" in kind.options:
         parts.append(["[curate]", _line("reasons", list(_REASONS))])
@@ -301,14 +313,13 @@ def _choose_design(
     stimuli: Path,
     numbers: Protocol,
     space: LabelSpace | None,
-    show: Mapping[str, str],
+    show: Mapping[str, tuple[str, ...]],
     images: int | None,
 ) -> dict[str, Any]:
     """Return the numbers of [design]. Defaults are lowered to what the set has; a protocol's and `images` are not."""
     has_distractors = "distractors" in kind.options and (stimuli / DISTRACTORS).is_dir()
     smallest = Design(images=1, answers=1, pool=int(numbers.design["pool"]), distractors=int(has_distractors))
-    values = {column: (value,) for column, value in show.items()}
-    sources = read_sources(Study(folder, "new", kind.name, stimuli, smallest, space, show=values))
+    sources = read_sources(Study(folder, "new", kind.name, stimuli, smallest, space, show=show))
     available, distractors = len(sources.tasks or sources.test), len(sources.distractor)
     if images is not None and images > available:
         raise InvalidInput(f"images must be at most {available}, the number that {stimuli} has to show, got {images}")
@@ -332,11 +343,12 @@ def _choose_design(
     return design | {name: min(design[name], shown) for name in ("repeats", "checks") if name in design}
 
 
-def _show_lines(show: Mapping[str, str]) -> list[str]:
+def _show_lines(show: Mapping[str, tuple[str, ...]]) -> list[str]:
     comment = "# which stimuli of the set are test images: values of manifest columns; without this table all"
     if not show:
         return ["# [show]", comment, '# split = "test"']
-    return ["[show]", comment, *(_line(column, value) for column, value in show.items())]
+    values = {column: list(values) if len(values) > 1 else values[0] for column, values in show.items()}
+    return ["[show]", comment, *(_line(column, value) for column, value in values.items())]
 
 
 def _design_lines(kind: TrialType, design: Mapping[str, Any]) -> list[str]:
@@ -353,6 +365,21 @@ def _design_lines(kind: TrialType, design: Mapping[str, Any]) -> list[str]:
                 "# share = 0.09  # the proportion",
             ]
     return lines
+
+
+def _warmup_lines(numbers: Protocol, sets: Sequence[str]) -> list[str]:
+    """Return the warm-up blocks; as comments where no sets are named."""
+    lines = ["# Blocks before the others, with images of sets of their own:"]
+    sizes = numbers.warmup or (20,)
+    for index, name in enumerate(sets or ["../clean"] * len(sizes)):
+        block = ["[[warmup]]", _line("set", name), _line("images", sizes[min(index, len(sizes) - 1)])]
+        lines += block if sets else [f"# {line}" for line in block]
+    return lines
+
+
+def _relative(stimuli: Path, folder: Path) -> str:
+    """Return the path of a set as study.toml has it."""
+    return Path(os.path.relpath(stimuli.resolve(), folder.resolve())).as_posix()
 
 
 def _participant_lines(kind: TrialType, numbers: Protocol) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -255,10 +255,23 @@ class Pool:
     """Every item, by its name, in the order of the set."""
 
     items: Mapping[str, Item]
+    _roles: Mapping[Role, tuple[Item, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Sort the items by role, once: a participant's draw must not take longer in a larger set."""
+        roles: dict[Role, list[Item]] = {}
+        for item in self.items.values():
+            roles.setdefault(item.role, []).append(item)
+        object.__setattr__(self, "_roles", {role: tuple(items) for role, items in roles.items()})
 
     def by_role(self, role: Role) -> tuple[Item, ...]:
         """Return the items of one role, in order."""
-        return tuple(item for item in self.items.values() if item.role == role)
+        return self._roles.get(role, ())
+
+    def with_tests(self, names: Collection[str]) -> Pool:
+        """Return a pool of these test items, in this order, and all items of other roles."""
+        others = (item for role, items in self._roles.items() if role != "test" for item in items)
+        return Pool({name: self.items[name] for name in names} | {item.item: item for item in others})
 
 
 def load_pool(study: Study) -> Pool:

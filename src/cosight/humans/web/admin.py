@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from cosight.errors import InvalidInput
 from cosight.humans.database.participants import set_paused
-from cosight.humans.database.progress import read_progress
+from cosight.humans.database.progress import read_image_counts, read_summary
 from cosight.humans.database.store import RequestError
 from cosight.humans.database.study_trials import study_trials
 from cosight.humans.web.server_context import NO_STORE, ServerContext, bearer_token, get_context, wait_for
@@ -27,6 +27,8 @@ from cosight.humans.web.server_context import NO_STORE, ServerContext, bearer_to
 __all__ = ["ADMIN_TOKEN", "QualityMonitor", "admin_token", "routes"]
 
 ADMIN_TOKEN = "admin-token"
+_IMAGES = 100  # whose answers one response has
+_MAX_DIGITS = 9  # of the number of an image
 _MIN_SECONDS = 5.0  # between two assessments
 _MAX_LOAD = 20  # and at least this many times as long as an assessment takes: a twentieth of one core
 
@@ -100,7 +102,7 @@ async def get_state(request: Request) -> Response:
     """Return progress, agreement and excluded participants."""
     context = _authenticate(request)
     start = time.monotonic()
-    progress = await context.read(partial(read_progress, study=context.study, pool=context.pool))
+    progress = await context.read(partial(read_summary, study=context.study, pool=context.pool))
     assessment = await request.app.state.monitor.latest()
     state = {
         "study": {"name": context.study.name, "type": context.study.type},
@@ -108,12 +110,24 @@ async def get_state(request: Request) -> Response:
         "paused": progress.paused,
         "participants": asdict(progress.participants),
         "answers": {"given": progress.given, "wanted": progress.wanted},
-        "images": [asdict(image) for image in progress.images],
+        "counts": [asdict(count) for count in progress.counts],
         "agreement": assessment.agreement,
         "flagged": assessment.flagged,
         "seconds": round(time.monotonic() - start, 3),
     }
     return JSONResponse(state, headers=NO_STORE)
+
+
+async def get_images(request: Request) -> Response:
+    """Return the answers of some images: all of a large set would be megabytes, every few seconds."""
+    context = _authenticate(request)
+    first = request.query_params.get("first", "0")
+    if not (first.isascii() and first.isdigit() and len(first) <= _MAX_DIGITS):
+        raise InvalidInput("first is the number of an image, from 0")
+    names = context.image_names
+    read = partial(read_image_counts, study=context.study, names=names, first=int(first), count=_IMAGES)
+    images = [asdict(image) for image in await context.read(read)]
+    return JSONResponse({"first": int(first), "total": len(names), "images": images}, headers=NO_STORE)
 
 
 async def _post_paused(request: Request, *, paused: bool) -> Response:
@@ -152,6 +166,7 @@ def routes() -> list[Route]:
     """Return the routes of the experimenter's requests."""
     return [
         Route("/api/admin/state", get_state),
+        Route("/api/admin/images", get_images),
         Route("/api/admin/pause", partial(_post_paused, paused=True), methods=["POST"]),
         Route("/api/admin/resume", partial(_post_paused, paused=False), methods=["POST"]),
         Route("/api/admin/export", get_export),

@@ -8,7 +8,7 @@ one line of JSON, the address or an error, and serves until its standard input i
 from __future__ import annotations
 
 import json
-import logging
+import multiprocessing.connection
 import os
 import signal
 import socket
@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -28,11 +28,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cosight.errors import CosightError, InvalidInput
-from cosight.humans.database.store import RequestError, Store
+from cosight.humans.database.assign_trials import fill_loads
+from cosight.humans.database.store import RequestError, SteadyClock, Store
 from cosight.humans.study.design import Study, read_study
 from cosight.humans.study.pool import Pool, load_pool
 from cosight.humans.study.verify_images import verify_images
 from cosight.humans.web import admin, sessions
+from cosight.humans.web.connections import StudyProtocol, log_briefly, raise_file_limit
 from cosight.humans.web.server_context import HANDLERS, ResponseMiddleware, ServerContext, get_context
 
 __all__ = ["Addresses", "make_application", "serve", "serve_in_background", "static_files"]
@@ -51,18 +53,25 @@ _POLICY = (
 )
 # addresses to listen on that stand for all, with an address elsewhere (RFC 5737, RFC 3849: for documentation)
 _EVERY_ADDRESS = {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}
-_KEEP_ALIVE = 60  # seconds that a connection stays open between two answers
+_KEEP_ALIVE = 5  # seconds that a connection stays open between two requests: a browser holds six
+_MAX_REQUESTS = 4000  # that wait for the disk at the same time
 _SHUTDOWN = 10  # seconds that requests have to end after Ctrl-C
-_BACKLOG = 2048  # connections that may wait to be accepted: a crowd arrives at once
 _STOP_TIMEOUT = 30  # seconds that a background server has to end
 
 
 def make_application(
-    study: Study, pool: Pool, store: Store, *, admin_token: str, static: Mapping[str, bytes]
+    study: Study,
+    pool: Pool,
+    store: Store,
+    *,
+    admin_token: str,
+    static: Mapping[str, bytes],
+    max_requests: int = _MAX_REQUESTS,
 ) -> Starlette:
     """Return the application that serves `study`; it closes `store` when it stops.
 
-    `static` are the files of the built page by their paths (`static_files`).
+    `static` are the files of the built page by their paths (`static_files`). `max_requests` are answered at the same
+    time; others are asked to come back.
     """
     context = ServerContext(study, pool, store, admin_token=admin_token, static=static)
 
@@ -86,7 +95,7 @@ def make_application(
             *sessions.routes(),
             *admin.routes(),
         ],
-        middleware=[Middleware(ResponseMiddleware, headers=headers)],
+        middleware=[Middleware(ResponseMiddleware, headers=headers, max_requests=max_requests)],
         exception_handlers=dict(HANDLERS),
         lifespan=lifespan,
     )
@@ -125,20 +134,38 @@ class _ApplicationFactory:
 
     folder: Path
     url: str | None
+    clock: SteadyClock = field(default_factory=SteadyClock)
 
     def __call__(self) -> Starlette:
+        _end_with_parent()
         study = read_study(self.folder)
         static = static_files()
         pool = load_pool(study)
         verify_images(pool, self.folder)
-        store = Store.open(study, self.url)
-        log = logging.getLogger("cosight.study")  # refused requests go to standard error, with the time
-        if not log.handlers:
-            handler = logging.StreamHandler()
-            handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-            log.addHandler(handler)
-            log.propagate = False
-        return make_application(study, pool, store, admin_token=admin.admin_token(self.folder), static=static)
+        store = Store.open(study, self.url, clock=self.clock)
+        store.write_alone(partial(fill_loads, study=study, pool=pool, simulated=False)).result()
+        log_briefly()
+        return make_application(
+            study,
+            pool,
+            store,
+            admin_token=admin.admin_token(self.folder),
+            static=static,
+            max_requests=min(_MAX_REQUESTS, raise_file_limit().connections),
+        )
+
+
+def _end_with_parent() -> None:
+    """End this process, if it is one of several, when the process that started it ends, however that happens."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=wait, daemon=True).start()
 
 
 def serve(
@@ -174,7 +201,8 @@ def serve(
             raise InvalidInput(
                 f"several processes need PostgreSQL, got processes = {processes} on SQLite; name a database with --db"
             )
-        with _bind(host, port) as listener:
+        capacity = raise_file_limit()
+        with _bind(host, port, capacity.batch) as listener:
             announce(_make_addresses(listener, host, context.admin_token))
             config = Config(
                 app if processes == 1 else factory,
@@ -184,7 +212,10 @@ def serve(
                 server_header=False,
                 proxy_headers=False,  # they too
                 log_level="warning",
+                log_config=None,  # `log_briefly` writes it
                 lifespan="on",
+                http=StudyProtocol,
+                backlog=capacity.batch,
                 timeout_keep_alive=_KEEP_ALIVE,
                 timeout_graceful_shutdown=_SHUTDOWN,
             )
@@ -194,10 +225,10 @@ def serve(
                 Multiprocess(config, [listener]).run()
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int, backlog: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), backlog=_BACKLOG, family=family, reuse_port=False)
+        listener = socket.create_server((host, port), backlog=backlog, family=family, reuse_port=False)
         # inherited by connections: head and body of a response would wait 40 ms for each other's acknowledgement
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cosight.errors import CosightError, InvalidInput
 from cosight.humans.database.assign_trials import TRIAL
 from cosight.humans.database.participants import find_by_token
+from cosight.humans.database.progress import image_names
 from cosight.humans.database.schema import error_reason, showings, studies
 from cosight.humans.database.store import RequestError, Store
 from cosight.humans.study.design import Study
@@ -46,6 +47,7 @@ MAX_BODY = 64 * 1024  # bytes of a request's body
 NO_STORE = {"Cache-Control": "no-store"}
 _MAX_DEPTH = 6  # levels of JSON; an answer has two
 _READERS = 8  # threads that read the database and the disk
+_RETRY_AFTER = "2"  # seconds
 _CACHED_TOKENS = 10_000  # tokens whose participant is known without a query
 _SERVER_ERROR = "something went wrong on the server; try again"
 _log = logging.getLogger("cosight.study")
@@ -65,6 +67,7 @@ class ServerContext:
         self.study, self.pool, self.store = study, pool, store
         self.admin_token = admin_token
         self.static = static
+        self.image_names = image_names(pool)
         self.examples = self._example_addresses()
         self._images = ServedImages()
         self._threads = ThreadPoolExecutor(_READERS, thread_name_prefix="cosight-reader")
@@ -178,11 +181,13 @@ async def wait_for(future: Future[T]) -> T:
 
 
 class ResponseMiddleware:
-    """Add the headers that all responses have, and answer unexpected errors with status 500."""
+    """Add the headers that all responses have, refuse what cannot be answered, and report unexpected errors."""
 
-    def __init__(self, app: ASGIApp, headers: Mapping[str, str]) -> None:
+    def __init__(self, app: ASGIApp, headers: Mapping[str, str], max_requests: int) -> None:
         self._app = app
+        self._max_requests = max_requests
         self._headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        self._requests = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -197,13 +202,30 @@ class ResponseMiddleware:
                 message["headers"] = [*message["headers"], *missing]
             await send(message)
 
+        self._requests += 1
         try:
-            await self._app(scope, receive, send_with_headers)
+            await (self._refusal(scope) or self._app)(scope, receive, send_with_headers)
         except Exception:
             _log.exception("a request failed")
             if not started:
                 response = JSONResponse({"error": _SERVER_ERROR}, 500)
                 await response(scope, receive, send_with_headers)
+        finally:
+            self._requests -= 1
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Return the response to a request that is refused whatever it asks for."""
+        if scope["type"] != "http":
+            return None
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+            # a proxy may see another end of the body, and the rest would be somebody else's request
+            status, error, headers = 400, "a body has either Content-Length or Transfer-Encoding", NO_STORE
+        elif self._requests > self._max_requests:
+            status, error, headers = 503, "the server is full; try again", {**NO_STORE, "Retry-After": _RETRY_AFTER}
+        else:
+            return None
+        _log.warning("refused a request: %d, %s", status, error)
+        return JSONResponse({"error": error}, status, headers={**headers, "Connection": "close"})
 
 
 def _error_response(request: Request, status: int, reason: str, *, retry_after: int | None = None) -> Response:

@@ -1,0 +1,103 @@
+"""Figures for papers, drawn from score rows with matplotlib; nothing is computed here.
+
+`cosight figure NAME SCORES --out FILE` and `cosight.figure` draw a figure as SVG, PDF or PNG. The same rows give the
+same bytes. Another package adds a figure through the entry point group `cosight.figures`.
+
+* `entry`   what a figure declares
+* the others have the figures of one kind of scores each, listed in `FIGURES`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cosight.errors import InvalidInput
+from cosight.files import atomic_write
+from cosight.registry import Registry
+from cosight.reports.figures import error_alignment, laion_c, observers, representation
+from cosight.reports.figures.entry import FigureKind, FigureRequest
+from cosight.statistics.rows import Row, Scores, read_row_file
+
+__all__ = ["FigureKind", "FigureRequest", "figure", "figures"]
+
+figures: Registry[FigureKind] = Registry("figure")
+for _kind in (*observers.FIGURES, *error_alignment.FIGURES, *laion_c.FIGURES, *representation.FIGURES):
+    figures.add(_kind.name, _kind)
+
+_FORMATS = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}  # no date in the bytes
+_STYLE = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "svg.hashsalt": "cosight",
+    "svg.fonttype": "none",  # text stays text
+    "pdf.fonttype": 42,
+    "savefig.dpi": 200,
+}
+
+
+def figure(
+    name: str, *scores: str | Path | Scores, out: str | Path, measure: str | None = None, force: bool = False
+) -> Path:
+    """Draw a figure from score rows.
+
+    Args:
+        name: Name of the figure (`cosight list figures`).
+        *scores: Files of score rows that --out wrote (.json, .csv, .parquet), or runs with scores.parquet. In Python
+            also what `compare` and `score` return.
+        out: File to write: .svg, .pdf or .png.
+        measure: Measure to draw, by name or alias (default: the figure's own choice).
+        force: Overwrite an existing file.
+
+    Returns:
+        The file.
+
+    Raises:
+        InvalidInput: The rows do not have what the figure needs, or a file cannot be used.
+        UnknownName: There is no such figure or measure.
+
+    >>> figure("ec-dots", out="dots.svg")
+    Traceback (most recent call last):
+    cosight.errors.InvalidInput: ec-dots is drawn from score rows; name a file that
+    `cosight compare SOURCES --out scores.json` wrote
+    """
+    kind, path = figures[name], Path(out)
+    if path.suffix.lower() not in _FORMATS:
+        raise InvalidInput(f"a figure is an .svg, .pdf or .png file, got {path}")
+    if path.exists() and not force:
+        raise InvalidInput(f"{path} exists; choose another file, or --force to overwrite it")
+    if not scores:
+        raise InvalidInput(f"{kind.name} is drawn from score rows; name a file that `{kind.rows}` wrote")
+    from cosight.measures import measures
+
+    request = FigureRequest(_read(scores), None if measure is None else measures.name_of(measure))
+    _draw(kind, request, path)
+    return path
+
+
+def _read(scores: Sequence[str | Path | Scores]) -> tuple[Row, ...]:
+    rows: list[Row] = []
+    for source in scores:
+        if isinstance(source, Scores):
+            rows += source.rows
+        else:
+            path = Path(source)
+            rows += read_row_file(path / "scores.parquet" if path.is_dir() else path)
+    return tuple(rows)
+
+
+def _draw(kind: FigureKind, request: FigureRequest, path: Path) -> None:
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    suffix = path.suffix.lower()
+    with rc_context(_STYLE):
+        canvas = Figure(layout="constrained")
+        FigureCanvasAgg(canvas)
+        kind.draw(canvas, request)
+        with atomic_write(path) as draft:
+            canvas.savefig(draft, format=suffix[1:], metadata=_FORMATS[suffix])

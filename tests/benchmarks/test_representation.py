@@ -1,0 +1,371 @@
+"""Representation alignment: the table's numbers from known answers, and a small version of the real experiment."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image as Pillow
+
+import cosight.study
+from cosight.benchmarks import build
+from cosight.benchmarks.representation.panels import panel_rows, write_panels
+from cosight.benchmarks.representation.results_table import TABLE, representation_table
+from cosight.cli.tables import print_benchmark
+from cosight.errors import InvalidInput
+from cosight.models.judges.answer_tasks import judge
+from cosight.reports.figures import figure
+from cosight.scoring.score import score
+from cosight.statistics.rows import PEOPLE, SIMULATED
+from cosight.stimuli.images import read_image
+from cosight.trials import label_spaces
+from cosight.trials.table import make_trials
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+TARGETS = 24
+# model -> share of noise and image seeds that the judge matches; every fourth inversion of `weak` has not converged
+SHARES = {"strong": {"noise": 0.5, "image": 1.0}, "weak": {"noise": 0.0, "image": 0.25}}
+
+
+def trial(observer, kind, stimulus, right, options, **extra):
+    truth = options[0]
+    response = None if right is None else truth if right else options[1]
+    facts = {"options": options, **extra}
+    row = {"observer": observer, "kind": kind, "experiment": "2afc", "stimulus": stimulus, "truth": truth}
+    return {**row, "response": response, "role": "test", "extra": json.dumps(facts)}
+
+
+def choices(observer="lpips", kind="judge", *, flip=()):
+    """Answers to 2AFC and clustering tasks about 24 targets of two models; targets in `flip` are answered otherwise."""
+    rows = []
+    for model, shares in SHARES.items():
+        for start, share in shares.items():
+            for number in range(TARGETS):
+                reached = 0.15 if model == "weak" and number % 4 == 0 else 0.04
+                query = f"{model}-{start}-{number}"
+                facts = {"query": query, "model": model, "start": start, "distance": reached, "targets": "photos"}
+                right = (number < share * TARGETS) != (number in flip)
+                options = [f"t{number}", f"seed-{start}-{number}"]
+                rows.append(trial(observer, kind, f"2afc-{query}", right, options, **facts))
+                panel = f"panel-{model}-{number // 3}"
+                others = [f"t{n}" for n in range(number // 3 * 3, number // 3 * 3 + 3) if n != number]
+                rows.append(
+                    trial(observer, kind, f"{panel}/{query}", right, [f"t{number}", *others], panel=panel, **facts)
+                )
+    return rows
+
+
+def scored(*tables, resamples=200):
+    frame = pl.DataFrame([row for table in tables for row in table])
+    return score(make_trials(frame), on="representation", resamples=resamples)
+
+
+def value(scores, observer, measure="two_alternative_share", statistic="value", against=None, **group):
+    (row,) = (
+        row
+        for row in scores.rows
+        if (row.observer, row.measure, row.statistic, row.against) == (observer, measure, statistic, against)
+        and all(row.in_group(name) == text for name, text in group.items())
+    )
+    return row
+
+
+LPIPS = {"judge": "lpips", "distance": "0.1"}
+
+
+def test_shares_by_model_and_seeds_with_intervals():
+    scores = scored(choices())
+    for model, shares in SHARES.items():
+        for start, share in shares.items():
+            row = value(scores, model, seeds=start, **{**LPIPS, "distance": "any"})
+            assert (row.value, row.n, row.clusters) == (share, TARGETS, TARGETS)
+            assert row.low <= share <= row.high
+    pooled = value(scores, "strong", seeds="all", **LPIPS)
+    assert (pooled.value, pooled.n, pooled.clusters) == (0.75, 48, TARGETS)
+    panels = value(scores, "strong", "clustering_share", seeds="image", **LPIPS)
+    assert (panels.value, panels.n, panels.clusters) == (1.0, TARGETS, TARGETS // 3)
+    assert "few_clusters" in panels.flags
+
+
+def test_unconverged_inversions_count_neither_way_unless_asked():
+    scores = scored(choices())
+    row = value(scores, "weak", seeds="image", **LPIPS)
+    matched = [number for number in range(6) if number % 4]  # the first six are matched, every fourth is left out
+    assert row.n == 18
+    assert row.value == pytest.approx(len(matched) / 18)
+    assert value(scores, "weak", seeds="image", judge="lpips", distance="0.2").n == TARGETS
+    assert value(scores, "weak", seeds="image", judge="lpips", distance="0.05").n == 18
+    converged = value(scores, "weak", "converged_share", seeds="image", distance="0.1")
+    assert (converged.value, converged.n) == (0.75, TARGETS)
+    assert "largest 0.150" in converged.note
+
+
+def test_models_are_compared_on_the_same_targets():
+    scores = scored(choices())
+    row = value(scores, "strong", statistic="difference", against="weak", seeds="image", **LPIPS)
+    assert row.value == pytest.approx(1 - 4 / 18)
+    assert row.low > 0
+    assert row.p < 0.05
+
+
+def test_ties_are_no_answers():
+    table = choices()
+    for row in table:
+        if row["stimulus"].startswith("2afc-strong-image") and row["stimulus"].endswith(("1", "2")):
+            row["response"] = None
+    row = value(scored(table), "strong", seeds="image", **LPIPS)
+    assert (row.value, row.n) == (1.0, 18)
+
+
+@pytest.mark.parametrize(("kind", "group"), [("human", PEOPLE), ("simulated", SIMULATED)])
+def test_people_are_pooled_with_the_spread_over_annotators(kind, group):
+    people = [choices(f"{kind}:{n}", kind, flip=range(n)) for n in range(4)]
+    scores = scored(choices(), *people)
+    row = value(scores, "strong", seeds="image", judge=group, distance="0.1")
+    assert row.value == pytest.approx(np.mean([1, 23 / 24, 22 / 24, 21 / 24]))
+    assert ("simulated" in row.flags) == (group == SIMULATED)
+    spread = value(scores, "strong", statistic="sd", seeds="image", judge=group, distance="0.1")
+    assert spread.value == pytest.approx(np.std([1, 23 / 24, 22 / 24, 21 / 24]))
+    assert spread.note == "over 4 annotators"
+
+
+def test_accuracy_and_sides_in_a_contest():
+    classes = ["cat", "dog", "fox"]
+    answers = [
+        trial("strong", "model", f"{images}/{n}", n < right, classes, images=images, image=f"i{n}")
+        for images, right in (("clean", 8), ("robust", 5))
+        for n in range(10)
+    ]
+    sides = [
+        trial(
+            "lpips", "judge", f"contest-{n}-{start}", n < 20, [f"x{n}", f"y{n}"],
+            query=f"t{n}", contest="strong / weak", start=start, pairwise=[0.1, 0.3],
+        )
+        for n in range(25)
+        for start in range(2)
+    ]  # fmt: skip
+    scores = scored(choices(), answers, sides)
+    assert value(scores, "strong", "accuracy", images="clean").value == 0.8
+    assert value(scores, "strong", "accuracy", images="robust").value == 0.5
+    side = value(scores, "strong", contest="strong / weak")
+    assert (side.value, side.n, side.clusters) == (0.8, 50, 25)
+    assert side.low > 0.5
+    assert value(scores, "weak", "pairwise_distance", contest="strong / weak").value == pytest.approx(0.3)
+    difference = value(scores, "strong", "pairwise_distance", "difference", "weak", contest="strong / weak")
+    assert difference.value == pytest.approx(-0.2)
+
+
+def test_the_table_has_a_section_per_judge_and_a_line_per_model():
+    table = representation_table(scored(choices(), *[choices(f"human:{n}", "human") for n in range(4)]))
+    assert [(line.heading, line.model) for line in table.lines] == [
+        ("lpips", "strong"),
+        ("lpips", "weak"),
+        (PEOPLE, "strong"),
+        (PEOPLE, "weak"),
+    ]
+    titles = [column.title for column in table.columns]
+    assert titles == ["2AFC", "2AFC image", "2AFC noise", "clustering", "clustering image", "clustering noise"]
+    assert table.lines[0].cells[1].value == 1.0
+
+
+def test_more_than_two_models_meet_in_a_tournament():
+    models = ("strong", "weak", "third")
+    sides = [
+        trial(
+            "lpips", "judge", f"{first}-{second}-{n}", n < right, [f"x{n}", f"y{n}"],
+            query=f"t{n}", contest=f"{first} / {second}", start=0,
+        )
+        for first, second, right in (("strong", "weak", 9), ("strong", "third", 6), ("third", "weak", 8))
+        for n in range(10)
+    ]  # fmt: skip
+    table = representation_table(scored(choices(), sides))
+    column = {column.title: index for index, column in enumerate(table.columns)}
+    lines = {line.model: line for line in table.lines}
+    assert set(lines) == set(models)
+    shares = {(a, b): lines[a].cells[column[f"against {b}"]].value for a in models for b in models if a != b}
+    assert shares["strong", "weak"] == 0.9
+    assert shares["weak", "strong"] == pytest.approx(0.1)
+    assert shares["weak", "third"] == pytest.approx(0.2)
+    assert lines["weak"].cells[column["against weak"]].value is None
+    assert lines["strong"].cells[column["against third"]].low < 0.6
+
+
+def test_figures_show_models_by_seeds_and_against_robust_accuracy(tmp_path):
+    answers = [
+        trial(model, "model", f"robust/{n}", n < right, ["cat", "dog"], images="robust", image=f"i{n}")
+        for model, right in (("strong", 6), ("weak", 1))
+        for n in range(10)
+    ]
+    scores = scored(choices(), answers)
+    bars = figure("representation-bars", scores, out=tmp_path / "bars.svg").read_text()
+    dots = figure("representation-robustness", scores, out=tmp_path / "dots.svg").read_text()
+    for text in ("strong", "weak", "noise seeds", "clustering, lpips"):
+        assert text in bars
+    assert "robust accuracy" in dots
+    with pytest.raises(InvalidInput, match="no model with two_alternative_share and robust accuracy"):
+        figure("representation-robustness", scored(choices()), out=tmp_path / "no.svg")
+    with pytest.raises(InvalidInput, match="no shares of converged inversions"):
+        figure("representation-bars", score("sample:edges", measure="accuracy", resamples=5), out=tmp_path / "no.svg")
+
+
+def test_people_count_on_tasks_that_no_judge_answered():
+    people = [row for n in range(4) for row in choices(f"human:{n}", "human")]
+    judged = [row for row in choices() if "panel" not in json.loads(row["extra"])]
+    accuracy = [trial("strong", "model", "clean/1", True, ["cat", "dog"], images="clean", image="i")]
+    scores = scored(people, judged, accuracy, resamples=20)
+    of_people = {"judge": PEOPLE, "distance": "0.1", "seeds": "image"}
+    assert value(scores, "strong", "clustering_share", **of_people).value == 1.0
+    assert not [text for text in scores.notices if "match people's" in text or "left out" in text]
+
+
+def test_remarks_and_spread_are_worded_for_this_table():
+    remarks = [text for text, _ in TABLE.remarks(scored(choices(), resamples=20))]
+    assert any("2AFC at any distance: strong" in text for text in remarks)
+    assert TABLE.spread == "people"
+
+
+def test_a_contest_has_no_verdict_about_people(capsys):
+    facts = {"query": "t", "contest": "strong / weak", "start": 0, "pairwise": [0.1, 0.3]}
+    print_benchmark(TABLE, scored([trial("lpips", "judge", "contest-1", True, ["x", "y"], **facts)], resamples=20))
+    shown = capsys.readouterr().out
+    assert "sides with" in shown
+    assert "no people among these observers" not in shown
+
+
+def test_tasks_without_their_set_are_refused():
+    alone = [{**row, "extra": json.dumps({"query": "q", "options": ["t0", "s0"]})} for row in choices()[:1]]
+    with pytest.raises(InvalidInput, match="name their stimulus set too: `cosight score TRIALS SET --on"):
+        scored(alone)
+
+
+def test_trials_without_tasks_are_refused():
+    with pytest.raises(InvalidInput, match="the table needs answers to 2AFC or clustering tasks"):
+        scored([trial("m", "model", "clean/1", True, ["cat", "dog"], images="clean", image="i")])
+
+
+# ---- the experiment itself, small
+
+
+@pytest.fixture(scope="module")
+def cifar(mirror, tmp_path_factory):
+    """Forty of CIFAR-10's test images in class folders."""
+    pixels = np.asarray(Pillow.open(mirror / "cifar10/test_images.png").crop((0, 0, 1024, 40))).reshape(40, 32, 32, 3)
+    labels = json.loads((mirror / "cifar10/test_labels.json").read_text())[:40]
+    names = label_spaces["cifar-10"].classes
+    root = tmp_path_factory.mktemp("cifar") / "photos"
+    for number, (image, label) in enumerate(zip(pixels, labels, strict=True)):
+        (root / names[label]).mkdir(parents=True, exist_ok=True)
+        Pillow.fromarray(image).save(root / names[label] / f"{number}.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def small(cifar, mirror, tmp_path_factory):
+    """Six targets, fifteen steps; the two networks of the mirror."""
+    out = tmp_path_factory.mktemp("representation") / "small"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COSIGHT_MIRROR", str(mirror))
+        return build(
+            "representation",
+            cifar,
+            out,
+            model=[network(mirror, name) for name in ("standard-resnet20", "adversarial-l2-resnet20")],
+            limit=6,
+            steps=15,
+            accuracy=8,
+            device="cpu",
+        )
+
+
+def network(mirror, name):
+    return f"cosight:resnet20,checkpoint={mirror / 'weights/cifar10' / name}.safetensors,classes=cifar-10,name={name}"
+
+
+def test_the_adversarially_trained_network_is_closer_to_the_judge(small):
+    """The full experiment is in docs/representation.md; fifteen steps from images already tell the networks apart."""
+    scores = score(small.trials, on="representation", resamples=200)
+    names = ("adversarial-l2-resnet20", "standard-resnet20")
+    robust, standard = (value(scores, name, seeds="image", judge="lpips", distance="any") for name in names)
+    assert robust.value > 0.5 > standard.value
+    panels = [
+        value(scores, name, "clustering_share", seeds="image", judge="lpips", panels="random", distance="any")
+        for name in names
+    ]
+    assert panels[0].value > panels[1].value
+    clean = [value(scores, name, "accuracy", images="clean").value for name in names]
+    attacked = [value(scores, name, "accuracy", images="robust").value for name in names]
+    assert attacked[0] > attacked[1] == 0.0
+    assert clean[1] > 0.8
+
+
+def test_panels_show_targets_seeds_and_inversions_with_their_distances(small, tmp_path):
+    stimuli = small.generated.stimuli
+    rows = panel_rows(stimuli, targets=4)
+    names = ["photos"]
+    for start in ("image", "noise"):
+        names += [f"seed: {start}", "adversarial-l2-resnet20", "standard-resnet20"]
+    assert [row.name for row in rows] == names
+    assert {len(row.pictures) for row in rows} == {4}
+    reached = {
+        round(json.loads(text)["distance"], 3) for text in stimuli.frame["parameters"] if "distance" in (text or "")
+    }
+    assert {float(caption) for caption, _ in rows[2].pictures} <= reached
+    write_panels(stimuli, tmp_path / "panels.png")
+    assert read_image(tmp_path / "panels.png").shape[0] > 7 * 96
+    with pytest.raises(InvalidInput, match="panels show inversions or controversial stimuli"):
+        panel_rows(replace(stimuli, frame=stimuli.frame.filter(pl.col("kind") == "target")))
+
+
+def test_the_same_command_again_repeats_nothing(small, cifar, mirror, monkeypatch):
+    monkeypatch.setenv("COSIGHT_MIRROR", str(mirror))
+    root = small.trials.parent
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*.png")}
+    again = build(
+        "representation", cifar, root, model=[network(mirror, "standard-resnet20")], limit=6, steps=15, accuracy=8,
+        device="cpu",
+    )  # fmt: skip
+    assert again.generated.new == 0
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*.png")} == before
+
+
+@pytest.mark.parametrize(("kind", "measure"), [("2afc", "two_alternative_share"), ("cluster", "clustering_share")])
+def test_simulated_people_reproduce_the_judge_they_are_drawn_from(kind, measure, small, mirror, tmp_path, monkeypatch):
+    monkeypatch.setenv("COSIGHT_MIRROR", str(mirror))
+    root = small.trials.parent
+    study = cosight.study.new(tmp_path / "study", type=kind, stimuli=root, images=4, answers=1).root
+    cosight.study.simulate(study, participants=20, observer="lpips", device="cpu", progress=False)
+    people = cosight.study.read_trials(study)
+    judged = judge(root, judge="lpips", device="cpu", progress=False).trials
+    scores = score(make_trials(pl.concat([people.frame, judged.frame])), root, on="representation", resamples=100)
+    compared = 0
+    for row in scores.rows:
+        is_value = (row.measure, row.statistic, row.in_group("distance")) == (measure, "value", "any")
+        if is_value and row.in_group("judge") == SIMULATED:
+            group = {name: text for name, text in row.group if name != "judge"}
+            expected = value(scores, row.observer, measure, judge="lpips", **group)
+            assert row.low <= expected.value <= row.high
+            assert "simulated" in row.flags
+            compared += 1
+    assert compared >= 6  # two models; noise, image and all seeds
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"noise": ["normal"]}, "--noise must be normal:MEAN/SD, got 'normal'"),
+        ({"eps": 0.0}, r"--eps must be a positive number, got 0\.0"),
+        ({"judge": ["lpip"]}, "did you mean lpips"),
+        ({"steps": 0}, "--steps must be a whole number, 1 to 1,000,000, got 0"),
+        ({"model": ["onnx:net.onnx"]}, "net.onnx"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused_first(options, words, tmp_path):
+    (tmp_path / "photos").mkdir()
+    Pillow.fromarray(np.zeros((32, 32, 3), np.uint8)).save(tmp_path / "photos" / "a.png")
+    with pytest.raises(Exception, match=words) as refused:
+        build("representation", tmp_path / "photos", tmp_path / "out", **{"model": [], **options})
+    assert isinstance(refused.value, InvalidInput) or "did you mean" in str(refused.value)
+    assert not (tmp_path / "out").exists()
