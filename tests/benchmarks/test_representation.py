@@ -377,6 +377,7 @@ def test_the_adversarially_trained_network_is_closer_to_the_judge(small):
     names = ("adversarial-l2-resnet20", "standard-resnet20")
     robust, standard = (value(scores, name, seeds="image", judge="lpips", distance="any") for name in names)
     assert robust.value > 0.5 > standard.value
+    assert (robust.in_group("architecture"), robust.in_group("loss")) == ("resnet20", None)  # all that the file says
     panels = [
         value(scores, name, "clustering_share", seeds="image", judge="lpips", panels="random", distance="any")
         for name in names

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cosight.benchmarks.representation.results_table import ALL_SEEDS, CLUSTERING, CONVERGED, GROUPS, ROBUST, TWO_AFC
 from cosight.errors import InvalidInput
@@ -24,6 +24,7 @@ _ROWS = "cosight score SET/trials --on representation --out scores.json"
 _SOURCE = "Nanda et al. 2021"
 _MEASURES = {TWO_AFC: "2AFC", CLUSTERING: "clustering"}
 _CHANCE = 1 / 3  # of panels of three
+_MOST_NAMED = 8  # points whose names fit beside them
 _ARCHITECTURE, _LOSS = "architecture", "loss"
 
 
@@ -117,7 +118,8 @@ def _robustness(figure: Figure, request: FigureRequest) -> None:
         _with_interval(axes, x.value or 0.0, row, number)
         if x.low is not None and x.high is not None:
             axes.plot([x.low, x.high], [row.value or 0.0] * 2, color=COLOURS[number % len(COLOURS)], linewidth=1)
-        axes.annotate(row.observer, (x.value or 0.0, row.value or 0.0), xytext=(5, 4), textcoords="offset points")
+        if len(rows) <= _MOST_NAMED:
+            axes.annotate(row.observer, (x.value or 0.0, row.value or 0.0), xytext=(5, 4), textcoords="offset points")
     axes.set_xlim(-0.02, 1)
     axes.set_ylim(-0.02, 1.02)
     axes.set_xlabel("robust accuracy")
@@ -186,7 +188,11 @@ def _bars(figure: Figure, request: FigureRequest) -> None:
     judge = _judge_of(rows)
     models = list(dict.fromkeys(row.observer for row in rows if row.in_group("judge") == judge))
     seeds = [name for name in ("noise", "image") if any(row.in_group("seeds") == name for row in rows)]
-    figure.set_size_inches(3.2 * len(found) + 0.8, 3.2)
+    figure.set_size_inches(3.2 * len(found) + 0.8, 3.0 + 0.1 * len(models))
+
+    def look(index: int) -> dict[str, Any]:
+        return {"color": COLOURS[index % len(COLOURS)], "hatch": "////" if index >= len(COLOURS) else None}
+
     width = 0.8 / len(models)
     for number, measure in enumerate(found):
         axes = figure.add_subplot(1, len(found), number + 1)
@@ -198,7 +204,7 @@ def _bars(figure: Figure, request: FigureRequest) -> None:
             if row.value is None:
                 axes.text(x, 0.01, "none converged", rotation=90, ha="center", va="bottom", fontsize=6)
                 continue
-            axes.bar(x, row.value, 0.92 * width, color=COLOURS[index % len(COLOURS)])
+            axes.bar(x, row.value, 0.92 * width, edgecolor="white", linewidth=0, **look(index))
             if row.low is not None and row.high is not None:
                 axes.plot([x, x], [row.low, row.high], color="0.2", linewidth=1)
         if measure == CLUSTERING:
@@ -209,7 +215,7 @@ def _bars(figure: Figure, request: FigureRequest) -> None:
         axes.set_title(f"{_MEASURES[measure]}, {judge}")
         axes.set_ylabel("share matched with the target" if number == 0 else "")
     for index, model in enumerate(models):
-        figure.axes[0].bar([0], [0], color=COLOURS[index % len(COLOURS)], label=model)
+        figure.axes[0].bar([0], [0], edgecolor="white", linewidth=0, label=model, **look(index))
     figure.legend(loc="outside upper left", ncols=2)
     _say_left_out(figure, request, (row for row in every if row.observer not in models), judge)
 
