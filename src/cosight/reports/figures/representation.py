@@ -61,8 +61,8 @@ def _with_interval(axes: Axes, x: float, row: Row, number: int) -> None:
 
 def _legend_of_points(figure: Figure, names: Sequence[str], title: str = "") -> None:
     for number, name in enumerate(names):
-        look = {"marker": MARKERS[number % len(MARKERS)], "color": COLOURS[number % len(COLOURS)]}
-        figure.axes[0].plot([], [], linestyle="", label=name, **look)
+        colour = COLOURS[number % len(COLOURS)]
+        figure.axes[0].plot([], [], MARKERS[number % len(MARKERS)], color=colour, label=name)
     figure.legend(loc="outside upper left", ncols=3, title=title)
 
 
