@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ __all__ = [
     "build",
     "checkpoint_facts",
     "load_cosight",
+    "training_facts",
 ]
 
 METADATA = "cosight"  # the key of our JSON in a safetensors file's metadata
@@ -97,6 +98,7 @@ def load_cosight(spec: ModelSpec) -> TorchModel:
         raise InvalidInput(f"cosight:{spec.name} has no published weights; add checkpoint=FILE")
     weights = read_weights(path)
     names = class_names_of(spec)
+    recipe_facts: dict[str, str] = {}
     module: nn.Module
     if trained:
         facts = checkpoint_facts(path)
@@ -110,12 +112,34 @@ def load_cosight(spec: ModelSpec) -> TorchModel:
         }
         default = Preprocessing(**settings)
         names = names or tuple(facts["classes"])
+        recipe_facts = training_facts(facts["recipe"])
     else:
         module = CifarResNet(BLOCKS[spec.name], head_size(weights, "linear") or 10)
         default = _CIFAR
     load_weights(weights, module, model=f"cosight:{spec.name}", path=path)
     preprocessing = preprocessing_of(spec, default)
-    return wrap_module(module, name=spec.label, preprocessing=preprocessing, outputs="logits", class_names=names)
+    model = wrap_module(module, name=spec.label, preprocessing=preprocessing, outputs="logits", class_names=names)
+    return replace(model, training_facts={"architecture": spec.name, **recipe_facts})
+
+
+def training_facts(recipe: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the recipe in a checkpoint says about training, in the words by which figures group models.
+
+    Args:
+        recipe: Settings of `cosight train`, as the checkpoint's metadata have them.
+
+    Returns:
+        `loss`, `augmentation` and `paradigm`.
+
+    >>> training_facts({"flip": True, "padding": 4, "ssl": None})
+    {'loss': 'standard', 'augmentation': 'with', 'paradigm': 'supervised'}
+    """
+    alignment = recipe.get("alignment")
+    return {
+        "loss": f"standard + {alignment}" if alignment else "standard",
+        "augmentation": "with" if recipe.get("flip") or recipe.get("padding") else "without",
+        "paradigm": "self-supervised" if recipe.get("ssl") else "supervised",
+    }
 
 
 def checkpoint_facts(path: Path) -> dict[str, Any]:
