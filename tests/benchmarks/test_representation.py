@@ -285,7 +285,7 @@ def network(mirror, name):
 
 
 def test_the_adversarially_trained_network_is_closer_to_the_judge(small):
-    """The full experiment is in docs/representation.md; fifteen steps from images already tell the networks apart."""
+    """All of it is in docs/guides/representation.md; fifteen steps from images tell the networks apart."""
     scores = score(small.trials, on="representation", resamples=200)
     names = ("adversarial-l2-resnet20", "standard-resnet20")
     robust, standard = (value(scores, name, seeds="image", judge="lpips", distance="any") for name in names)
