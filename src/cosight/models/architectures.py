@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosight.errors import InvalidInput, UnknownName
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.models.model import check_file
 from cosight.models.model_spec import ModelSpec, checkpoint_of, class_names_of, head_size, preprocessing_of
 from cosight.models.preprocessing import Preprocessing
@@ -97,10 +97,12 @@ def build(name: str, *, classes: int, dropout: float = 0.1, k_wta: float | None 
 def load_cosight(spec: ModelSpec) -> TorchModel:
     """Load `cosight:NAME,checkpoint=FILE`: a network that training wrote, or the weights of a CIFAR network."""
     if spec.name not in architectures and not spec.name.startswith(TIMM):
-        known = ", ".join(architectures)
-        raise UnknownName(f"no cosight model is called {spec.name!r}; there are {known}, and timm:NAME if trained here")
+        there_are = f"there are {', '.join(architectures)}, and timm:NAME if trained here"
+        nearest = did_you_mean(spec.name, architectures, otherwise=there_are)
+        raise UnknownName(f"no cosight model is called {spec.name!r}; {nearest}")
     architecture = architecture_named(spec.name)  # reports an unknown name of timm before a missing file
     path = checkpoint_of(spec)
+    import_module("torch")  # so that a missing extra is reported before a missing file
     if path is None:
         raise InvalidInput(f"cosight:{spec.name} has no published weights; add checkpoint=FILE")
     weights, names, default = read_weights(path), class_names_of(spec), architecture.preprocessing

@@ -63,14 +63,18 @@ class Adversary:
         if recipe.adversarial == "pgd":
             return cross_entropies(self._logits(parallel, self.attack(pixels, labels, rows)), targets)
         if recipe.adversarial == "mart":
-            both = torch.cat([pixels, self.attack(pixels, labels, rows)])
-            return mart_losses(*self._logits(parallel, both).chunk(2), labels, recipe.beta)
-        with _evaluating(self.module), torch.no_grad():
-            clean = self._logits(self.module, pixels)
-        attacked = self.ascend(
-            lambda images: kl_divergences(clean, self._logits(self.module, images)).sum(), pixels, rows
-        )
-        return trades_losses(*self._logits(parallel, torch.cat([pixels, attacked])).chunk(2), targets, recipe.beta)
+            attacked = self.attack(pixels, labels, rows)
+        else:
+            with _evaluating(self.module), torch.no_grad():
+                before = self._logits(self.module, pixels)
+            attacked = self.ascend(
+                lambda images: kl_divergences(before, self._logits(self.module, images)).sum(), pixels, rows
+            )
+        logits = self._logits(parallel, torch.cat([pixels, attacked]))
+        clean, changed = logits[: len(pixels)], logits[len(pixels) :]
+        if recipe.adversarial == "mart":
+            return mart_losses(clean, changed, labels, recipe.beta)
+        return trades_losses(clean, changed, targets, recipe.beta)
 
     def attack(self, pixels: Tensor, labels: Tensor, rows: Indices) -> Tensor:
         """Return images attacked by PGD on the cross-entropy."""
