@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cosight.extras import require_for
 
 if TYPE_CHECKING:
-    from cosight import data, measures, models, runs, scoring, stimuli, study, trials
+    from cosight import data, export, measures, models, runs, scoring, stimuli, study, trials
     from cosight.benchmarks import build
     from cosight.demos import demo
     from cosight.models.judges.answer_tasks import judge
@@ -36,6 +36,7 @@ __all__ = [
     "demo",
     "disagree",
     "evaluate",
+    "export",
     "figure",
     "judge",
     "measures",

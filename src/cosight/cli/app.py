@@ -12,7 +12,7 @@ from itertools import pairwise
 import typer
 from typer.exceptions import Abort, TyperException
 
-from cosight.cli import build, data, run, stimuli, study, trials
+from cosight.cli import build, data, export, run, stimuli, study, trials
 from cosight.cli.commands import Command, Group, describe_usage_error
 from cosight.cli.compare import compare
 from cosight.cli.demo import demo
@@ -57,6 +57,7 @@ app.add_typer(trials.app, name="trials")
 app.add_typer(data.app, name="data")
 app.add_typer(stimuli.app, name="stimuli")
 app.add_typer(study.app, name="study")
+app.add_typer(export.app, name="export")
 
 
 @app.callback(invoke_without_command=True)

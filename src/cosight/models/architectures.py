@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 __all__ = [
+    "BETA",
     "METADATA",
     "TIMM",
     "Architecture",
@@ -35,10 +36,12 @@ __all__ = [
     "build",
     "checkpoint_facts",
     "load_cosight",
+    "training_facts",
 ]
 
 METADATA = "cosight"  # the key of our JSON in a safetensors file's metadata
 TIMM = "timm:"
+BETA = 6.0  # of TRADES and MART, unless a recipe has another (Zhang et al. 2019, section 5)
 
 # Resize(256), crop 224, ImageNet's mean and std: the released code of Lee et al. 2023.
 _PHOTOS = Preprocessing(size=(224, 224), interpolation="bilinear", crop=224 / 256)
@@ -106,6 +109,7 @@ def load_cosight(spec: ModelSpec) -> TorchModel:
     if path is None:
         raise InvalidInput(f"cosight:{spec.name} has no published weights; add checkpoint=FILE")
     weights, names, default = read_weights(path), class_names_of(spec), architecture.preprocessing
+    recipe_facts: dict[str, str] = {}
     if architecture.head and not _is_trained_here(path):
         module = build(spec.name, classes=head_size(weights, architecture.head) or 10, dropout=0.0)
     else:
@@ -121,9 +125,40 @@ def load_cosight(spec: ModelSpec) -> TorchModel:
         }
         default = Preprocessing(**settings)
         names = names or tuple(facts["classes"])
+        recipe_facts = training_facts(recipe)
     load_weights(weights, module, model=f"cosight:{spec.name}", path=path)
     preprocessing = preprocessing_of(spec, default)
-    return wrap_module(module, name=spec.label, preprocessing=preprocessing, outputs="logits", class_names=names)
+    model = wrap_module(module, name=spec.label, preprocessing=preprocessing, outputs="logits", class_names=names)
+    return replace(model, training_facts={"architecture": spec.name, **recipe_facts})
+
+
+def training_facts(recipe: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the recipe in a checkpoint says about training, in the words by which figures group models.
+
+    Args:
+        recipe: Settings of `cosight train`, as the checkpoint's metadata have them.
+
+    Returns:
+        `loss`, `augmentation` and `paradigm`.
+
+    >>> training_facts({"flip": True, "padding": 4, "ssl": None})
+    {'loss': 'standard', 'augmentation': 'with', 'paradigm': 'supervised'}
+    >>> training_facts({"adversarial": "trades", "k_wta": 0.2})["loss"]
+    'TRADES beta 6 + k-WTA 0.2'
+    """
+    loss = {
+        **{None: "standard", "pgd": "adversarial", "free": "free adversarial"},
+        **{name: f"{name.upper()} beta {recipe.get('beta', BETA):g}" for name in ("trades", "mart")},
+    }[recipe.get("adversarial")]
+    added = [recipe["alignment"]] if recipe.get("alignment") else []
+    if recipe.get("k_wta"):
+        added.append(f"k-WTA {recipe['k_wta']:g}")
+    attacked_views = recipe.get("ssl_views") == "adversarial"
+    return {
+        "loss": " + ".join([loss, *added]),
+        "augmentation": "with" if recipe.get("flip") or recipe.get("padding") else "without",
+        "paradigm": f"self-supervised{', adversarial views' * attacked_views}" if recipe.get("ssl") else "supervised",
+    }
 
 
 def checkpoint_facts(path: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from cosight.arrays import whole_number
 from cosight.errors import InvalidInput
+from cosight.models.architectures import BETA
 from cosight.models.model_spec import LARGEST_SIDE
 from cosight.stimuli.attacks import Norm, check_eps
 from cosight.toml_settings import parse_table, read_toml
@@ -30,10 +31,9 @@ Views = Literal["plain", "adversarial"]
 GOLD = "gold"  # as target observer: the label distributions in the manifest
 _ALIGNMENT: dict[str, Any] = {"alignment_weight": 1.0, "alignment_to": GOLD}  # the defaults, where alignment is set
 _ATTACK: dict[str, Any] = {"attack_norm": "l2", "attack_eps": 1.0, "attack_steps": 10, "attack_step_size": None}
-_BETA = 6.0  # of TRADES (Zhang et al. 2019, section 5)
 _LATER: dict[str, Any] = {  # settings of later versions, which identify a network only if they are set
     **{"optimiser": "adamw", "momentum": 0.9, "schedule": "plateau", "stop_at": None, "k_wta": None},
-    **{"adversarial": None, "ssl_views": "plain", "beta": _BETA},
+    **{"adversarial": None, "ssl_views": "plain", "beta": BETA},
 }
 
 
@@ -136,7 +136,7 @@ class Recipe:
     attack_eps: float = _ATTACK["attack_eps"]
     attack_steps: int = _ATTACK["attack_steps"]
     attack_step_size: float | None = _ATTACK["attack_step_size"]
-    beta: float = _BETA
+    beta: float = BETA
     alignment: Alignment | None = None
     alignment_weight: float = _ALIGNMENT["alignment_weight"]
     alignment_to: str = _ALIGNMENT["alignment_to"]
@@ -274,7 +274,7 @@ def _check_attack(recipe: Recipe) -> None:
             raise InvalidInput(
                 f"{name} is about adversarial training, which is not set; add adversarial or leave it out"
             )
-    if recipe.beta != _BETA and recipe.adversarial not in ("trades", "mart"):
+    if recipe.beta != BETA and recipe.adversarial not in ("trades", "mart"):
         raise InvalidInput(f"beta is about trades and mart, got adversarial {recipe.adversarial}; leave it out")
     if recipe.adversarial is not None and recipe.alignment is not None:
         raise InvalidInput(f"adversarial training has no alignment loss, got {recipe.alignment}; leave one out")
