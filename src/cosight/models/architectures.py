@@ -146,10 +146,9 @@ def training_facts(recipe: Mapping[str, Any]) -> dict[str, str]:
     >>> training_facts({"adversarial": "trades", "k_wta": 0.2})["loss"]
     'TRADES beta 6 + k-WTA 0.2'
     """
-    loss = {
-        **{None: "standard", "pgd": "adversarial", "free": "free adversarial"},
-        **{name: f"{name.upper()} beta {recipe.get('beta', BETA):g}" for name in ("trades", "mart")},
-    }[recipe.get("adversarial")]
+    method, beta = recipe.get("adversarial"), recipe.get("beta", BETA)
+    loss = {None: "standard", "pgd": "adversarial", "free": "free adversarial"}.get(method)
+    loss = loss or f"{str(method).upper()} beta {beta:g}"  # TRADES or MART
     added = [recipe["alignment"]] if recipe.get("alignment") else []
     if recipe.get("k_wta"):
         added.append(f"k-WTA {recipe['k_wta']:g}")
