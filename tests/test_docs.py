@@ -35,7 +35,7 @@ REGISTRIES = [
 MIRRORED = ("model-vs-human", "texture-vs-shape", "weights")  # folders of the mirror that the pages name
 # whose commands take more than three seconds
 LONG_PAGES = ("error-alignment.md", "laion-c.md", "runs.md", "scoring.md", "studies.md")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*/*.md"))]
 
 
 def generator():
@@ -57,7 +57,7 @@ def test_every_registry_entry_is_documented(registry):
 
 
 def test_every_command_is_documented():
-    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    text = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
     from typer.main import get_command
 
     from cosight.cli.app import app
@@ -166,7 +166,7 @@ def test_commands_in_the_docs_run(lines, quick, tmp_path, monkeypatch, mirror_or
         pytest.skip("every command of this page reads the mirror; set COSIGHT_MIRROR")
     write_photos(tmp_path / "photos")
     write_objects(tmp_path / "objects")
-    for name, page in (("choices.csv", "studies.md"), ("my.csv", "trials.md")):
+    for name, page in (("choices.csv", "guides/studies.md"), ("my.csv", "reference/trials.md")):
         (tmp_path / name).write_text(csv_in_the_docs(page), encoding="utf-8")
     write(simulated_observers(), tmp_path / "demo-run" / "trials.parquet")
     for line in lines:

@@ -15,7 +15,7 @@ from tests.browser.looking import PHONE, fits_a_phone
 from tests.browser.visits import Server, missing, serving
 from tests.humans.conftest import make_study, write_set
 
-DOCS = Path(__file__).parents[2] / "docs" / "studies.md"
+DOCS = Path(__file__).parents[2] / "docs" / "guides" / "studies.md"
 REFUSED = ("status of 423",)
 WAITING = "text=All images are with other participants at the moment"
 MANY = "airplane,bear,bicycle,bird,boat,bottle,car,cat,chair,clock,dog,elephant,keyboard,knife,oven,truck,abstain"
