@@ -9,8 +9,8 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 # one thread each: those of their libraries would only wait for each other
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest
-# the page that participants of studies see, built from web/
-PAGE := src/cosight/humans/web/static/index.html
+# the pages of studies and of reports, built from web/ in this order
+PAGE := src/cosight/reports/site/static/index.html
 
 .PHONY: help demo test test-all test-python test-web kernels modules lint perf docs page clean
 
@@ -54,10 +54,10 @@ docs: .venv/ready-docs  ## Generate the reference pages and build the site; open
 	$(BIN)/python docs/generate.py
 	$(BIN)/sphinx-build -q --fail-on-warning --keep-going docs build/docs
 
-page: $(PAGE)  ## Build the study page from web/
+page: $(PAGE)  ## Build the pages of studies and reports from web/
 
 clean:  ## Remove everything that make made
-	rm -rf .venv demo-run web/node_modules src/cosight/humans/web/static
+	rm -rf .venv demo-run web/node_modules src/cosight/humans/web/static src/cosight/reports/site/static
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
