@@ -102,7 +102,7 @@ class Step:
 
 def steps_of(text):
     """The steps of a page, in order. A block below "`NAME`:" is the content of this file."""
-    for name, language, body in re.findall(r"(?:`([\w.-]+)`:\n\n)?^```(\w+)\n(.*?)^```", text, flags=re.M | re.S):
+    for name, language, body in re.findall(r"(?:`([\w-]+\.\w+)`:\n\n)?^```(\w+)\n(.*?)^```", text, flags=re.M | re.S):
         if name:
             yield Step("file", body, name)
         elif language == "python":
@@ -116,7 +116,7 @@ def steps_of(text):
 
 def test_steps_of_a_page():
     shown = "$ cosight plan \\\n  --raters 3\nout\n$ ls\n"
-    text = f"Write `a.csv`:\n\n```csv\nx\n```\n\n```text\n{shown}```\n\n```python\n1\n```\n"
+    text = f"Write `a.csv`:\n\n```csv\nx\n```\n\nWith `photos`:\n\n```text\n{shown}```\n\n```python\n1\n```\n"
     assert list(steps_of(text)) == [
         Step("file", "x\n", "a.csv"),
         Step("command", "cosight plan   --raters 3", output=("out",)),
