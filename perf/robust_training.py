@@ -27,7 +27,7 @@ from cosight.training import Recipe
 from cosight.trials.manifest import manifest_frame, write_manifest
 from cosight.trials.spaces import label_spaces
 
-EPS, STEPS = 0.5, 5
+EPS, STEPS = 0.5, 3
 ATTACK: Mapping[str, Any] = {"attack_norm": "l2", "attack_eps": EPS, "attack_steps": STEPS}
 ARMS: Mapping[str, Mapping[str, Any]] = {
     "standard": {},
@@ -40,8 +40,8 @@ BASE: Mapping[str, Any] = {
     **{"architecture": "densenet-small", "seeds": (45,), "batch": 64, "optimiser": "adamw", "rate": 3e-3, "clip": 5.0},
     **{"schedule": "one-cycle", "dropout": 0.0},
 }
-DIGITS_TRAINED, CIFAR_TRAINED = 1297, 500  # images; images per class
-TARGETS, INVERSION_STEPS, ACCURACY = 30, 200, 300
+DIGITS_TRAINED, CIFAR_TRAINED = 1297, 300  # images; images per class
+TARGETS, INVERSION_STEPS, ACCURACY, SHOWN = 24, 100, 200, 2000
 
 
 def unpack(package: Path, out: Path) -> None:
@@ -94,10 +94,10 @@ def study(out: Path, cifar: Path | None, people: Path | None) -> None:
     torch.set_num_threads(1)
     if cifar is None or people is None:
         training, test = digits_sets(out)
-        changes: dict[str, Any] = {"labels": "digits", "epochs": 30, "flip": False, "padding": 2}
+        changes: dict[str, Any] = {"labels": "digits", "epochs": 10, "flip": False, "padding": 2}
     else:
         training, test = part_of_cifar(cifar, out / "train"), people
-        changes = {"labels": "cifar-10", "epochs": 20}
+        changes = {"labels": "cifar-10", "epochs": 8}
     lines = []
     for name, arm in ARMS.items():
         recipe = Recipe(data=str(training), name=name, **BASE, **changes, **arm)
@@ -111,7 +111,7 @@ def study(out: Path, cifar: Path | None, people: Path | None) -> None:
     )  # fmt: skip
     sources = [same / "trials"]
     if people is not None:
-        sources.append(evaluate(*lines, on=people, out=out / "run", device="cpu", progress=False).path)
+        sources.append(evaluate(*lines, on=people, out=out / "run", limit=SHOWN, device="cpu", progress=False).path)
     scores = score(*sources, on="representation")
     columns: dict[str, dict[str, str]] = {}
     for row in scores.rows:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cosight.demos import demo
     from cosight.models.judges.answer_tasks import judge
     from cosight.reports.figures import figure
+    from cosight.reports.site import report
     from cosight.runs.evaluate import evaluate, resume
     from cosight.runs.preview import preview
     from cosight.runs.shift import shift
@@ -43,6 +44,7 @@ __all__ = [
     "models",
     "plan",
     "preview",
+    "report",
     "resume",
     "runs",
     "score",
@@ -64,6 +66,7 @@ _CALLS = {
     "judge": "cosight.models.judges.answer_tasks",
     "plan": "cosight.scoring.plan",
     "preview": "cosight.runs.preview",
+    "report": "cosight.reports.site",
     "resume": "cosight.runs.evaluate",
     "score": "cosight.scoring.score",
     "shift": "cosight.runs.shift",
