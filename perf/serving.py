@@ -373,9 +373,10 @@ async def run_crowd(port: int, size: Size, *, on_answer: Callable[[Crowd], None]
     start = perf_counter()
 
     async def answer_all(client: Client, trials: Sequence[dict[str, Any]], index: int) -> None:
-        """Answer one trial every `size.seconds`, out of phase with the others."""
-        for number, trial in enumerate(trials):
-            time = start + size.seconds * (number + index / size.participants)
+        """Answer at times that differ as people's do: `size.seconds` apart in the mean, half as much the spread."""
+        gaps = np.random.default_rng(index).gamma(4, size.seconds / 4, len(trials))
+        times = start + size.seconds * index / size.participants + np.cumsum(gaps)
+        for number, (trial, time) in enumerate(zip(trials, times, strict=True)):
             await asyncio.sleep(max(0.0, time - perf_counter()))
             crowd.acknowledged.append(await client.answer(trial["trial"], CLASSES[(index + number) % len(CLASSES)]))
             on_answer(crowd)

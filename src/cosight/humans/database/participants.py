@@ -17,7 +17,6 @@ from cosight.humans.database.assign_trials import (
     check_free_images,
     is_paused,
     read_showings,
-    update_participant,
 )
 from cosight.humans.database.schema import participants, studies
 from cosight.humans.database.store import RequestError
@@ -40,6 +39,12 @@ _IDENTITY = {"prolific": "PROLIFIC_PID", "mturk": "workerId"}  # the parameter o
 _PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"  # MTurk's assignmentId while a worker previews the task
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")  # 192 bits
 _WORD = re.compile(r"[A-Za-z0-9_.:@#,=/+-]{1,120}")
+_C = participants.c
+_OWN_ROW = (_C.study == sa.bindparam("own_study"), _C.number == sa.bindparam("own_number"))
+_READ = sa.select(
+    _C.number, _C.simulated, _C.consented, _C.demographics, _C.pixels_per_cm, _C.code, _C.finished
+).where(*_OWN_ROW)
+_FINISH = sa.update(participants).where(*_OWN_ROW).values(finished=sa.bindparam("now"), seen=sa.bindparam("now"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +173,7 @@ def find_by_token(connection: sa.Connection, study: Study, token: str) -> int | 
 
 def read_participant(connection: sa.Connection, study: Study, number: int) -> Participant:
     """Return the state of participant `number`."""
-    c = participants.c
-    columns = (c.number, c.simulated, c.consented, c.demographics, c.pixels_per_cm, c.code, c.finished)
-    row = connection.execute(sa.select(*columns).where(c.study == study.name, c.number == number)).one()
+    row = connection.execute(_READ, {"own_study": study.name, "own_number": number}).one()
     return Participant(
         number=row.number,
         simulated=row.simulated,
@@ -191,7 +194,7 @@ def complete_participant(connection: sa.Connection, study: Study, number: int, *
     unanswered = sum(showing.received is None for showing in showings)
     if unanswered or not showings:
         raise RequestError(409, f"the study ends when everything is answered, {unanswered or 'all'} trials are left")
-    update_participant(connection, study, number, finished=now, seen=now)
+    connection.execute(_FINISH, {"own_study": study.name, "own_number": number, "now": now})
     return replace(participant, finished=True)
 
 

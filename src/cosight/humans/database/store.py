@@ -8,12 +8,12 @@ was removed or replaced still takes answers, which nobody would ever find: those
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Generic, TypeVar
@@ -36,7 +36,7 @@ __all__ = ["Clock", "RequestError", "SteadyClock", "Store"]
 
 T = TypeVar("T")
 Clock = Callable[[], float]  # seconds since 1970
-_MAX_JOBS = 16  # per transaction: answers need not wait for a crowd that signs up
+_JOB_SECONDS = 0.005  # after which a transaction takes no more jobs: answers need not wait for a crowd that signs up
 _MAX_ENTRIES = 500
 _ID_LENGTH = 8  # hexadecimal digits: of 1,000 studies two have the same id once in 8,000 times
 _FILES = ("", "-wal")  # suffixes of the files that hold an SQLite database while it is open
@@ -155,8 +155,8 @@ class Store:
         while is_open or entries or jobs:
             is_open = is_open and self._collect(entries, jobs)
             self._commit_entries(entries[:_MAX_ENTRIES])
-            self._commit_jobs(jobs[:_MAX_JOBS])
-            del entries[:_MAX_ENTRIES], jobs[:_MAX_JOBS]
+            del entries[:_MAX_ENTRIES]
+            del jobs[: self._commit_jobs(jobs)]
 
     def _collect(self, entries: list[_Entry[Any]], jobs: list[_Job[Any]]) -> bool:
         """Take everything from the queue, waiting if there is nothing to do; return False when it was closed."""
@@ -175,7 +175,7 @@ class Store:
         """Return device and inode of the database's files; None for one that is missing. PostgreSQL has no files."""
         if self.shared:
             return []
-        return [_identity(Path(f"{self._read_engine.url.database}{suffix}")) for suffix in _FILES]
+        return [_identity(f"{self._read_engine.url.database}{suffix}") for suffix in _FILES]
 
     def _check_files(self) -> None:
         """Raise where a commit went to a file that is no longer at its path."""
@@ -198,25 +198,32 @@ class Store:
         for item, result in zip(entries, results, strict=True):
             _set_result(item.future, result)
 
-    def _commit_jobs(self, jobs: list[_Job[Any]]) -> None:
+    def _commit_jobs(self, jobs: list[_Job[Any]]) -> int:
+        """Write the first jobs, as many as there is time for, and return their number."""
         if not jobs:
-            return
+            return 0
+        results: list[Any] = []
+        until = time.monotonic() + _JOB_SECONDS
         # until the transaction ends, no other process assigns images or registers people (on SQLite: writes)
         lock = sa.select(studies.c.study).where(studies.c.study == self.study.name).with_for_update()
         try:
             with self._write_engine.begin() as connection:
                 connection.execute(lock)
-                results = [_run_nested(connection, job) for job in jobs]
+                for job in jobs:
+                    results.append(_run_nested(connection, job))
+                    if time.monotonic() > until:
+                        break
             self._check_files()
         except Exception as error:
-            results = [error] * len(jobs)
-        for job, result in zip(jobs, results, strict=True):
+            results = [error] * len(jobs)  # the others would fail as well
+        for job, result in zip(jobs, results, strict=False):
             _set_result(job.future, result)
+        return len(results)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: str) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino

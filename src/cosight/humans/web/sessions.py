@@ -25,7 +25,7 @@ from cosight.humans.database.store import RequestError
 from cosight.humans.study.pool import arrange_slots
 from cosight.humans.study.texts import label_titles
 from cosight.humans.study.trial_types import group_addresses
-from cosight.humans.web.server_context import NO_STORE, ServerContext, get_context, image_address, read_body, wait_for
+from cosight.humans.web.server_context import NO_STORE, ServerContext, get_context, image_address, read_body
 from cosight.trials.spaces import ABSTAIN
 
 __all__ = ["routes"]
@@ -64,7 +64,7 @@ async def post_session(request: Request) -> Response:
         simulated=simulated,
         token=token,
     )
-    return _json({"token": await wait_for(context.store.write_alone(create))}, 201)
+    return _json({"token": await context.write(create)}, 201)
 
 
 async def get_session(request: Request) -> Response:
@@ -151,7 +151,7 @@ async def post_decline(request: Request) -> Response:
     context = get_context(request)
     number = await context.authenticate(request)
     leave = partial(release, study=context.study, number=number, now=context.store.clock())
-    await wait_for(context.store.write_alone(leave))
+    await context.write(leave)
     return _json({})
 
 
@@ -180,7 +180,7 @@ async def post_calibration(request: Request) -> Response:
 
 async def _update(context: ServerContext, number: int, **values: Any) -> Response:
     update = partial(update_participant, study=context.study, number=number, seen=context.store.clock(), **values)
-    await wait_for(context.store.write_alone(update))
+    await context.write(update)
     return _json({})
 
 
@@ -192,7 +192,7 @@ async def get_trials(request: Request) -> Response:
     if context.study.participants.consent and not participant.consented:
         raise RequestError(409, "trials come after consent")
     assign = partial(assign_trials, study=context.study, pool=context.pool, number=number, now=context.store.clock())
-    showings = await wait_for(context.store.write_alone(assign))
+    showings = await context.write(assign)
     return _json(
         {
             "trials": _open_trials(context, showings),
@@ -232,7 +232,7 @@ async def post_answer(request: Request) -> Response:
     number = await context.authenticate(request)
     answer = parse_answer(number, await read_body(request))
     save = partial(save_answers, study=context.study, pool=context.pool, now=context.store.clock())
-    result = await wait_for(context.store.write_batched(answer, save))
+    result = await context.write_batched(answer, save)
     return _json({"stored": result.stored, "block": None if result.block is None else asdict(result.block)})
 
 
@@ -241,7 +241,7 @@ async def post_finish(request: Request) -> Response:
     context = get_context(request)
     number = await context.authenticate(request)
     complete = partial(complete_participant, study=context.study, number=number, now=context.store.clock())
-    return _json(_completion(context, await wait_for(context.store.write_alone(complete))))
+    return _json(_completion(context, await context.write(complete)))
 
 
 async def get_image(request: Request) -> Response:
@@ -259,6 +259,8 @@ async def get_image(request: Request) -> Response:
 def routes() -> list[Route]:
     """Return the routes of participants' requests."""
     return [
+        Route("/api/answers", post_answer, methods=["POST"]),  # first: most requests are answers or images
+        Route("/images/{name}", get_image),
         Route("/api/study", get_study),
         Route("/api/sessions", post_session, methods=["POST"]),
         Route("/api/session", get_session),
@@ -267,7 +269,5 @@ def routes() -> list[Route]:
         Route("/api/session/demographics", post_demographics, methods=["POST"]),
         Route("/api/session/calibration", post_calibration, methods=["POST"]),
         Route("/api/trials", get_trials),
-        Route("/api/answers", post_answer, methods=["POST"]),
         Route("/api/finish", post_finish, methods=["POST"]),
-        Route("/images/{name}", get_image),
     ]
