@@ -41,9 +41,9 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")  # 192 bits
 _WORD = re.compile(r"[A-Za-z0-9_.:@#,=/+-]{1,120}")
 _C = participants.c
 _OWN_ROW = (_C.study == sa.bindparam("own_study"), _C.number == sa.bindparam("own_number"))
-_READ = sa.select(
-    _C.number, _C.simulated, _C.consented, _C.demographics, _C.pixels_per_cm, _C.code, _C.finished
-).where(*_OWN_ROW)
+_READ = sa.select(_C.number, _C.simulated, _C.consented, _C.demographics, _C.pixels_per_cm, _C.code, _C.finished).where(
+    *_OWN_ROW
+)
 _FINISH = sa.update(participants).where(*_OWN_ROW).values(finished=sa.bindparam("now"), seen=sa.bindparam("now"))
 
 

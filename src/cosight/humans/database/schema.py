@@ -41,7 +41,7 @@ __all__ = [
 METADATA = sa.MetaData()
 _PSYCOPG = "postgresql+psycopg"  # the driver that the extra `postgres` installs
 _DRIVERS = {"sqlite": "sqlite", "postgresql": _PSYCOPG, _PSYCOPG: _PSYCOPG}
-_POOL = 12  # connections per process: one writes, the threads of the server read
+_POOL = 12  # connections per process: two write, the threads of the server read
 _TIMEOUT = 30.0  # seconds that SQLite waits for another process, such as `cosight study status`
 
 studies = sa.Table(
