@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -50,6 +51,7 @@ CROWDED_GOAL = 0.05  # the same with 1,000 participants
 SET_SIZES = (1000, 100_000)  # images of a small and of a large set
 CLASSES = ("tiger", "zebra", "camel", "bear")
 _TIMEOUT = 30.0  # seconds until a request counts as lost
+_RETRY = 0.2  # seconds until a lost request is sent again
 
 # The page is not requested, so it need not be built; spawned processes run this file again.
 _SERVER = """
@@ -58,9 +60,9 @@ from pathlib import Path
 from cosight.humans.web import server
 server.static_files = lambda: {"index.html": b""}
 if __name__ == "__main__":
-    url, processes = sys.argv[2] or None, int(sys.argv[3])
+    url, processes, port = sys.argv[2] or None, int(sys.argv[3]), int(sys.argv[4])
     announce = lambda addresses: print(addresses.participants, flush=True)
-    server.serve(Path(sys.argv[1]), url=url, port=0, processes=processes, announce=announce)
+    server.serve(Path(sys.argv[1]), url=url, port=port, processes=processes, announce=announce)
 """
 
 
@@ -241,9 +243,15 @@ class Server:
 
 @contextmanager
 def serve_study(
-    study: Path, *, url: str = "", processes: int = 1, files: int | None = None, log: Path | None = None
+    study: Path,
+    *,
+    url: str = "",
+    processes: int = 1,
+    port: int = 0,
+    files: int | None = None,
+    log: Path | None = None,
 ) -> Iterator[Server]:
-    """Serve `study` in a process of its own on a free port while the block runs.
+    """Serve `study` in a process of its own on `port` (0: a free one) while the block runs.
 
     `files` is the process's hard limit on open files, `log` takes its standard error.
     """
@@ -257,7 +265,7 @@ def serve_study(
     with tempfile.TemporaryDirectory() as folder, (log or Path(os.devnull)).open("wb") as errors:
         script = Path(folder) / "server.py"
         script.write_text(_SERVER)
-        command = [sys.executable, str(script), str(study), url, str(processes)]
+        command = [sys.executable, str(script), str(study), url, str(processes), str(port)]
         stderr = errors if log else None
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, preexec_fn=limit_files)
         try:
@@ -275,16 +283,26 @@ def serve_study(
 
 @dataclass(slots=True)
 class Client:
-    """One participant with a persistent connection."""
+    """One participant with a persistent connection, who tries again for `patience` seconds where it breaks."""
 
     port: int
     token: str = ""
+    patience: float = 0.0
     _reader: asyncio.StreamReader | None = None
     _writer: asyncio.StreamWriter | None = None
 
     async def request(self, method: str, path: str, body: Any = None, *, expected: int = 200) -> Any:
         """Send a request and return the JSON of its response. Raises RuntimeError for another status."""
-        status, content = await asyncio.wait_for(self._exchange(method, path, body), _TIMEOUT)
+        until = perf_counter() + self.patience
+        while True:
+            try:
+                status, content = await asyncio.wait_for(self._exchange(method, path, body), _TIMEOUT)
+                break
+            except (OSError, EOFError, TimeoutError):
+                if perf_counter() > until:
+                    raise
+            self.close()
+            await asyncio.sleep(_RETRY)
         if status != expected:
             raise RuntimeError(f"expected {expected}, got {status}: {content}")
         return content
@@ -314,8 +332,9 @@ class Client:
 
     async def start(self) -> None:
         """Create the participant and consent."""
-        session = await self.request("POST", "/api/sessions", {"platform": {}, "simulated": "panel"}, expected=201)
-        self.token = session["token"]
+        self.token = secrets.token_urlsafe(24)  # repeating the request creates no second participant
+        body = {"platform": {}, "simulated": "panel", "token": self.token}
+        await self.request("POST", "/api/sessions", body, expected=201)
         await self.request("POST", "/api/session/consent", {"agreed": True})
 
     async def trials(self) -> list[dict[str, Any]]:
@@ -337,6 +356,7 @@ class Client:
         """Close the connection."""
         if self._writer is not None:
             self._writer.close()
+            self._writer = None
 
 
 @asynccontextmanager
@@ -363,10 +383,12 @@ async def half_open_requests(port: int, count: int) -> AsyncIterator[None]:
         await asyncio.sleep(0)  # the connections are closed in the next turn of the loop
 
 
-async def run_crowd(port: int, size: Size, *, on_answer: Callable[[Crowd], None] = lambda crowd: None) -> Crowd:
+async def run_crowd(
+    port: int, size: Size, *, patience: float = 0.0, on_answer: Callable[[Crowd], None] = lambda crowd: None
+) -> Crowd:
     """Let a crowd take part from the link to the code; `on_answer` is called after every acknowledged answer."""
     crowd = Crowd()
-    clients = [Client(port) for _ in range(size.participants)]
+    clients = [Client(port, patience=patience) for _ in range(size.participants)]
     await asyncio.gather(*(_record_errors(client.start(), crowd) for client in clients))
     crowd.tokens = [client.token for client in clients]
     assigned = await asyncio.gather(*(_record_errors(client.trials(), crowd) for client in clients))

@@ -47,10 +47,9 @@ _MEDIA_TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain",
 }
-_FRAME_ANCESTORS = {"mturk": "https://*.mturk.com"}  # MTurk shows a study inside its own page; nobody else may
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors "
+    "base-uri 'none'; form-action {platform}; frame-ancestors {platform}"
 )
 # addresses to listen on that stand for all, with an address elsewhere (RFC 5737, RFC 3849: for documentation)
 _EVERY_ADDRESS = {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}
@@ -83,8 +82,11 @@ def make_application(
         yield
         context.close()
 
+    platform = "'none'"
+    if study.participants.platform == "mturk":  # it shows a study in its own page and takes results; nobody else may
+        platform = " ".join(dict.fromkeys(["https://*.mturk.com", *study.participants.mturk_hosts]))
     headers = {
-        "Content-Security-Policy": _POLICY + _FRAME_ANCESTORS.get(study.participants.platform, "'none'"),
+        "Content-Security-Policy": _POLICY.format(platform=platform),
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-cache",

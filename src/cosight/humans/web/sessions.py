@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -19,6 +19,8 @@ from cosight.humans.database.participants import (
     complete_participant,
     create_participant,
     read_participant,
+    read_screening,
+    save_screening,
 )
 from cosight.humans.database.save_answers import parse_answer, save_answers
 from cosight.humans.database.store import RequestError
@@ -73,8 +75,10 @@ async def get_session(request: Request) -> Response:
     number = await context.authenticate(request)
     participant = await context.read(partial(read_participant, study=context.study, number=number))
     showings = await context.read(partial(read_showings, study=context.study, number=number))
+    answers = await context.read(partial(read_screening, study=context.study, number=number))
     session = {
         "consented": participant.consented,
+        **_screening(context, participant, answers),
         "demographics": participant.demographics,
         "calibrated": participant.pixels_per_cm is not None,
         "pixels_per_cm": participant.pixels_per_cm,
@@ -98,14 +102,30 @@ async def get_session(request: Request) -> Response:
             for name, example in zip(context.examples, study.examples, strict=True)
         ],
         "reasons": list(study.reasons),
+        "mturk_hosts": list(study.participants.mturk_hosts) if study.participants.platform == "mturk" else [],
     }
     return _json({"study": page, "session": session})
 
 
-def _completion(context: ServerContext, participant: Participant) -> dict[str, str]:
-    """Return the code and the platform's address, which may contain its code: people only get it."""
-    url = context.study.participants.completion_url if participant.simulated is None else ""
-    return {"code": participant.code, "url": url}
+def _completion(context: ServerContext, participant: Participant, code: str | None = None) -> dict[str, str]:
+    """Return the code (that of completion, or of another outcome) and the address that takes it to the platform.
+
+    Only people get the platform's: it pays for them.
+    """
+    if participant.simulated is not None:
+        return {"code": participant.code if code is None else "", "url": ""}
+    code = participant.code if code is None else code
+    return {"code": code, "url": context.study.participants.return_address(code)}
+
+
+def _screening(context: ServerContext, participant: Participant, answers: Mapping[str, bool]) -> dict[str, Any]:
+    """Return the questions that are left, and the address for somebody who cannot take part."""
+    settings = context.study.participants
+    screened_out = not all(answers.values())
+    return {
+        "screening": [question for question in settings.screening if question not in answers],
+        "screened_out": _completion(context, participant, settings.screened_out_code) if screened_out else None,
+    }
 
 
 def _labels(context: ServerContext) -> list[dict[str, Any]]:
@@ -152,7 +172,24 @@ async def post_decline(request: Request) -> Response:
     number = await context.authenticate(request)
     leave = partial(release, study=context.study, number=number, now=context.store.clock())
     await context.write(leave)
-    return _json({})
+    participant = await context.read(partial(read_participant, study=context.study, number=number))
+    return _json(_completion(context, participant, context.study.participants.no_consent_code))
+
+
+async def post_screening(request: Request) -> Response:
+    """Store the answer to one of the questions that decide who takes part."""
+    context = get_context(request)
+    number, body = await context.authenticate(request), await read_body(request)
+    question, eligible = body.get("question"), body.get("eligible")
+    if question not in context.study.participants.screening or not isinstance(eligible, bool):
+        asked = ", ".join(context.study.participants.screening) or "nothing"
+        raise InvalidInput(f"question is one of those asked ({asked}), and eligible is true or false")
+    participant = await context.read(partial(read_participant, study=context.study, number=number))
+    if context.study.participants.consent and not participant.consented:
+        raise RequestError(409, "questions come after consent")
+    now = context.store.clock()
+    save = partial(save_screening, study=context.study, number=number, question=question, eligible=eligible, now=now)
+    return _json(_screening(context, participant, await context.write(save)))
 
 
 async def post_demographics(request: Request) -> Response:
@@ -191,6 +228,9 @@ async def get_trials(request: Request) -> Response:
     participant = await context.read(partial(read_participant, study=context.study, number=number))
     if context.study.participants.consent and not participant.consented:
         raise RequestError(409, "trials come after consent")
+    answers = await context.read(partial(read_screening, study=context.study, number=number))
+    if not all(answers.get(question) for question in context.study.participants.screening):
+        raise RequestError(409, "trials come after the questions, and only for those who can take part")
     assign = partial(assign_trials, study=context.study, pool=context.pool, number=number, now=context.store.clock())
     showings = await context.write(assign)
     return _json(
@@ -266,6 +306,7 @@ def routes() -> list[Route]:
         Route("/api/session", get_session),
         Route("/api/session/consent", post_consent, methods=["POST"]),
         Route("/api/session/decline", post_decline, methods=["POST"]),
+        Route("/api/session/screening", post_screening, methods=["POST"]),
         Route("/api/session/demographics", post_demographics, methods=["POST"]),
         Route("/api/session/calibration", post_calibration, methods=["POST"]),
         Route("/api/trials", get_trials),
