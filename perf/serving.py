@@ -1,7 +1,8 @@
-"""Latency of storing an answer while 300 people take part at once, over real HTTP.
+"""Latency of storing an answer while 300 or 1,000 people take part at once, over real HTTP.
 
-The server is a process of its own; every participant has a connection and sends one answer per second. The time is
-measured from the first byte sent to the last byte received; the answer is on the disk by then.
+The server is a process of its own, and the participants share the computer with it. Each of them has a connection and
+answers after random times; a line says how many seconds they are in the mean. The time is measured from the first byte
+sent to the last byte received; the answer is on the disk by then.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ SET_SIZES = (1000, 100_000)  # images of a small and of a large set
 CLASSES = ("tiger", "zebra", "camel", "bear")
 _TIMEOUT = 30.0  # seconds until a request counts as lost
 _RETRY = 0.2  # seconds until a lost request is sent again
+_ARRIVING = 50  # participants who sign up at the same moment
 
 # The page is not requested, so it need not be built; spawned processes run this file again.
 _SERVER = """
@@ -72,11 +74,12 @@ class Size:
 
     participants: int
     answers: int  # per participant
-    seconds: float  # between two answers of one participant
+    seconds: float  # between two answers of one participant, in the mean
 
 
 FULL = Size(300, 10, 1.0)
-CROWDED = Size(999, 5, 1.0)
+CROWDED = Size(1002, 10, 2.0)
+HURRIED = Size(1002, 10, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,6 @@ class Crowd:
     """Everything that a crowd of participants received."""
 
     acknowledged: list[AcknowledgedAnswer] = field(default_factory=list)
-    tokens: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)
 
@@ -103,17 +105,22 @@ def lines(size: Size) -> Iterator[Line]:
     yield from _measure(size, "SQLite", "")
     yield _measure_draws(size)
     if size == FULL:
+        yield from _measure(CROWDED, "SQLite", "", goal=CROWDED_GOAL)
         yield from _measure(CROWDED, "SQLite", "", half_open=1100, goal=CROWDED_GOAL)
+        yield from _measure(HURRIED, "SQLite", "", goal=CROWDED_GOAL)
     if missing_postgres() is None:
         with postgres_server() as url:
             yield from _measure(size, "PostgreSQL", url)
+            if size == FULL:
+                yield from _measure(CROWDED, "PostgreSQL", url, goal=CROWDED_GOAL)
 
 
 def _measure(size: Size, database: str, url: str, *, half_open: int = 0, goal: float = GOAL) -> list[Line]:
     from perf.lines import Line  # it imports the peers of other lines, which the tests of a crowd do not need
 
     with tempfile.TemporaryDirectory() as folder:
-        study = write_study(Path(folder), participants=size.participants, images=size.answers)
+        name = f"crowd-{size.participants}"
+        study = write_study(Path(folder), participants=size.participants, images=size.answers, name=name)
         with serve_study(study, url=url) as server:
             crowd = asyncio.run(_visit(server.port, size, half_open))
     if crowd.errors:
@@ -386,12 +393,20 @@ async def half_open_requests(port: int, count: int) -> AsyncIterator[None]:
 async def run_crowd(
     port: int, size: Size, *, patience: float = 0.0, on_answer: Callable[[Crowd], None] = lambda crowd: None
 ) -> Crowd:
-    """Let a crowd take part from the link to the code; `on_answer` is called after every acknowledged answer."""
+    """Let a crowd take part from the link to the code; `on_answer` is called after every acknowledged answer.
+
+    All have signed up before the first of them answers.
+    """
     crowd = Crowd()
     clients = [Client(port, patience=patience) for _ in range(size.participants)]
-    await asyncio.gather(*(_record_errors(client.start(), crowd) for client in clients))
-    crowd.tokens = [client.token for client in clients]
-    assigned = await asyncio.gather(*(_record_errors(client.trials(), crowd) for client in clients))
+    door = asyncio.Semaphore(_ARRIVING)
+
+    async def arrive(client: Client) -> list[dict[str, Any]]:
+        async with door:
+            await client.start()
+            return await client.trials()
+
+    assigned = await asyncio.gather(*(_record_errors(arrive(client), crowd) for client in clients))
     start = perf_counter()
 
     async def answer_all(client: Client, trials: Sequence[dict[str, Any]], index: int) -> None:
