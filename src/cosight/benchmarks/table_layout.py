@@ -67,3 +67,4 @@ class TableLayout:
     spread: str = "seeds"  # what the standard deviations of cells are over
     shared: bool = True  # whether people are scored only on stimuli that a model answered too
     takes_others: bool = False  # whether trials in other label spaces are accepted, as other sets of the same models
+    takes_families: bool = False  # whether models can be grouped with --families, which `rows` then takes too

@@ -85,6 +85,8 @@ class TorchModel:
         tap: Where features are taken; None for no features.
         channels_last: Memory layout of the pixels; faster where the module supports it.
         precision: With bfloat16 or float16 the module runs under torch's autocast; set it with `on`.
+        training_facts: How it was trained, by which figures group models: `architecture`, `loss`, `augmentation`,
+            `paradigm`, as far as its checkpoint says.
     """
 
     name: str
@@ -97,6 +99,7 @@ class TorchModel:
     tap: Tap | None = None
     channels_last: bool = False
     precision: Precision = "float32"
+    training_facts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, Any]:

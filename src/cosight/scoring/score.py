@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from cosight.arrays import fraction
 from cosight.benchmarks import benchmarks
@@ -76,8 +77,9 @@ def score(
         by: Comma-separated columns to group by: experiment, condition, level, truth, category; none pools all trials.
         pairs: With `on` error-alignment: which pairs of observers to compare (default: all).
         preset: With `on` error-alignment: a published way of scoring (`cosight list presets`).
-        families: With `on` error-alignment: families of models, as comma-separated PATTERN=FAMILY pairs or a TOML file
-            (default: by their names).
+        families: Groups of models, as comma-separated PATTERN=FAMILY pairs or a TOML file. With `on` error-alignment:
+            their families (default: by their names). With `on` representation: one table of the file per factor of
+            training, such as loss (default: what checkpoints say).
         cluster_by: Column of the trials or the manifest whose values are clusters of stimuli, drawn together for the
             intervals; two comma-separated columns are crossed; none draws each stimulus by itself (default: the source
             photo, `parent` in the manifest of a run or set; the shape and texture pictures of cue-conflict images).
@@ -121,11 +123,16 @@ def score(
             seed=seed, progress=progress,
         )  # fmt: skip
         return replace(scores, settings={**scores.settings, "command": "score", "on": on})
-    for option, value in (("pairs", pairs), ("preset", preset), ("families", families)):
-        if value is not None:
-            able = ", ".join(name for name, benchmark in benchmarks.items() if benchmark.comparison is not None)
-            raise InvalidInput(f"--{option} is about benchmarks of pairs, got --on {on}; use --on {able}, or compare")
     layout = None if on is None else benchmarks[on].table
+    with_families = layout is not None and layout.takes_families
+    for option, value in (("pairs", pairs), ("preset", preset), ("families", None if with_families else families)):
+        if value is not None:
+            able = ", ".join(
+                name
+                for name, benchmark in benchmarks.items()
+                if benchmark.comparison or (option == "families" and benchmark.table and benchmark.table.takes_families)
+            )
+            raise InvalidInput(f"--{option} is for --on {able}, and for compare, got --on {on}; leave it out")
     if on is not None and layout is None:
         able = ", ".join(name for name, benchmark in benchmarks.items() if "score" in benchmark.supports)
         raise InvalidInput(f"--on must be a benchmark with a table of its own ({able}), got {on}; score without --on")
@@ -144,7 +151,8 @@ def score(
     table = data.table.with_notices(*(notice for other in others for notice in other.table.notices))
     if on is not None and layout is not None:
         names, grouping = list(layout.measures), tuple(layout.by)
-        more = {"others": others} if layout.takes_others else {}
+        more: dict[str, Any] = {"others": others} if layout.takes_others else {}
+        more |= {"families": split_names(families) or []} if with_families else {}
         rows = layout.rows(data, resamples=resamples, confidence=confidence, seed=seed, **more)
         table = table.with_notices(*_benchmark_notices(data, rows, on))
     else:
@@ -156,6 +164,7 @@ def score(
     return make_scores(
         rows, table, command="score", on=on, measure=names, by=list(grouping), role=roles, gamma=gamma, lam=lam,
         resamples=resamples, confidence=confidence, seed=seed,
+        **({"families": split_names(families)} if with_families and families else {}),
     )  # fmt: skip
 
 

@@ -37,15 +37,20 @@ __all__ = [
     "Rngs",
     "Space",
     "Target",
+    "ascend",
     "attacks",
     "check_eps",
     "check_eval",
     "check_logits",
     "check_range",
+    "draw_start",
     "fgsm",
+    "input_gradient",
     "make_target",
     "pgd",
     "pgd_settings",
+    "project",
+    "steepest",
     "with_gradients",
 ]
 
@@ -248,16 +253,28 @@ def with_gradients() -> Iterator[None]:
         yield
 
 
-def _gradient(model: Classifier, images: Tensor, labels: Tensor) -> Tensor:
-    """Return the gradient of each image's own cross-entropy (a sum over images, so independent of the batch size)."""
+def input_gradient(loss: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+    """Compute the gradient of a loss with respect to images.
+
+    Args:
+        loss: Function from images to one number; the sum over images, so that a gradient does not depend on the batch.
+        images: Images (N, channels, height, width).
+
+    Returns:
+        The gradient, of the images' shape.
+
+    Raises:
+        InvalidInput: If the loss has no gradient with respect to the images, or one that is not finite.
+
+    >>> import torch
+    >>> input_gradient(lambda images: (images**2).sum(), torch.ones(1, 1, 1, 2)).tolist()
+    [[[[2.0, 2.0]]]]
+    """
     torch = _torch()
     with with_gradients():
         pixels = images.detach().clone().requires_grad_()
-        logits = model(pixels)
-        check_logits(logits, len(labels))
-        check_range(labels, logits.shape[1])
-        loss = torch.nn.functional.cross_entropy(logits, labels.to(logits.device), reduction="sum")
-        (gradient,) = torch.autograd.grad(loss, pixels, allow_unused=True) if loss.requires_grad else (None,)
+        value = loss(pixels)
+        (gradient,) = torch.autograd.grad(value, pixels, allow_unused=True) if value.requires_grad else (None,)
     if gradient is None:
         raise InvalidInput("an attack needs a gradient, got logits cut off from the images; remove no_grad or detach")
     broken = ~gradient.isfinite().flatten(1).all(1)
@@ -265,6 +282,20 @@ def _gradient(model: Classifier, images: Tensor, labels: Tensor) -> Tensor:
         count, first = int(broken.sum()), int(broken.nonzero()[0, 0])
         raise InvalidInput(f"gradients must be finite, got nan or infinity for {count} images, the first at {first}")
     return gradient  # type: ignore[no-any-return]
+
+
+def _gradient(model: Classifier, images: Tensor, labels: Tensor) -> Tensor:
+    """Return the gradient of each image's own cross-entropy."""
+
+    def loss(pixels: Tensor) -> Tensor:
+        logits = model(pixels)
+        check_logits(logits, len(labels))
+        check_range(labels, logits.shape[1])
+        return _torch().nn.functional.cross_entropy(  # type: ignore[no-any-return]
+            logits, labels.to(logits.device), reduction="sum"
+        )
+
+    return input_gradient(loss, images)
 
 
 def check_logits(logits: Any, count: int) -> None:
@@ -309,17 +340,51 @@ def _prepare_pgd(
     def attack(eps: float, rows: Tensor, rngs: Rngs | None) -> Tensor:
         clean, labels = target.images[rows], target.labels[rows]
         length = pgd_settings(eps, steps=steps, step_size=step_size)["step_size"]
-        # `change` is in units of eps
-        change = _random_start(clean, eps, norm, rngs) if random_start else clean.new_zeros(clean.shape)
-        for _ in range(steps):
-            attacked = (clean + change * target.scale).clamp(0, 1)
-            uphill = _gradient(target.model, attacked, labels) * target.scale  # the chain rule, in units of eps
-            moved = (attacked - clean) / target.scale + length * _steepest(uphill, norm)
-            change = _project(moved, eps, norm)
-        # Clipping to [0, 1] brings every pixel nearer to the clean one, so it does not leave the ball.
-        return (clean + change * target.scale).clamp(0, 1)
+        start = draw_start(clean, eps, norm, rngs) if random_start else clean.new_zeros(clean.shape)
+        uphill = partial(_gradient, target.model, labels=labels)
+        return ascend(uphill, clean, start, eps=eps, norm=norm, steps=steps, step_size=length, scale=target.scale)
 
     return attack
+
+
+def ascend(
+    uphill: Callable[[Tensor], Tensor],
+    clean: Tensor,
+    start: Tensor,
+    *,
+    eps: float,
+    norm: Norm,
+    steps: int,
+    step_size: float,
+    scale: Tensor | float = 1.0,
+) -> Tensor:
+    """Ascend a loss in steps from `clean + start`, projecting onto the eps ball after each: the steps of PGD.
+
+    Args:
+        uphill: Function from images to the gradient of the loss.
+        clean: Images in [0, 1], (N, channels, height, width).
+        start: The first change of the images, in units of eps.
+        eps: Radius of the ball.
+        norm: Norm of the ball.
+        steps: Number of steps.
+        step_size: Length of a step.
+        scale: Pixels per unit of eps.
+
+    Returns:
+        The last iterate, in [0, 1].
+
+    >>> import torch
+    >>> grey = torch.full((1, 1, 1, 2), 0.5)
+    >>> ascend(torch.ones_like, grey, 0 * grey, eps=0.25, norm="linf", steps=3, step_size=0.2).tolist()
+    [[[[0.75, 0.75]]]]
+    """
+    change = start
+    for _ in range(steps):
+        attacked = (clean + change * scale).clamp(0, 1)
+        direction = steepest(uphill(attacked) * scale, norm)  # the chain rule, in units of eps
+        change = project((attacked - clean) / scale + step_size * direction, eps, norm)
+    # Clipping to [0, 1] brings every pixel nearer to the clean one, so it does not leave the ball.
+    return (clean + change * scale).clamp(0, 1)
 
 
 def pgd_settings(
@@ -334,7 +399,7 @@ def pgd_settings(
     return {"steps": steps, "step_size": length, "random_start": random_start}
 
 
-def _random_start(clean: Tensor, eps: float, norm: Norm, rngs: Rngs | None) -> Tensor:
+def draw_start(clean: Tensor, eps: float, norm: Norm, rngs: Rngs | None) -> Tensor:
     """Draw uniformly from the eps ball, once per image."""
     if rngs is None:
         raise InvalidInput(
@@ -354,7 +419,7 @@ def _random_start(clean: Tensor, eps: float, norm: Norm, rngs: Rngs | None) -> T
     return clean.new_tensor(np.array(draws).reshape(clean.shape) * eps)
 
 
-def _steepest(gradient: Tensor, norm: Norm) -> Tensor:
+def steepest(gradient: Tensor, norm: Norm) -> Tensor:
     """Return the unit step that raises the loss most; zero where there is no gradient."""
     if norm == "linf":
         return gradient.sign()
@@ -363,7 +428,7 @@ def _steepest(gradient: Tensor, norm: Norm) -> Tensor:
     return scaled / _lengths(scaled).clamp(min=1)  # a scaled image's length is at least 1, or 0
 
 
-def _project(change: Tensor, eps: float, norm: Norm) -> Tensor:
+def project(change: Tensor, eps: float, norm: Norm) -> Tensor:
     """Return the nearest change within the eps ball."""
     if norm == "linf":
         return change.clamp(-eps, eps)

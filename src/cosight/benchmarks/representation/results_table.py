@@ -12,7 +12,7 @@ for all models, and people where there are enough of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosight.arrays import BoolArray, FloatArray
+from cosight.benchmarks.representation.factors import factors_of, read_factors
 from cosight.benchmarks.table_layout import BenchmarkTable, TableCell, TableColumn, TableLayout, TableLine
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
@@ -32,7 +33,20 @@ from cosight.statistics.score_forms import ScoreData
 from cosight.trials.choices import PHOTOS, RANDOM_PANELS
 from cosight.trials.join import AlignedTrials, StimulusGroup
 
-__all__ = ["ALL_SEEDS", "CLEAN", "ROBUST", "TABLE", "THRESHOLD", "THRESHOLDS", "representation_table", "table_rows"]
+__all__ = [
+    "ALL_SEEDS",
+    "CLEAN",
+    "CLUSTERING",
+    "CONVERGED",
+    "GROUPS",
+    "ROBUST",
+    "TABLE",
+    "THRESHOLD",
+    "THRESHOLDS",
+    "TWO_AFC",
+    "representation_table",
+    "table_rows",
+]
 
 TWO_AFC, CLUSTERING, CONVERGED, ACCURACY = (
     "two_alternative_share",
@@ -46,7 +60,10 @@ THRESHOLD = 0.1  # largest relative distance of a converged inversion, unless as
 THRESHOLDS = (0.1, 0.05, 0.2, float("inf"))
 _CONTEST = "contest"
 _JUDGE, _TARGETS, _PANELS, _SEEDS, _REACHED, _IMAGES = "judge", "targets", "panels", "seeds", "distance", "images"
+_INHERITED = ("model", "training", "start", _TARGETS, _REACHED)  # from the manifest row of a query
 CLEAN, ROBUST = "clean", "robust"
+GROUPS = (_JUDGE, _TARGETS, _PANELS, _SEEDS, _REACHED, _IMAGES, _CONTEST)
+"""Names in the groups of the rows; all others are factors of training."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,8 +84,14 @@ class _Columns:
         return sorted((value for value in found if value is not None), key=str)
 
 
-def table_rows(data: ScoreData, *, resamples: int, confidence: float, seed: int) -> list[Row]:
-    """Compute every number of the table with its interval, and the differences between models."""
+def table_rows(
+    data: ScoreData, *, resamples: int, confidence: float, seed: int, families: Sequence[str] = ()
+) -> list[Row]:
+    """Compute every number of the table with its interval, and the differences between models.
+
+    The groups of shares also have the factors of the model's training that are known, by which figures group models.
+    """
+    patterns = read_factors(families, reserved=GROUPS)
     columns = _read_columns(data)
     if not np.isin(columns.kind, ("2afc", "cluster", "contest")).any():
         if "unknown" in columns.kind:
@@ -89,6 +112,12 @@ def table_rows(data: ScoreData, *, resamples: int, confidence: float, seed: int)
                 used = chosen if panels is None else chosen & columns.where(panels=panels)
                 group: GroupKey = ((_TARGETS, targets), *([(_PANELS, panels)] if panels else []))
                 rows += _share_rows(columns, used, group, TWO_AFC if kind == "2afc" else CLUSTERING, **options)
+    declared = {str(facts["model"]): facts.get("training") or {} for facts in columns.facts if "model" in facts}
+    factors = {model: factors_of(model, known, patterns) for model, known in declared.items()}
+    rows = [
+        replace(row, group=(*row.group, *factors[row.observer])) if row.statistic in ("value", "sd") else row
+        for row in rows
+    ]
     rows += _accuracy_rows(columns, **options)
     return rows + list(_contest_rows(columns, **options))
 
@@ -108,10 +137,7 @@ def _read_columns(data: ScoreData) -> _Columns:
             facts = {**json.loads(texts[row] or "{}"), **facts, "target": truths[row]}
         query = facts.get("query")
         inherited = made_with.get(query or "", {})
-        facts = {
-            **{name: inherited[name] for name in ("model", "start", _TARGETS, _REACHED) if name in inherited},
-            **facts,
-        }
+        facts = {**{name: inherited[name] for name in _INHERITED if name in inherited}, **facts}
         if query is None:
             kinds.append("accuracy")
         elif "contest" in facts:
@@ -378,8 +404,8 @@ def _is_shown(row: Row) -> bool:
 
 
 def _column(row: Row) -> TableColumn:
-    """Return the column of a number; its group is that of the row without the judge."""
-    group = tuple(pair for pair in row.group if pair[0] not in (_JUDGE, _REACHED))
+    """Return the column of a number; its group is that of the row without judge, threshold and factors of training."""
+    group = tuple(pair for pair in row.group if pair[0] in GROUPS and pair[0] not in (_JUDGE, _REACHED))
     if row.measure == ACCURACY:
         return TableColumn(str(row.in_group(_IMAGES)), ACCURACY, group)
     panels, targets, seeds = (row.in_group(name) for name in (_PANELS, _TARGETS, _SEEDS))
@@ -443,4 +469,5 @@ TABLE = TableLayout(
     remarks,
     spread="people",
     shared=False,  # people and judges answer tasks, models do not
+    takes_families=True,
 )

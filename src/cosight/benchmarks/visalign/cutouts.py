@@ -255,7 +255,7 @@ class Cutter:
 
 
 _GROUNDS = (128, 235, 20)  # grey, nearly white, nearly black
-# Chosen on 400 ImageNet photos of 26 classes with GrabCut's masks (docs/visalign.md has the counts).
+# Chosen on 400 ImageNet photos of 26 classes with GrabCut's masks (docs/guides/visalign.md has the counts).
 _RECOGNISED = 0.7
 _PART_RECOGNISED = 0.75  # of a hybrid, where bodies without heads are recognised too easily
 _IN_REST = 0.5
