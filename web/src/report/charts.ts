@@ -73,10 +73,6 @@ function tipText(row: Row): string {
   return `${shorten(who, 60)}\n${row.value?.toFixed(3) ?? "undefined"}${interval}\n${row.group}`;
 }
 
-export function tip(row: Row): string {
-  return tipText(row);
-}
-
 /** A curve per observer over the values of a key of the group. */
 export function lines(view: View, title: string, rows: readonly Row[], x: string, axis: string, facet = ""): HTMLElement {
   const data = rows
@@ -148,6 +144,35 @@ export function bars(title: string, rows: readonly Row[], x: string, axis: strin
     ],
   });
   return frame(title, plot, legend(kinds.map((kind, index) => [kind.replaceAll("_", " "), SERIES[index % SERIES.length]!])));
+}
+
+/** A line per observer, and on it a value with its interval for each value of a key of the group. */
+export function keyedDots(title: string, rows: readonly Row[], x: string, axis: string): HTMLElement {
+  const data = rows
+    .filter((row) => row.value !== null)
+    .map((row) => ({ ...row, at: new Map(groupPairs(row.group)).get(x) ?? "" }));
+  const kinds = [...new Set(data.map((row) => row.at))];
+  const names = [...new Set(data.map((row) => row.observer))];
+  const shift = (kind: string) => 5 * (kinds.indexOf(kind) - (kinds.length - 1) / 2);
+  const colour = (kind: string) => SERIES[kinds.indexOf(kind) % SERIES.length]!;
+  const plot = Plot.plot({
+    ...base,
+    ariaLabel: title,
+    width: width(),
+    marginLeft: width() < 500 ? 130 : 240,
+    height: 60 + Math.max(22, 7 * kinds.length + 8) * names.length,
+    x: { label: axis, grid: true, nice: true },
+    y: { domain: names, label: null, tickFormat: (name: string) => shorten(name, width() < 500 ? 18 : LONGEST) },
+    marks: kinds.flatMap((kind) => {
+      const own = data.filter((row) => row.at === kind);
+      const bounded = own.filter((row) => row.low !== null && row.high !== null);
+      return [
+        Plot.ruleY(bounded, { y: "observer", x1: "low", x2: "high", dy: shift(kind), stroke: colour(kind), strokeWidth: 2 }),
+        Plot.dot(own, { y: "observer", x: "value", dy: shift(kind), fill: colour(kind), r: 4, title: tipText, symbol: SYMBOLS[kinds.indexOf(kind) % SYMBOLS.length] as Plot.SymbolType }),
+      ];
+    }),
+  });
+  return frame(title, plot, legend(kinds.map((kind) => [kind.replaceAll("_", " "), colour(kind)])));
 }
 
 export interface Point {

@@ -18,7 +18,7 @@ export interface Row {
 }
 
 export interface Chart {
-  readonly kind: "lines" | "bars" | "scatter" | "grid" | "pairs" | "pair-scatter" | "pictures";
+  readonly kind: "lines" | "bars" | "dots" | "scatter" | "grid" | "pairs" | "pair-scatter" | "pictures";
   readonly title: string;
   readonly text: string;
   readonly measure: string;

@@ -1,6 +1,6 @@
 /** One part of the report: a benchmark, or a comparison, with its verdict, charts and tables. */
 import { type Child, el } from "../dom";
-import { bars, type Cell, heatmap, lines, measureName, type Point, scatter } from "./charts";
+import { bars, type Cell, heatmap, keyedDots, lines, measureName, type Point, scatter } from "./charts";
 import { type BenchmarkTable, type Chart, groupPairs, groupText, loadRows, type Part, partRows, type Row } from "./data";
 import { contactSheet } from "./sheet";
 import { leaderboard, simulatedNote } from "./overview";
@@ -63,6 +63,7 @@ async function draw(view: View, part: Part, chart: Chart, rows: readonly Row[], 
     if (shown.length === 0) return null;
     if (chart.kind === "lines") return lines(view, chart.title, foremost(view, part, shown), chart.x, axis, chart.facet);
     if (chart.kind === "bars") return bars(chart.title, foremost(view, part, shown, 20), chart.x, axis);
+    if (chart.kind === "dots") return keyedDots(chart.title, foremost(view, part, shown, 20), chart.x, axis);
     const observers = order(view, part, [...new Set(shown.map((row) => row.observer))]).slice(0, MOST_CELLS);
     const cells: Cell[] = shown.map((row) => ({ x: new Map(groupPairs(row.group)).get(chart.x)!, y: row.observer, row }));
     const columns = [...new Set(cells.map((cell) => cell.x))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));

@@ -175,7 +175,8 @@ def _app_folder() -> Path:
 
 def _split_options(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the options that differ from their defaults, and the others."""
-    passed, defaulted = {}, {}
+    passed: dict[str, Any] = {}
+    defaulted: dict[str, Any] = {}
     for name, parameter in signature(report).parameters.items():
         if name not in ("sources", "progress", "watch", "force"):
             same = parameter.default is not parameter.empty and given[name] == parameter.default
@@ -282,7 +283,7 @@ def _write_tables(folder: Path, parts: Sequence[ReportPart], scores: Scores) -> 
                     draft.write_text(json.dumps(records, separators=(",", ":"), allow_nan=False), encoding="utf-8")
         tables.append({"name": name, "rows": str(len(part.rows)), **paths})
     wanted = {folder / path for table in tables for path in table.values()}
-    for path in (folder / _TABLES).glob("*"):
-        if path not in wanted:
-            path.unlink()
+    for old in (folder / _TABLES).glob("*"):
+        if old not in wanted:
+            old.unlink()
     return tables
