@@ -134,6 +134,7 @@ export interface Site {
   readonly watched: boolean;
   readonly parts: readonly Part[];
   readonly sets: readonly AnswerSet[];
+  readonly titles: Readonly<Record<string, string>>; // of observers whose names are long
   readonly measures: Readonly<
     Record<string, { short: string; summary: string; direction: string; pairs: boolean; citation: string }>
   >;

@@ -5,7 +5,7 @@ import { type BenchmarkTable, type Chart, groupPairs, groupText, loadRows, type 
 import { contactSheet } from "./sheet";
 import { leaderboard, simulatedNote } from "./overview";
 import { type Column, sortableTable } from "./tables";
-import { findObserver, heading, kindGroup, missing, notices, POOLS, scoreCell, type View } from "./view";
+import { heading, kindGroup, missing, notices, POOLS, scoreCell, titleOf, type View } from "./view";
 
 const MOST_LINES = 8; // curves of a chart
 const MOST_CELLS = 60; // lines of a heatmap
@@ -62,12 +62,12 @@ async function draw(view: View, part: Part, chart: Chart, rows: readonly Row[], 
     const shown = chartRows(chart, rows, chart.x);
     if (shown.length === 0) return null;
     if (chart.kind === "lines") return lines(view, chart.title, foremost(view, part, shown), chart.x, axis, chart.facet);
-    if (chart.kind === "bars") return bars(chart.title, foremost(view, part, shown, 20), chart.x, axis);
-    if (chart.kind === "dots") return keyedDots(chart.title, foremost(view, part, shown, 20), chart.x, axis);
+    if (chart.kind === "bars") return bars(view, chart.title, foremost(view, part, shown, 20), chart.x, axis);
+    if (chart.kind === "dots") return keyedDots(view, chart.title, foremost(view, part, shown, 20), chart.x, axis);
     const observers = order(view, part, [...new Set(shown.map((row) => row.observer))]).slice(0, MOST_CELLS);
     const cells: Cell[] = shown.map((row) => ({ x: new Map(groupPairs(row.group)).get(chart.x)!, y: row.observer, row }));
     const columns = [...new Set(cells.map((cell) => cell.x))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
-    return heatmap(chart.title, cells.filter((cell) => observers.includes(cell.y)), columns, observers, axis);
+    return heatmap(view, chart.title, cells.filter((cell) => observers.includes(cell.y)), columns, observers, axis);
   })();
   return made === null ? null : el("div", {}, made, text);
 }
@@ -92,7 +92,7 @@ function pairGrid(view: View, part: Part, pairs: readonly Row[], measure: string
   const names = order(view, part, [...new Set(shown.flatMap((row) => [row.observer, row.against!]))]);
   if (names.length > MOST_CELLS) return el("p", {}, `${names.length} observers are too many for a grid of pairs; the observers' pages list them.`);
   const cells = shown.flatMap((row) => [{ x: row.against!, y: row.observer, row }, { x: row.observer, y: row.against!, row }]);
-  return heatmap(title, cells, names, names, measureName(view, measure));
+  return heatmap(view, title, cells, names, names, measureName(view, measure));
 }
 
 function pairScatter(view: View, part: Part, pairs: readonly Row[], chart: Chart): Child {
@@ -116,7 +116,7 @@ function pointChart(view: View, part: Part, rows: readonly Row[], chart: Chart):
   for (const [name, x] of xs) {
     const y = ys.get(name);
     if (y === undefined || (ranked.size > 0 && !ranked.has(name))) continue;
-    const title = findObserver(view.site, name)?.observer.title ?? name;
+    const title = titleOf(view.site, name);
     points.push({ label: title, x, y, kind: title.includes("#") ? title.split("#").at(-1)! : kindGroup(view.site, name) });
   }
   return points.length === 0 ? null : scatter(chart.title, points, measureName(view, chart.x), measureName(view, chart.y));

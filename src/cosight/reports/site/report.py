@@ -26,6 +26,7 @@ from cosight.reports.site.shards import DATA, ShardWriter
 from cosight.runs.run_record import status
 from cosight.scoring.arguments import ScoreSource, check_numbers, trial_sources
 from cosight.statistics.rows import Row, Scores
+from cosight.statistics.seeds import display_name
 from cosight.trials.formats import TrialSource
 from cosight.trials.spaces import LabelSpace
 
@@ -243,6 +244,7 @@ def write_site(
     labels = [sets[part.answers]["labels"] if part.answers is not None else part.scores.settings.get("labels", [])
               for part in parts]  # fmt: skip
     notices = [*notices, *more]
+    observers = dict.fromkeys(name for row in rows for name in (row.observer, row.against) if name is not None)
     stamp = f"{time.time_ns():x}"
     site = {
         "title": title,
@@ -250,6 +252,7 @@ def write_site(
         "watched": watched,
         "parts": [part_facts(part, first, names) for part, first, names in zip(parts, firsts, labels, strict=True)],
         "sets": sets,
+        "titles": {name: text for name in observers if (text := display_name(name)) != name},
         "measures": measure_facts(dict.fromkeys(row.measure for row in rows)),
         "pairs": len(pairs["id"]),
         "tables": tables,
