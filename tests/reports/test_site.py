@@ -105,6 +105,15 @@ def test_everything_that_is_cited_has_an_entry():
     assert used == set(bibliography())
 
 
+def test_charts_of_benchmarks_are_about_registered_measures():
+    for entry in benchmarks.values():
+        for chart in (chart for section in entry.sections.values() for chart in section.charts):
+            named = [chart.measure, *([chart.x, chart.y] if "scatter" in chart.kind else [])]
+            assert all(name in measures for name in named if name), (entry.name, chart)
+            assert chart.kind == "pictures" or any(named)
+            assert bool(chart.x) == (chart.kind not in ("pictures", "pairs"))
+
+
 def hostile_trials(*, people=2, models=1, images=4):
     kinds = ["human"] * people + ["model"] * models
     names = [f"{kind}:{HOSTILE[i % len(HOSTILE)]}{i}" for i, kind in enumerate(kinds)]

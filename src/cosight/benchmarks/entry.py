@@ -54,8 +54,9 @@ class ReportChart:
 
     Attributes:
         kind: `lines`, `bars` (stacked), `dots` and `grid` show a measure over the values of a key of the rows' groups,
-            one line per observer; `scatter` shows two measures, one point per observer; `pairs` a measure of every two observers;
-            `pair-scatter` two such measures, one point per pair; `pictures` one stimulus per condition and level.
+            one line per observer; `scatter` shows two measures, one point per observer; `pairs` a measure of every two
+            observers; `pair-scatter` two such measures, one point per pair; `pictures` one stimulus per condition and
+            level.
         title: What it shows.
         measure: Registered name; empty for `scatter`, `pair-scatter` and `pictures`.
         x: The key of the groups; the first measure of `scatter` and `pair-scatter`.

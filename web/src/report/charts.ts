@@ -10,7 +10,7 @@ export const COLOURS: Readonly<Record<string, string>> = {
   models: "var(--models)",
 };
 const SERIES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#7f7f7f"];
-const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wye", "asterisk"];
+const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wye", "hexagon"];
 const LONGEST = 32;
 
 export function shorten(text: string, longest = LONGEST): string {
@@ -91,7 +91,7 @@ export function lines(view: View, title: string, rows: readonly Row[], x: string
     ariaLabel: title,
     width: width(),
     height: facet ? 240 : 340,
-    marginLeft: 50,
+    marginLeft: 70,
     x: { label: x.replaceAll("_", " "), ...(numeric ? { type: "linear" as const } : { type: "point" as const }), grid: true },
     y: { label: axis, grid: true, nice: true },
     ...(facet ? { fx: { label: null } } : {}),
@@ -188,7 +188,7 @@ export function scatter(title: string, points: readonly Point[], x: string, y: s
     ariaLabel: title,
     width: width(),
     height: 380,
-    marginLeft: 50,
+    marginLeft: 70,
     x: { label: x, grid: true, nice: true },
     y: { label: y, grid: true, nice: true },
     marks: [
@@ -210,8 +210,8 @@ export interface Cell {
 /** A grid of colours with numbers. */
 export function heatmap(view: View, title: string, cells: readonly Cell[], columns: readonly string[], lines: readonly string[], axis: string): HTMLElement {
   const data = cells.filter((cell) => cell.row.value !== null);
-  const side = Math.max(12, Math.min(46, Math.floor((width() - 240) / Math.max(columns.length, 1))));
-  const left = width() < 500 ? 120 : 220;
+  const side = Math.max(12, Math.min(46, Math.floor((width() - 270) / Math.max(columns.length, 1))));
+  const left = width() < 500 ? 120 : 250;
   const plot = Plot.plot({
     ...base,
     ariaLabel: title,
