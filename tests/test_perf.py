@@ -238,7 +238,7 @@ def test_intervals_written_out_are_those_of_the_engine(perf):
     plain = perf.scoring.plain_intervals(table, pairs, 50)
     for name, found in engine.items():
         assert found.shape == plain[name].shape == (10, 2)
-        if name == "class_level_error_similarity":  # its spread is corrected for what resampling adds
+        if name == "class_level_error_similarity":  # it is resampled to first order
             middle, other = found.astype(float).mean(axis=1), plain[name].mean(axis=1)
             assert middle == pytest.approx(other, abs=0.03)
         else:
