@@ -102,6 +102,7 @@ class Cutout:
     photo: Bytes
     mask: Mask
     facts: Mapping[str, Any]
+    doubtful: bool = False  # the mask is likely to be wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,19 +182,20 @@ class Cutter:
             if len(_results) >= _MOST_RESULTS:
                 _results.clear()
             try:
-                mask = self._find(photo, label) if given is None else given
+                mask, doubtful = self._find(photo, label) if given is None else (given, False)
                 facts = self._verify(photo, mask, label, whole=given is None)
-                _results[key] = (np.packbits(mask), facts)
+                _results[key] = (np.packbits(mask), facts, doubtful)
             except RejectedObject as error:
                 _results[key] = error
         result = _results[key]
         if isinstance(result, RejectedObject):
             raise result
-        bits, facts = result
+        bits, facts, doubtful = result
         mask = np.unpackbits(bits, count=photo.shape[0] * photo.shape[1]).reshape(photo.shape[:2]).astype(bool)
-        return Cutout(photo, mask, facts)
+        return Cutout(photo, mask, facts, doubtful)
 
-    def _find(self, photo: Bytes, label: str) -> Mask:
+    def _find(self, photo: Bytes, label: str) -> tuple[Mask, bool]:
+        """Return the mask of the object, and whether it is likely to be wrong."""
         if self.masks == GRABCUT:
             try:
                 found = foreground_mask(photo)
@@ -205,7 +207,7 @@ class Cutter:
                     "give a mask, choose another photo, or allow doubtful masks",
                     "doubtful mask",
                 )
-            return found.mask
+            return found.mask, found.doubtful
         words = {label, self.space.title(label), *(word for word, name in self.space.aliases if name == label)}
         mask = _load_masks(self.masks).find(photo, words)
         if mask is None:
@@ -216,7 +218,7 @@ class Cutter:
                 "another photo",
                 "doubtful mask",
             )
-        return mask
+        return mask, False
 
     def _verify(self, photo: Bytes, mask: Mask, label: str, *, whole: bool) -> dict[str, Any]:
         """Verify an object; `whole` also checks that nothing of it is left in the photo."""
@@ -260,4 +262,4 @@ _RECOGNISED = 0.7
 _PART_RECOGNISED = 0.75  # of a hybrid, where bodies without heads are recognised too easily
 _IN_REST = 0.5
 _MOST_RESULTS = 1000  # objects that a process remembers
-_results: dict[tuple[Any, ...], tuple[NDArray[np.uint8], dict[str, Any]] | RejectedObject] = {}
+_results: dict[tuple[Any, ...], tuple[NDArray[np.uint8], dict[str, Any], bool] | RejectedObject] = {}
