@@ -135,7 +135,7 @@ def test_a_second_run_waits_for_the_index_of_the_first(sources, out, monkeypatch
 
 def test_a_second_run_ends_in_one_line_while_the_first_builds_the_index(sources, out, monkeypatch):
     monkeypatch.setattr(files, "_LOCK_SECONDS", 0)
-    with lock_folder(out), pytest.raises(InvalidInput, match="another process is writing to .*; wait for it"):
+    with lock_folder(out), pytest.raises(InvalidInput, match=r"another process is writing to .*; wait for it"):
         tiles(out, sources)
 
 
