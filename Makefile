@@ -9,8 +9,8 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 # one thread each: those of their libraries would only wait for each other
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest
-# the page that participants of studies see, built from web/
-PAGE := src/cosight/humans/web/static/index.html
+# the pages of studies and of reports, built from web/ in this order
+PAGE := src/cosight/reports/site/static/index.html
 
 .PHONY: help demo test test-all test-python test-web kernels modules lint perf docs page clean
 
@@ -27,7 +27,7 @@ test-python: .venv/ready-dev .venv/tools $(PAGE) kernels modules
 	# not left to the end
 	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
 
-test-all: .venv/ready-dev .venv/tools $(PAGE) lint kernels modules test-web  ## Run all tests, the slow ones too
+test-all: .venv/ready-docs .venv/tools $(PAGE) lint kernels modules test-web  ## Run all tests, the slow ones too
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m ""
 
 # The test processes find every numba kernel and every module compiled, instead of compiling them side by side. Kernels
@@ -50,13 +50,14 @@ lint: .venv/ready-dev  ## Run ruff and mypy
 perf: .venv/ready-dev .venv/tools $(PAGE)  ## Compare speed with peers; PARTS="scoring reading" for some parts
 	$(BIN)/python perf/run.py $(PARTS)
 
-docs: .venv/ready-dev  ## Generate the reference pages
+docs: .venv/ready-docs  ## Generate the reference pages and build the site; open build/docs/index.html
 	$(BIN)/python docs/generate.py
+	$(BIN)/sphinx-build -q --fail-on-warning --keep-going docs build/docs
 
-page: $(PAGE)  ## Build the study page from web/
+page: $(PAGE)  ## Build the pages of studies and reports from web/
 
 clean:  ## Remove everything that make made
-	rm -rf .venv demo-run web/node_modules src/cosight/humans/web/static
+	rm -rf .venv demo-run web/node_modules src/cosight/humans/web/static src/cosight/reports/site/static
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -77,6 +78,10 @@ clean:  ## Remove everything that make made
 	# lightly, of which the losses are used and not the trainer that it would bring along
 	$(PIP) --no-deps imagecorruptions-imaug lightly
 	touch $@ .venv/ready
+
+.venv/ready-docs: .venv/ready-dev
+	$(PIP) --editable '.[docs]'
+	touch $@
 
 .venv/node/ready: .venv/bin/python constraints.txt
 	mkdir -p .venv/node

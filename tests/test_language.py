@@ -73,7 +73,7 @@ def hits(name):
 
 
 def test_texts_are_read():
-    assert {"README.md", "docs/design.md", "src/cosight/errors.py", "web/src/api.ts"} <= set(texts())
+    assert {"README.md", "docs/explanation/design.md", "src/cosight/errors.py", "web/src/api.ts"} <= set(texts())
 
 
 @pytest.mark.parametrize("name", IDIOMS)

@@ -22,7 +22,7 @@ FLOORS = [
     {"benchmarks"},
     {"scoring"},
     {"runs"},
-    {"study"},
+    {"study", "export"},
     {"reports"},
     {"demos"},
     {"cli"},

@@ -18,6 +18,7 @@ from PIL import Image as Pillow
 
 ROOT = Path(__file__).parents[1]
 BUILT = "cosight/humans/web/static/"
+REPORT = "cosight/reports/site/static/"
 WITHOUT_SOURCE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
@@ -48,6 +49,9 @@ def test_both_archives_contain_the_study_page(archives):
     in_source = {name.partition(BUILT)[2] for name in files if BUILT in name}
     assert {"index.html", "page.js", "page.css", "admin.html", "licences.txt"} <= in_wheel
     assert in_wheel == in_source
+    for names in (files, zipfile.ZipFile(next(archives.glob("*.whl"))).namelist()):
+        pages = {name.partition(REPORT)[2] for name in names if REPORT in name}
+        assert pages == {"index.html", "report.js", "report.css", "licences.txt"}
     assert not [name for name in files if "/web/src/" in name or "/tests/" in name]
 
 

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from cosight.extras import require_for
 
 if TYPE_CHECKING:
-    from cosight import data, measures, models, runs, scoring, stimuli, study, trials
+    from cosight import data, export, measures, models, runs, scoring, stimuli, study, trials
     from cosight.benchmarks import build
     from cosight.demos import demo
     from cosight.models.judges.answer_tasks import judge
     from cosight.reports.figures import figure
+    from cosight.reports.site import report
     from cosight.runs.evaluate import evaluate, resume
     from cosight.runs.preview import preview
     from cosight.runs.shift import shift
@@ -36,12 +37,14 @@ __all__ = [
     "demo",
     "disagree",
     "evaluate",
+    "export",
     "figure",
     "judge",
     "measures",
     "models",
     "plan",
     "preview",
+    "report",
     "resume",
     "runs",
     "score",
@@ -63,6 +66,7 @@ _CALLS = {
     "judge": "cosight.models.judges.answer_tasks",
     "plan": "cosight.scoring.plan",
     "preview": "cosight.runs.preview",
+    "report": "cosight.reports.site",
     "resume": "cosight.runs.evaluate",
     "score": "cosight.scoring.score",
     "shift": "cosight.runs.shift",

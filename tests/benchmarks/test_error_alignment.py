@@ -94,9 +94,7 @@ def test_the_preset_of_the_paper_brings_its_conventions():
 
 def test_options_of_pairs_need_a_benchmark_of_pairs():
     for option in ({"preset": "error-alignment-paper"}, {"pairs": "all"}, {"families": ["a=b"]}):
-        with pytest.raises(
-            InvalidInput, match=r"is about benchmarks of pairs, got --on None; use --on error-alignment"
-        ):
+        with pytest.raises(InvalidInput, match=r"is for --on error-alignment.*, and for compare, got --on None"):
             cosight.score("sample:edges", **option)
     with pytest.raises(UnknownName, match="no preset is called 'paper'"):
         cosight.score("sample:edges", on="error-alignment", preset="paper")

@@ -22,6 +22,7 @@ from cosight.scoring.score import score
 from cosight.statistics.rows import PEOPLE, SIMULATED
 from cosight.stimuli.images import read_image
 from cosight.trials import label_spaces
+from cosight.trials.spaces import LabelSpace
 from cosight.trials.table import make_trials
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -211,6 +212,93 @@ def test_figures_show_models_by_seeds_and_against_robust_accuracy(tmp_path):
         figure("representation-bars", score("sample:edges", measure="accuracy", resamples=5), out=tmp_path / "no.svg")
 
 
+FACTORS = """
+[loss]
+adversarial = ["STRONG"]
+standard = ["weak"]
+[architecture]
+ResNet-20 = ["*"]
+"""
+
+
+def with_training(rows, **of_model):
+    """The same answers about models whose checkpoints say how they were trained."""
+    out = []
+    for row in rows:
+        facts = json.loads(row["extra"])
+        training = of_model.get(facts["model"])
+        out.append({**row, "extra": json.dumps({**facts, **({"training": training} if training else {})})})
+    return out
+
+
+def test_factors_of_training_come_from_checkpoints_and_from_a_file(tmp_path):
+    (tmp_path / "networks.toml").write_text(FACTORS)
+    table = with_training(choices(), strong={"loss": "TRADES", "paradigm": "supervised"})
+    frame = make_trials(pl.DataFrame(table))
+    declared = score(frame, on="representation", resamples=5)
+    assert value(declared, "strong", seeds="image", **LPIPS).in_group("loss") == "TRADES"
+    assert value(declared, "weak", seeds="image", **LPIPS).in_group("loss") is None
+    given = score(frame, on="representation", families=str(tmp_path / "networks.toml"), resamples=5)
+    assert value(given, "strong", seeds="image", loss="adversarial", paradigm="supervised", **LPIPS).value == 1.0
+    assert value(given, "weak", "clustering_share", seeds="image", loss="standard", **LPIPS).n == 18
+    plain = representation_table(scored(choices(), resamples=5))
+    for scores in (declared, given):  # the table does not depend on them
+        assert [column.title for column in representation_table(scores).columns] == [c.title for c in plain.columns]
+    assert given.settings["families"] == [str(tmp_path / "networks.toml")]
+    pairs = score(frame, on="representation", families="str*=mine", resamples=5)
+    assert value(pairs, "strong", seeds="image", family="mine", **LPIPS).value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[seeds]\na = ["*"]', "'seeds' cannot be the name of a factor"),
+        ('["a;b"]\na = ["*"]', "'a;b' cannot be the name of a factor"),
+        ('loss = "standard"', "loss must be a table, got 'standard'"),
+        ('[loss]\nstandard = "*"', r"loss.standard must be a list of texts, got '\*'"),
+    ],
+)
+def test_files_of_factors_are_checked(tmp_path, text, said):
+    (tmp_path / "networks.toml").write_text(text)
+    with pytest.raises(InvalidInput, match=said):
+        score(make_trials(pl.DataFrame(choices())), on="representation", families=str(tmp_path / "networks.toml"))
+
+
+def test_figures_group_models_by_factors_of_training(tmp_path):
+    (tmp_path / "networks.toml").write_text(FACTORS)
+    frame = make_trials(pl.DataFrame(choices()))
+    scores = score(frame, on="representation", families=str(tmp_path / "networks.toml"), resamples=5)
+    drawn = figure("representation-loss", scores, out=tmp_path / "loss.svg").read_text()
+    for text in ("adversarial", "standard", "ResNet-20", "2AFC, lpips", "clustering, lpips"):
+        assert text in drawn
+    assert "not shown" not in drawn
+    with pytest.raises(InvalidInput, match="do not say the paradigm of a model with converged inversions; name it in"):
+        figure("representation-paradigm", scores, out=tmp_path / "no.svg")
+    half = with_training(choices(), strong={"augmentation": "with"})
+    drawn = figure("representation-augmentation", scored(half, resamples=5), out=tmp_path / "half.svg").read_text()
+    assert "not shown: weak (augmentation not known)" in drawn
+
+
+def test_figures_say_which_models_they_leave_out(tmp_path):
+    table = []
+    for row in choices():
+        facts = json.loads(row["extra"])
+        reached = {"distance": 0.3} if facts["model"] == "weak" else {}
+        table.append({**row, "extra": json.dumps({**facts, **reached})})
+    answers = [
+        trial(model, "model", f"robust/{n}", n < 5, ["cat", "dog"], images="robust", image=f"i{n}")
+        for model in ("strong", "weak")
+        for n in range(10)
+    ]
+    scores = scored(table, answers, resamples=5)
+    for name in ("representation-bars", "representation-robustness"):
+        drawn = figure(name, scores, out=tmp_path / f"{name}.svg").read_text()
+        assert "not shown: weak (no converged inversion)" in drawn
+    alone = scored(choices(), answers[:10], resamples=5)
+    drawn = figure("representation-robustness", alone, out=tmp_path / "alone.svg").read_text()
+    assert "not shown: weak (no robust accuracy)" in drawn
+
+
 def test_people_count_on_tasks_that_no_judge_answered():
     people = [row for n in range(4) for row in choices(f"human:{n}", "human")]
     judged = [row for row in choices() if "panel" not in json.loads(row["extra"])]
@@ -233,6 +321,55 @@ def test_a_contest_has_no_verdict_about_people(capsys):
     shown = capsys.readouterr().out
     assert "sides with" in shown
     assert "no people among these observers" not in shown
+
+
+def on_other_sets(right, *, people=()):
+    """Trials on 60 images with the label distributions of a model that is right on the first `right` of them."""
+    rows = []
+    for observer, kind, count in [*((name, "model", n) for name, n in right.items()), *people]:
+        for number in range(60):
+            answer = ["cat", "dog"][number >= count]
+            row = {"observer": observer, "kind": kind, "experiment": "photos", "stimulus": f"p{number}"}
+            probabilities = [0.9, 0.1] if answer == "cat" else [0.2, 0.8]
+            rows.append({**row, "truth": "cat", "response": answer, "probabilities": probabilities, "role": "test"})
+    return make_trials(pl.DataFrame(rows), space=LabelSpace("given", ("cat", "dog")))
+
+
+def test_other_trials_of_the_models_join_the_table(capsys):
+    """Hellinger distance and error consistency of the same models, with differences; judges are not mixed in."""
+    people = [(f"human:{n}", "human", 50) for n in range(3)]
+    others = on_other_sets({"strong": 48, "weak": 20}, people=people)
+    alone = score(others, measure="hellinger", resamples=200)
+    scores = score(make_trials(pl.DataFrame(choices())), others, on="representation", resamples=200)
+    for model in SHARES:
+        row = value(scores, model, "hellinger", against=PEOPLE, experiment="photos")
+        assert row.value == pytest.approx(value(alone, model, "hellinger", against=PEOPLE).value)
+        assert row.low < row.value < row.high
+        assert value(scores, model, seeds="image", **LPIPS).n > 0
+    strong, weak = (
+        value(scores, model, "error_consistency", against=PEOPLE, experiment="photos") for model in ("strong", "weak")
+    )
+    assert strong.value > weak.value
+    assert value(scores, "strong", "accuracy", experiment="photos").value == 0.8
+    difference = value(scores, "strong", "hellinger", "difference", against="weak", experiment="photos")
+    assert difference.high < 0
+    table = representation_table(scores)
+    titles = [column.title for column in table.columns]
+    assert titles[-3:] == ["photos Hellinger", "photos EC", "photos accuracy"]
+    assert all(cell.value is not None for line in table.lines for cell in line.cells[-3:])
+    assert {line.model for line in table.lines} == set(SHARES)
+    print_benchmark(TABLE, scores)
+    assert "photos Hellinger: strong minus weak" in " ".join(capsys.readouterr().out.split())
+
+
+def test_shape_bias_of_cue_conflict_trials_joins_the_table():
+    rows = choices()
+    for row in rows:
+        row["extra"] = row["extra"].replace('"strong"', '"model:alexnet"').replace('"weak"', '"model:resnet50"')
+    scores = score(make_trials(pl.DataFrame(rows)), "sample:cue-conflict", on="representation", resamples=20)
+    for model in ("model:alexnet", "model:resnet50"):
+        assert 0 < value(scores, model, "shape_bias", experiment="cue-conflict").value < 1
+        assert value(scores, model, "error_consistency", against=PEOPLE, experiment="cue-conflict").low is not None
 
 
 def test_tasks_without_their_set_are_refused():
@@ -285,11 +422,12 @@ def network(mirror, name):
 
 
 def test_the_adversarially_trained_network_is_closer_to_the_judge(small):
-    """The full experiment is in docs/representation.md; fifteen steps from images already tell the networks apart."""
+    """All of it is in docs/guides/representation.md; fifteen steps from images tell the networks apart."""
     scores = score(small.trials, on="representation", resamples=200)
     names = ("adversarial-l2-resnet20", "standard-resnet20")
     robust, standard = (value(scores, name, seeds="image", judge="lpips", distance="any") for name in names)
     assert robust.value > 0.5 > standard.value
+    assert (robust.in_group("architecture"), robust.in_group("loss")) == ("resnet20", None)  # all that the file says
     panels = [
         value(scores, name, "clustering_share", seeds="image", judge="lpips", panels="random", distance="any")
         for name in names

@@ -65,6 +65,7 @@ def test_of_equal_models_no_controversial_stimulus_is_found_and_it_says_so(world
         ("", ("--targets", "photos", "--seeds", "nose"), "--seeds must be noise, image or both, got nose"),
         ("", ("--targets", "photo"), "did you mean"),
         ("", ("--targets", "normal:0/1"), "image seeds need photos"),
+        ("", ("--targets", "normal:0/-1"), "noise targets are normal:MEAN/SD with a positive standard deviation, got"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(world, cosight, tmp_path, monkeypatch, model, options, words):

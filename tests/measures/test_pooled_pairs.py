@@ -99,7 +99,7 @@ def test_where_there_is_nothing_to_pool():
     assert np.isnan(pooled_error_consistency(right).interval()).all()
 
 
-# ---- bias and coverage; perf/pooled_pairs.py has the larger table of docs/uncertainty.md
+# ---- bias and coverage; perf/pooled_pairs.py has the larger table of docs/explanation/uncertainty.md
 
 _DESIGN = {"people": 100, "stimuli": 1000, "each": 35}  # 1.2 common trials per pair
 

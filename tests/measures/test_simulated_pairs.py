@@ -83,5 +83,5 @@ def test_the_guide_shows_what_the_script_prints():
     spec = importlib.util.spec_from_file_location("choosing_a_measure", ROOT / "docs" / "choosing_a_measure.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    page = (ROOT / "docs" / "choosing-a-measure.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "choosing-a-measure.md").read_text(encoding="utf-8")
     assert "\n".join(script.table()) in page, "run python docs/choosing_a_measure.py"

@@ -123,7 +123,7 @@ def written(path, name, **changes):
     return module
 
 
-@pytest.mark.parametrize("name", [*SMALL, "timm:resnet10t"])
+@pytest.mark.parametrize("name", [*SMALL, "timm:resnet10t", "resnet20", "vgg16-cifar"])
 def test_a_checkpoint_is_a_whole_model(name, tmp_path):
     path = tmp_path / "a.safetensors"
     module = written(path, name).eval()
@@ -179,3 +179,21 @@ def test_unknown_names_and_odd_sizes():
         build("vit-small", classes=1)
     with pytest.raises(InvalidInput, match="dropout must be in"):
         build("vit-small", classes=2, dropout=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "weights", "width"),
+    [
+        ("resnet18-cifar", 11_173_962, 512),  # as published for this form: 11.17 million
+        ("vgg16-cifar", 14_728_266, 512),
+        pytest.param("densenet121-cifar", 6_956_426, 1024, marks=pytest.mark.slow),
+        pytest.param("inception-v3-cifar", 21_638_954, 2048, marks=pytest.mark.slow),
+    ],
+)
+def test_cifar_forms(name, weights, width):
+    with torch.device("meta"):
+        module = build(name, classes=10, dropout=0.0).eval()
+        images = torch.zeros(2, 3, 32, 32)
+        assert module.forward_head(module.forward_features(images), pre_logits=True).shape == (2, width)
+        assert module(images).shape == (2, 10)
+    assert sum(weight.numel() for weight in module.parameters()) == weights

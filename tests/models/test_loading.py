@@ -28,7 +28,8 @@ from cosight.models import (
     weights_digest,
     wrap_module,
 )
-from cosight.models.cifar_resnet import BLOCKS, CifarResNet
+from cosight.models.architectures import build
+from cosight.models.cifar_resnet import CifarResNet
 from cosight.models.torch_models import _why_unreachable, hub_url
 from cosight.torchvision_ops import import_torchvision
 from cosight.trials import label_spaces
@@ -61,7 +62,7 @@ def lite(mirror):
     [("resnet20", 269_722), ("resnet32", 464_154), ("resnet44", 658_586)],  # He et al. 2016, table 6: .27 .46 .66 M
 )
 def test_sizes_of_the_cifar_resnets(name, count):
-    assert sum(weights.numel() for weights in CifarResNet(BLOCKS[name]).parameters()) == count
+    assert sum(weights.numel() for weights in build(name, classes=10).parameters()) == count
 
 
 def test_the_shortcut_takes_every_second_pixel_and_pads_with_zeros():
@@ -304,7 +305,7 @@ def test_no_connection_is_needed_for_what_is_cached(monkeypatch, tmp_path):
         ("trials:a.parquet,observr=x", InvalidInput, "got observr; did you mean observer"),
         ("timm:resnet5", UnknownName, "no timm model is called 'resnet5'; did you mean .*resnet50"),
         ("timm:resnet50.a1_in2k", UnknownName, r"did you mean resnet50.a1_in1k"),
-        ("cosight:resnet21", UnknownName, "there are resnet20, resnet32, resnet44"),
+        ("cosight:resnet21", UnknownName, "did you mean .*resnet20"),
         ("cosight:resnet20", InvalidInput, "no published weights; add checkpoint=FILE"),
         ("cosight:resnet20,checkpint=x", InvalidInput, "got checkpint; did you mean checkpoint"),
         (
@@ -442,3 +443,17 @@ def test_lists_that_are_wrong():
         ModelList("mine", (), "me")
     with pytest.raises(InvalidInput, match="a model is named source:name"):
         ModelList("mine", ("resnet50",), "me")
+
+
+def test_checkpoints_of_the_robustness_library(tmp_path):
+    """Adversarially trained ImageNet models are published with the network inside an attack, twice."""
+    network = CifarResNet(3).state_dict()
+    wrapped = {
+        f"module.{part}.{name}": value for part in ("model", "attacker.model") for name, value in network.items()
+    }
+    wrapped["module.normalizer.new_mean"] = torch.zeros(3, 1, 1)
+    file = tmp_path / "resnet20_l2_eps1.pt"
+    torch.save({"model": wrapped, "epoch": 3}, file)
+    model = load_torch(f"cosight:resnet20,checkpoint={file}")
+    for name, value in model.module.state_dict().items():
+        assert torch.equal(value, network[name])

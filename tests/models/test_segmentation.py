@@ -37,7 +37,7 @@ def test_a_salient_object_is_found_in_the_whole_photo(salient_onnx):
 
 
 def test_u2net_needs_only_its_normalisation(u2net_onnx):
-    """The options are those of docs/visalign.md."""
+    """The options are those of docs/guides/visalign.md."""
     model = load_segmentation(f"onnx:{u2net_onnx},mean=.485/.456/.406,std=.229/.224/.225")
     mask = model.find(photo(), {"square"})
     assert (mask & TRUTH).sum() / (mask | TRUTH).sum() > 0.95

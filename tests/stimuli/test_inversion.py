@@ -122,6 +122,9 @@ def test_noise_targets_are_clipped_normal_pixels(photos, tmp_path):
     )
     assert (values == 0).mean() == pytest.approx(0.5, abs=0.05)  # half of N(0, 1) is negative
     assert normal_noise("normal:-1.5/.25") == NormalNoise(-1.5, 0.25)
+    for text in ("normal:0/-1", "normal:0/0", "normal:0", "normal:a/1", "normal:nan/1", "normal:0/inf"):
+        with pytest.raises(InvalidInput, match="with a positive standard deviation, got"):
+            normal_noise(text)
 
 
 def test_any_layer_can_be_inverted():

@@ -5,6 +5,8 @@ import pytest
 from cosight.errors import InvalidInput, UnknownName
 from cosight.training import Recipe, read_recipe
 
+ROBUST = 'data = "a"\narchitecture = "x"\nadversarial = "trades"\n'
+
 
 def test_defaults_are_the_papers():
     recipe = Recipe(data="photos", architecture="vit-visalign")  # Lee et al. 2023, appendix B and the released code
@@ -55,6 +57,32 @@ def test_paths_are_relative_to_the_file_and_lines_are_not_paths(tmp_path):
         ('data = "a"\narchitecture = "x"\nflip = 1', InvalidInput, "true or false"),
         ('data = "a"\narchitecture = "x"\nname = "a/b"', InvalidInput, "name must be"),
         ('data = "a"\narchitecture = "x"\npadding = -1', InvalidInput, "padding must be a whole number, 0 to 16,384"),
+        (f"{ROBUST}beta = -1", InvalidInput, "beta must be 0 or more, got -1"),
+        (f"{ROBUST}beta = inf", InvalidInput, "beta must be 0 or more, got inf"),
+        (f'{ROBUST}attack_norm = "linf"\nattack_eps = 8', InvalidInput, "got 8; write 8/255"),
+        (f"{ROBUST}attack_eps = -1", InvalidInput, "eps must be a finite number from 0 up, got -1"),
+        (f"{ROBUST}attack_eps = 0", InvalidInput, "attack_eps must be positive, got 0"),
+        (f"{ROBUST}attack_steps = 0", InvalidInput, "attack_steps must be a whole number, 1 to"),
+        (f"{ROBUST}attack_step_size = 0", InvalidInput, "attack_step_size must be positive"),
+        (f'{ROBUST}alignment = "ma"', InvalidInput, "has no alignment loss, got ma"),
+        ('data = "a"\narchitecture = "x"\nadversarial = "fast"', InvalidInput, "pgd or trades or mart or free"),
+        ('data = "a"\narchitecture = "x"\nadversarial = "mart"\ntargets = "gold"', InvalidInput, "mart needs true"),
+        (
+            'data = "a"\narchitecture = "x"\nadversarial = "pgd"\nbeta = 2',
+            InvalidInput,
+            "beta is about trades and mart",
+        ),
+        ('data = "a"\narchitecture = "x"\nattack_eps = 0.5', InvalidInput, "attack_eps is about adversarial training"),
+        ('data = "a"\narchitecture = "x"\nk_wta = 1.5', InvalidInput, "k must not exceed the width.*got 1.5"),
+        ('data = "a"\narchitecture = "x"\nk_wta = 0', InvalidInput, "above 0 and up to 1, got 0"),
+        (
+            'data = "a"\narchitecture = "x"\nssl_views = "adversarial"',
+            InvalidInput,
+            'is about ssl = "simclr", got none',
+        ),
+        ('data = "a"\narchitecture = "x"\noptimiser = "sgd"\nmomentum = 1', InvalidInput, "momentum must be in"),
+        ('data = "a"\narchitecture = "x"\nmomentum = 0.5', InvalidInput, "momentum is about"),
+        ('data = "a"\narchitecture = "x"\nstop_at = 1', InvalidInput, "stop_at must be between 0 and 1"),
         ("data = ", InvalidInput, "is not a valid TOML file"),
         ('data = ""\narchitecture = "x"', InvalidInput, "data must not be empty"),
     ],
@@ -85,3 +113,13 @@ def test_a_byte_order_mark_is_ignored(tmp_path):
 def test_python_callers_give_whole_numbers(wrong):
     with pytest.raises(InvalidInput, match="must be a whole number"):
         Recipe(data="a", architecture="x", **wrong)
+
+
+def test_settings_of_later_versions_identify_a_network_only_if_they_are_used():
+    plain = Recipe(data="a", architecture="x").facts
+    assert not {"adversarial", "attack_eps", "beta", "k_wta", "optimiser", "schedule", "alignment"} & plain.keys()
+    robust = Recipe(data="a", architecture="x", adversarial="pgd", k_wta=0.1).facts
+    assert {key: robust[key] for key in robust.keys() - plain.keys()} == {
+        **{"adversarial": "pgd", "attack_norm": "l2", "attack_eps": 1.0, "attack_steps": 10, "attack_step_size": None},
+        **{"k_wta": 0.1},
+    }

@@ -49,6 +49,8 @@ def test_a_finished_network_is_a_model(settings, tmp_path):
     model = load_model(first.line)
     data = load_training_data(recipe)
     assert model.class_names == data.classes
+    trained = {"loss": "standard", "augmentation": "with", "paradigm": "supervised"}
+    assert model.training_facts == {"architecture": "mixer-small", **trained}  # by which figures group models
     photos = np.stack([model.prepare(data.stimuli.pixels(file)) for file in data.validation.files])
     right = model.answer(photos).logits.argmax(axis=1) == data.validation.labels
     assert right.mean() == first.validation_accuracy  # validation sees images as the model does

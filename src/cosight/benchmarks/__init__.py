@@ -19,7 +19,7 @@ from typing import Any
 from cosight.arrays import whole_number
 from cosight.benchmarks.cifar10h import CIFAR_10H
 from cosight.benchmarks.digits import DIGITS
-from cosight.benchmarks.entry import AlteredPhotos, Benchmark, BuildResult, PairComparison, ReportSection
+from cosight.benchmarks.entry import AlteredPhotos, Benchmark, BuildResult, PairComparison, ReportChart, ReportSection
 from cosight.benchmarks.error_alignment import ERROR_ALIGNMENT
 from cosight.benchmarks.imagenet_c import IMAGENET_C
 from cosight.benchmarks.laion_c import LAION_C
@@ -37,6 +37,7 @@ __all__ = [
     "BuildResult",
     "PairComparison",
     "Progress",
+    "ReportChart",
     "ReportSection",
     "TableLayout",
     "benchmarks",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cosight.benchmarks.table_layout import TableLayout
 from cosight.progress import Progress
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cosight.stimuli.generate import GeneratedSet
     from cosight.stimuli.sets import StimulusSet
 
-__all__ = ["AlteredPhotos", "Benchmark", "BuildResult", "PairComparison", "Progress", "ReportSection"]
+__all__ = ["AlteredPhotos", "Benchmark", "BuildResult", "PairComparison", "Progress", "ReportChart", "ReportSection"]
 
 """Called with (done, total, what)."""
 
@@ -45,12 +45,44 @@ class AlteredPhotos:
     laion_c_layout: bool = False  # whether stored files are called as in the published LAION-C
 
 
+ChartKind = Literal["lines", "bars", "grid", "scatter", "pairs", "pair-scatter", "pictures"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportChart:
+    """A chart of a report: which score rows it shows, and how.
+
+    Attributes:
+        kind: `lines`, `bars` and `grid` show a measure over the values of a key of the rows' groups, one line per
+            observer; `scatter` shows two measures, one point per observer; `pairs` a measure of every two observers;
+            `pair-scatter` two such measures, one point per pair; `pictures` one stimulus per condition and level.
+        title: What it shows.
+        measure: Registered name; empty for `scatter`, `pair-scatter` and `pictures`.
+        x: The key of the groups; the first measure of `scatter` and `pair-scatter`.
+        y: The second measure of `scatter` and `pair-scatter`.
+        where: Only rows whose group has these values, as `key=value;...`; of `scatter`, the groups of both measures,
+            separated by `|`.
+        facet: A key of the groups: one panel per value.
+        text: An explanation below it.
+    """
+
+    kind: ChartKind
+    title: str
+    measure: str = ""
+    x: str = ""
+    y: str = ""
+    where: str = ""
+    facet: str = ""
+    text: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class ReportSection:
-    """Heading and explanation of one section of a report."""
+    """Heading, explanation and charts of one section of a report."""
 
     title: str
     text: str
+    charts: tuple[ReportChart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

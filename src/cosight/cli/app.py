@@ -12,7 +12,7 @@ from itertools import pairwise
 import typer
 from typer.exceptions import Abort, TyperException
 
-from cosight.cli import build, data, run, stimuli, study, trials
+from cosight.cli import build, data, export, run, stimuli, study, trials
 from cosight.cli.commands import Command, Group, describe_usage_error
 from cosight.cli.compare import compare
 from cosight.cli.demo import demo
@@ -22,6 +22,7 @@ from cosight.cli.figure import figure
 from cosight.cli.judge import judge
 from cosight.cli.listing import list_names
 from cosight.cli.plan import plan
+from cosight.cli.report import report
 from cosight.cli.score import score
 from cosight.cli.shift import shift
 from cosight.cli.signatures import add_command
@@ -45,6 +46,7 @@ add_command(app, "evaluate", evaluate, function="cosight.runs.evaluate:evaluate"
 add_command(app, "compare", compare, function="cosight.scoring.compare:compare")
 add_command(app, "score", score, function="cosight.scoring.score:score")
 add_command(app, "disagree", disagree, function="cosight.scoring.disagree:disagree")
+add_command(app, "report", report, function="cosight.reports.site:report")
 add_command(app, "figure", figure, function="cosight.reports.figures:figure")
 add_command(app, "shift", shift, function="cosight.runs.shift:shift")
 add_command(app, "plan", plan, function="cosight.scoring.plan:plan", renamed={"observers": "observer"})
@@ -57,6 +59,7 @@ app.add_typer(trials.app, name="trials")
 app.add_typer(data.app, name="data")
 app.add_typer(stimuli.app, name="stimuli")
 app.add_typer(study.app, name="study")
+app.add_typer(export.app, name="export")
 
 
 @app.callback(invoke_without_command=True)

@@ -33,10 +33,12 @@ def train(call: Call) -> None:
     rows = []
     for network in networks:
         epochs = sum(epoch.phase == "train" for epoch in network.history)
+        robust = {} if network.robust_accuracy is None else {"under attack": f"{network.robust_accuracy:.3f}"}
         rows.append(
             {
                 "network": network.name,
                 "validation accuracy": f"{network.validation_accuracy:.3f}",
+                **robust,
                 "best epoch": str(network.best_epoch + 1),
                 "epochs": str(epochs) if network.new else f"{epochs} (before)",
                 "model": network.line,

@@ -11,7 +11,7 @@ __all__ = ["ARCHITECTURES", "REPORT", "STIMULI", "Size"]
 STIMULI, REPORT = "digits", "report"  # folders of the stimulus set and of the page
 
 # The five architectures of Lee et al. 2023, small; the slowest first, so that the processes end together. Rates and
-# epochs were tuned on handwritten digits (docs/training.md).
+# epochs were tuned on handwritten digits (docs/guides/training.md).
 ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "swin-small": {"rate": 2e-3, "epochs": 8},
     "densenet-small": {"rate": 2e-3, "epochs": 8},

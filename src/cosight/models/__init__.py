@@ -6,7 +6,8 @@
 * preprocessing     how photos are resized, cropped and normalised
 * torch_models      models in torch: gradients, features, weights
 * timm_models, torchvision_models, openclip_models, onnx_models, python_models   one module per source
-* architectures     the `cosight:` models, and architectures to train; cifar_resnet has the CIFAR ResNets
+* architectures     the `cosight:` models, and architectures to train
+* cifar_resnet, cifar_forms, k_wta   networks for images of 32 x 32, and k-winners-take-all
 * ensembles         several models as one
 * probes            other classes for a model: a linear layer on its features
 * recorded_answers  answers computed elsewhere

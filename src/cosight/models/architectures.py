@@ -1,7 +1,7 @@
 """The `cosight:` models: architectures to train, and checkpoints that training wrote.
 
-The five architectures of Lee et al. 2023 (VisAlign) at their sizes, small versions for CPUs, and the CIFAR ResNets
-(`cifar_resnet`). The first two groups are classes of timm with explicit arguments and dropout before the head, so that
+The five architectures of Lee et al. 2023 (VisAlign) at their sizes, small versions for CPUs, the CIFAR ResNets
+(`cifar_resnet`) and CIFAR forms of larger networks (`cifar_forms`). All have dropout before the head, so that
 MC-Dropout applies. `timm:NAME` is any architecture of timm. A checkpoint that training wrote has its classes and
 preprocessing in its metadata, so `cosight:vit-small,checkpoint=FILE` is a complete model.
 """
@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosight.errors import InvalidInput, UnknownName
+from cosight.errors import InvalidInput, UnknownName, did_you_mean
 from cosight.models.model import check_file
 from cosight.models.model_spec import ModelSpec, checkpoint_of, class_names_of, head_size, preprocessing_of
 from cosight.models.preprocessing import Preprocessing
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 __all__ = [
+    "BETA",
     "METADATA",
     "TIMM",
     "Architecture",
@@ -35,10 +36,12 @@ __all__ = [
     "build",
     "checkpoint_facts",
     "load_cosight",
+    "training_facts",
 ]
 
 METADATA = "cosight"  # the key of our JSON in a safetensors file's metadata
 TIMM = "timm:"
+BETA = 6.0  # of TRADES and MART, unless a recipe has another (Zhang et al. 2019, section 5)
 
 # Resize(256), crop 224, ImageNet's mean and std: the released code of Lee et al. 2023.
 _PHOTOS = Preprocessing(size=(224, 224), interpolation="bilinear", crop=224 / 256)
@@ -48,12 +51,16 @@ _CIFAR = Preprocessing(size=(32, 32), interpolation="bilinear")
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """Registry entry: `make(classes, dropout)` returns the network with new weights."""
+    """Registry entry: `make(classes, dropout)` returns the network with new weights.
+
+    `head` is the last layer's name in weights of other projects; None: only networks that were trained here are loaded.
+    """
 
     name: str
     make: Callable[[int, float], nn.Module]
     preprocessing: Preprocessing
     summary: str
+    head: str | None = None
 
 
 architectures: Registry[Architecture] = Registry("architecture", listed=False)
@@ -73,49 +80,84 @@ def architecture_named(name: str) -> Architecture:
     return Architecture(name, make, preprocessing, f"{bare} of timm.")
 
 
-def build(name: str, *, classes: int, dropout: float = 0.1) -> nn.Module:
-    """Return a network of this architecture with new weights, drawn from torch's generator."""
+def build(name: str, *, classes: int, dropout: float = 0.1, k_wta: float | None = None) -> nn.Module:
+    """Return a network of this architecture with new weights, drawn from torch's generator.
+
+    With `k_wta` its activations are replaced by k-winners-take-all, which keep that fraction of each layer's units.
+    """
     if classes < 2:
         raise InvalidInput(f"a classifier needs at least two classes, got {classes}")
     if not 0 <= dropout < 1:
         raise InvalidInput(f"dropout must be in [0, 1), the fraction of features dropped, got {dropout:g}")
-    return architecture_named(name).make(classes, dropout)
+    module = architecture_named(name).make(classes, dropout)
+    if k_wta is not None:
+        from cosight.models.k_wta import use_k_wta
+
+        use_k_wta(module, k_wta)
+    return module
 
 
 def load_cosight(spec: ModelSpec) -> TorchModel:
-    """Load `cosight:NAME,checkpoint=FILE`: a network that training wrote, or a CIFAR ResNet."""
-    from cosight.models.cifar_resnet import BLOCKS, CifarResNet
-
-    trained = spec.name in architectures or spec.name.startswith(TIMM)
-    if trained:
-        architecture_named(spec.name)  # so that an unknown name of timm is reported before a missing file
-    elif spec.name not in BLOCKS:
-        known = ", ".join((*BLOCKS, *architectures))
-        raise UnknownName(f"no cosight model is called {spec.name!r}; there are {known}, and timm:NAME if trained here")
+    """Load `cosight:NAME,checkpoint=FILE`: a network that training wrote, or the weights of a CIFAR network."""
+    if spec.name not in architectures and not spec.name.startswith(TIMM):
+        there_are = f"there are {', '.join(architectures)}, and timm:NAME if trained here"
+        nearest = did_you_mean(spec.name, architectures, otherwise=there_are)
+        raise UnknownName(f"no cosight model is called {spec.name!r}; {nearest}")
+    architecture = architecture_named(spec.name)  # reports an unknown name of timm before a missing file
     path = checkpoint_of(spec)
+    import_module("torch")  # so that a missing extra is reported before a missing file
     if path is None:
         raise InvalidInput(f"cosight:{spec.name} has no published weights; add checkpoint=FILE")
-    weights = read_weights(path)
-    names = class_names_of(spec)
-    module: nn.Module
-    if trained:
+    weights, names, default = read_weights(path), class_names_of(spec), architecture.preprocessing
+    recipe_facts: dict[str, str] = {}
+    if architecture.head and not _is_trained_here(path):
+        module = build(spec.name, classes=head_size(weights, architecture.head) or 10, dropout=0.0)
+    else:
         facts = checkpoint_facts(path)
         if facts["architecture"] != spec.name:
             raise InvalidInput(
                 f"{path} is a network of cosight:{facts['architecture']}, got cosight:{spec.name}; use its own name"
             )
-        module = build(spec.name, classes=len(facts["classes"]), dropout=facts["recipe"]["dropout"])
+        recipe = facts["recipe"]
+        module = build(spec.name, classes=len(facts["classes"]), dropout=recipe["dropout"], k_wta=recipe.get("k_wta"))
         settings: dict[str, Any] = {  # the inverse of `Preprocessing.facts`
             key: tuple(value) if isinstance(value, list) else value for key, value in facts["preprocessing"].items()
         }
         default = Preprocessing(**settings)
         names = names or tuple(facts["classes"])
-    else:
-        module = CifarResNet(BLOCKS[spec.name], head_size(weights, "linear") or 10)
-        default = _CIFAR
+        recipe_facts = training_facts(recipe)
     load_weights(weights, module, model=f"cosight:{spec.name}", path=path)
     preprocessing = preprocessing_of(spec, default)
-    return wrap_module(module, name=spec.label, preprocessing=preprocessing, outputs="logits", class_names=names)
+    model = wrap_module(module, name=spec.label, preprocessing=preprocessing, outputs="logits", class_names=names)
+    return replace(model, training_facts={"architecture": spec.name, **recipe_facts})
+
+
+def training_facts(recipe: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the recipe in a checkpoint says about training, in the words by which figures group models.
+
+    Args:
+        recipe: Settings of `cosight train`, as the checkpoint's metadata have them.
+
+    Returns:
+        `loss`, `augmentation` and `paradigm`.
+
+    >>> training_facts({"flip": True, "padding": 4, "ssl": None})
+    {'loss': 'standard', 'augmentation': 'with', 'paradigm': 'supervised'}
+    >>> training_facts({"adversarial": "trades", "k_wta": 0.2})["loss"]
+    'TRADES beta 6 + k-WTA 0.2'
+    """
+    method, beta = recipe.get("adversarial"), recipe.get("beta", BETA)
+    loss = {None: "standard", "pgd": "adversarial", "free": "free adversarial"}.get(method)
+    loss = loss or f"{str(method).upper()} beta {beta:g}"  # TRADES or MART
+    added = [recipe["alignment"]] if recipe.get("alignment") else []
+    if recipe.get("k_wta"):
+        added.append(f"k-WTA {recipe['k_wta']:g}")
+    attacked_views = recipe.get("ssl_views") == "adversarial"
+    return {
+        "loss": " + ".join([loss, *added]),
+        "augmentation": "with" if recipe.get("flip") or recipe.get("padding") else "without",
+        "paradigm": f"self-supervised{', adversarial views' * attacked_views}" if recipe.get("ssl") else "supervised",
+    }
 
 
 def checkpoint_facts(path: Path) -> dict[str, Any]:
@@ -134,6 +176,39 @@ def checkpoint_facts(path: Path) -> dict[str, Any]:
         )
     facts: dict[str, Any] = json.loads(text)
     return facts
+
+
+def _is_trained_here(path: Path) -> bool:
+    """Whether a file of weights that can be read has the metadata of `checkpoint_facts`."""
+    from safetensors import safe_open
+
+    if path.suffix != ".safetensors":
+        return False
+    with safe_open(path, framework="pt") as file:
+        return METADATA in (file.metadata() or {})
+
+
+@dataclass(frozen=True, slots=True)
+class _CifarResNet:
+    """A CIFAR ResNet with this number of blocks per stage."""
+
+    blocks: int
+
+    def __call__(self, classes: int, dropout: float) -> nn.Module:
+        from cosight.models.cifar_resnet import CifarResNet
+
+        return CifarResNet(self.blocks, classes, dropout)
+
+
+@dataclass(frozen=True, slots=True)
+class _CifarForm:
+    """A network of `cifar_forms`, by name."""
+
+    name: str
+
+    def __call__(self, classes: int, dropout: float) -> nn.Module:
+        network: nn.Module = getattr(import_module("cosight.models.cifar_forms"), self.name)(classes, dropout)
+        return network
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +263,14 @@ def _mixer(*, embed_dim: int, tokens: int, channels: int, **arguments: Any) -> _
     return _TimmClass("mlp_mixer", "MlpMixer", {"embed_dim": embed_dim, "mlp_ratio": ratios, **arguments})
 
 
-def _add(name: str, make: _TimmClass, preprocessing: Preprocessing, summary: str) -> None:
-    architectures.add(name, Architecture(name, make, preprocessing, summary))
+def _add(
+    name: str,
+    make: Callable[[int, float], nn.Module],
+    preprocessing: Preprocessing,
+    summary: str,
+    head: str | None = None,
+) -> None:
+    architectures.add(name, Architecture(name, make, preprocessing, summary, head))
 
 
 # Sizes: Lee et al. 2023, appendix B (about 300 million weights each). The rest is as usual: patches of 16 (Swin,
@@ -265,3 +346,12 @@ _add(
     _SMALL,
     "MLP-Mixer, 2 layers of 64, patches of 8.",
 )
+
+# For images of 32 x 32: the ResNets of He et al. 2016, section 4.2, and what Nanda et al. 2021 train on CIFAR-10.
+_add("resnet20", _CifarResNet(3), _CIFAR, "CIFAR ResNet, 20 layers, widths 16 32 64.", "linear")
+_add("resnet32", _CifarResNet(5), _CIFAR, "CIFAR ResNet, 32 layers, widths 16 32 64.", "linear")
+_add("resnet44", _CifarResNet(7), _CIFAR, "CIFAR ResNet, 44 layers, widths 16 32 64.", "linear")
+_add("resnet18-cifar", _CifarForm("resnet18"), _CIFAR, "ResNet-18 without its first stride and pooling.")
+_add("vgg16-cifar", _CifarForm("CifarVgg16"), _CIFAR, "VGG-16 with batch norm and one linear layer.")
+_add("densenet121-cifar", _CifarForm("densenet121"), _CIFAR, "DenseNet-121 without its first stride and pooling.")
+_add("inception-v3-cifar", _CifarForm("inception_v3"), _CIFAR, "Inception v3 whose stem is one convolution.")

@@ -12,9 +12,8 @@ from typing import cast
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["BLOCKS", "CifarResNet", "ResidualBlock"]
+__all__ = ["CifarResNet", "ResidualBlock"]
 
-BLOCKS = {"resnet20": 3, "resnet32": 5, "resnet44": 7}  # blocks per stage: 6n + 2 layers
 _WIDTHS = (16, 32, 64)
 
 
@@ -30,37 +29,52 @@ class ResidualBlock(nn.Module):
         self.conv1, self.bn1 = _convolution(inputs, outputs, stride), nn.BatchNorm2d(outputs)
         self.conv2, self.bn2 = _convolution(outputs, outputs, 1), nn.BatchNorm2d(outputs)
         self.stride, self.added = stride, outputs - inputs
+        self.act1, self.act2 = nn.ReLU(), nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (N, inputs, H, W) to (N, outputs, H / stride, W / stride)."""
-        residual = self.bn2(self.conv2(functional.relu(self.bn1(self.conv1(x)))))
+        residual = self.bn2(self.conv2(self.act1(self.bn1(self.conv1(x)))))
         shortcut = x
         if self.stride > 1 or self.added:
             half = self.added // 2
             shortcut = functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, half, self.added - half))
-        return functional.relu(residual + shortcut)
+        return cast(Tensor, self.act2(residual + shortcut))
 
 
 class CifarResNet(nn.Module):
-    """A ResNet for images of 32 x 32 pixels; `features` is the penultimate layer."""
+    """A ResNet for images of 32 x 32 pixels, of 6 `blocks` + 2 layers; `features` is the penultimate layer."""
 
-    def __init__(self, blocks: int, classes: int = 10) -> None:
+    def __init__(self, blocks: int, classes: int = 10, dropout: float = 0.0) -> None:
         super().__init__()
         first, second, third = _WIDTHS
-        self.conv1, self.bn1 = _convolution(3, first, 1), nn.BatchNorm2d(first)
+        self.conv1, self.bn1, self.act1 = _convolution(3, first, 1), nn.BatchNorm2d(first), nn.ReLU()
         self.layer1 = _stage(first, first, blocks, stride=1)
         self.layer2 = _stage(first, second, blocks, stride=2)
         self.layer3 = _stage(second, third, blocks, stride=2)
+        self.drop = nn.Dropout(dropout)
         self.linear = nn.Linear(third, classes)
+
+    def forward_features(self, x: Tensor) -> Tensor:
+        """Map (N, 3, H, W) to the last feature maps (N, 64, H / 4, W / 4)."""
+        stem = self.act1(self.bn1(self.conv1(x)))
+        return cast(Tensor, self.layer3(self.layer2(self.layer1(stem))))
+
+    def forward_head(self, x: Tensor, *, pre_logits: bool = False) -> Tensor:
+        """Map feature maps to logits (N, classes), or with `pre_logits` to features (N, 64)."""
+        features = x.mean(dim=(2, 3))
+        return features if pre_logits else cast(Tensor, self.linear(self.drop(features)))
+
+    def get_classifier(self) -> nn.Linear:
+        """Return the last layer."""
+        return self.linear
 
     def features(self, x: Tensor) -> Tensor:
         """Map (N, 3, H, W) to features (N, 64)."""
-        stem = functional.relu(self.bn1(self.conv1(x)))
-        return cast(Tensor, self.layer3(self.layer2(self.layer1(stem)))).mean(dim=(2, 3))
+        return self.forward_head(self.forward_features(x), pre_logits=True)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map normalised images (N, 3, H, W) to logits (N, classes)."""
-        return cast(Tensor, self.linear(self.features(x)))
+        return self.forward_head(self.forward_features(x))
 
 
 def _stage(inputs: int, outputs: int, blocks: int, *, stride: int) -> nn.Sequential:

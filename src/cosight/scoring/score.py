@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from cosight.arrays import fraction
 from cosight.benchmarks import benchmarks
@@ -35,6 +36,7 @@ from cosight.trials.join import GROUPS, align, check_grouping, manifest_rows, st
 from cosight.trials.manifest import is_stimulus_set
 from cosight.trials.spaces import LabelSpace, label_space
 from cosight.trials.summary import explain_mismatch, overlap_notices, shared_with_models
+from cosight.trials.table import Trials
 
 __all__ = ["score"]
 
@@ -76,8 +78,9 @@ def score(
         by: Comma-separated columns to group by: experiment, condition, level, truth, category; none pools all trials.
         pairs: With `on` error-alignment: which pairs of observers to compare (default: all).
         preset: With `on` error-alignment: a published way of scoring (`cosight list presets`).
-        families: With `on` error-alignment: families of models, as comma-separated PATTERN=FAMILY pairs or a TOML file
-            (default: by their names).
+        families: Groups of models, as comma-separated PATTERN=FAMILY pairs or a TOML file. With `on` error-alignment:
+            their families (default: by their names). With `on` representation: one table of the file per factor of
+            training, such as loss (default: what checkpoints say).
         cluster_by: Column of the trials or the manifest whose values are clusters of stimuli, drawn together for the
             intervals; two comma-separated columns are crossed; none draws each stimulus by itself (default: the source
             photo, `parent` in the manifest of a run or set; the shape and texture pictures of cue-conflict images).
@@ -121,11 +124,16 @@ def score(
             seed=seed, progress=progress,
         )  # fmt: skip
         return replace(scores, settings={**scores.settings, "command": "score", "on": on})
-    for option, value in (("pairs", pairs), ("preset", preset), ("families", families)):
-        if value is not None:
-            able = ", ".join(name for name, benchmark in benchmarks.items() if benchmark.comparison is not None)
-            raise InvalidInput(f"--{option} is about benchmarks of pairs, got --on {on}; use --on {able}, or compare")
     layout = None if on is None else benchmarks[on].table
+    with_families = layout is not None and layout.takes_families
+    for option, value in (("pairs", pairs), ("preset", preset), ("families", None if with_families else families)):
+        if value is not None:
+            able = ", ".join(
+                name
+                for name, benchmark in benchmarks.items()
+                if benchmark.comparison or (option == "families" and benchmark.table and benchmark.table.takes_families)
+            )
+            raise InvalidInput(f"--{option} is for --on {able}, and for compare, got --on {on}; leave it out")
     if on is not None and layout is None:
         able = ", ".join(name for name, benchmark in benchmarks.items() if "score" in benchmark.supports)
         raise InvalidInput(f"--on must be a benchmark with a table of its own ({able}), got {on}; score without --on")
@@ -138,13 +146,20 @@ def score(
     reading = partial(_read_data, shared=shared, cluster_by=clusters, labels=labels, role=roles, gamma=gamma, lam=lam)
     others: list[ScoreData] = []
     if on is not None and layout is not None and layout.takes_others and labels is None and len(paths) > 1:
-        paths, apart = _split_by_space(paths, label_space(benchmarks[on].labels))
+        space = label_space(benchmarks[on].labels)
+        own = layout.is_own or (lambda trials: trials.space is None or set(trials.space.classes) == set(space.classes))
+        paths, apart = _split_sources(paths, own)
+        if not paths:
+            raise InvalidInput(
+                f"some trials must be in the label space {space.name}, got none; evaluate with its classes"
+            )
         others = [reading(part, None) for part in apart]
     data = reading(paths, people)
     table = data.table.with_notices(*(notice for other in others for notice in other.table.notices))
     if on is not None and layout is not None:
         names, grouping = list(layout.measures), tuple(layout.by)
-        more = {"others": others} if layout.takes_others else {}
+        more: dict[str, Any] = {"others": others} if layout.takes_others else {}
+        more |= {"families": split_names(families) or []} if with_families else {}
         rows = layout.rows(data, resamples=resamples, confidence=confidence, seed=seed, **more)
         table = table.with_notices(*_benchmark_notices(data, rows, on))
     else:
@@ -156,6 +171,7 @@ def score(
     return make_scores(
         rows, table, command="score", on=on, measure=names, by=list(grouping), role=roles, gamma=gamma, lam=lam,
         resamples=resamples, confidence=confidence, seed=seed,
+        **({"families": split_names(families)} if with_families and families else {}),
     )  # fmt: skip
 
 
@@ -195,20 +211,18 @@ def _read_data(
     return ScoreData(table, trials, manifest, outputs, gold, gold_as_people, gamma, lam)
 
 
-def _split_by_space(
-    sources: Sequence[TrialSource], space: LabelSpace
+def _split_sources(
+    sources: Sequence[TrialSource], is_own: Callable[[Trials], bool]
 ) -> tuple[list[TrialSource], list[list[TrialSource]]]:
-    """Return the sources whose answers may be in a label space, and the others, together where they share one."""
+    """Return a benchmark's own sources and stimulus sets, and the others, together where they share a label space."""
     own: list[TrialSource] = []
     apart: dict[tuple[str, ...], list[TrialSource]] = {}
     for source in sources:
-        found = None if is_stimulus_set(source) else read(source).space
-        if found is None or set(found.classes) == set(space.classes):
+        trials = None if is_stimulus_set(source) else read(source)
+        if trials is None or is_own(trials):
             own.append(source)
         else:
-            apart.setdefault(found.answers, []).append(source)
-    if not own:
-        raise InvalidInput(f"some trials must be in the label space {space.name}, got none; evaluate with its classes")
+            apart.setdefault(trials.space.answers if trials.space else (), []).append(source)
     return own, list(apart.values())
 
 

@@ -25,6 +25,7 @@ from cosight.trials.join import AlignedTrials
 __all__ = [
     "FLAGS",
     "GOLD",
+    "GROUP_NAMES",
     "MODELS",
     "PEOPLE",
     "SIMULATED",
@@ -41,6 +42,7 @@ __all__ = [
     "parse_group",
     "read_row_file",
     "read_rows",
+    "read_score_rows",
     "settings_of",
 ]
 
@@ -76,7 +78,7 @@ FLAGS: Mapping[str, str] = {
     "published": "quoted from a benchmark's paper, not computed here",
 }
 
-_GROUP_NAMES = (PEOPLE, SIMULATED, MODELS, GOLD, SIMULATED_GOLD)
+GROUP_NAMES = (PEOPLE, SIMULATED, MODELS, GOLD, SIMULATED_GOLD)
 _LINES_PRINTED, _LINES_IN_HTML = 20, 50
 _WIDTH, _SHORTEST_NAME = 80, 12  # characters of a printed line, and of its first column at least
 _LONGEST_MEASURE = 16  # characters of a measure's name in the table
@@ -218,7 +220,7 @@ class Scores:
         if direction == "neither":
             raise InvalidInput(f"neither more nor less of {name} is better; choose another measure")
         rows = [row for row in self._main_rows() if row.measure == name and row.value is not None]
-        rows = [row for row in rows if row.observer not in _GROUP_NAMES]
+        rows = [row for row in rows if row.observer not in GROUP_NAMES]
         models = {observer for observer, kind in self.kinds.items() if kind not in ("human", "simulated")}
         rows = [row for row in rows if row.observer in models] or rows
         for against in (PEOPLE, SIMULATED, GOLD, SIMULATED_GOLD):  # people before the others, where there are several
@@ -337,7 +339,7 @@ class Scores:
         """Return the values over all trials, of observers alone or against a group; all values where there are none."""
         values = [row for row in self.rows if row.statistic == "value" and "sweep" not in row.flags]
         overall = [row for row in values if all(value == "*" for _, value in row.group)] or values
-        return [row for row in overall if row.against is None or row.against in _GROUP_NAMES] or overall
+        return [row for row in overall if row.against is None or row.against in GROUP_NAMES] or overall
 
     def _measure_name(self, measure: str | None, statistic: str) -> str:
         """Return the registered name of a measure, or that of the only one with rows of a statistic."""
@@ -437,6 +439,21 @@ def read_row_file(path: Path) -> list[Row]:
         ) from error
 
 
+def read_score_rows(source: str | Path | Scores) -> tuple[Row, ...]:
+    """Return the rows of scores, of a file that `--out` wrote, or of a folder with scores.parquet.
+
+    Raises:
+        InvalidInput: There are no rows at this path.
+
+    >>> read_score_rows(Scores((), {}))
+    ()
+    """
+    if isinstance(source, Scores):
+        return source.rows
+    path = Path(source)
+    return tuple(read_row_file(path / "scores.parquet" if path.is_dir() else path))
+
+
 def _row_of(record: Mapping[str, Any]) -> Row:
     known = {column.name for column in fields(Row)}
     if missing := sorted(known - set(record)):
@@ -514,7 +531,7 @@ def make_scores(rows: Iterable[Row], table: AlignedTrials, **settings: Any) -> S
 
 def check_names(observers: Sequence[str]) -> None:
     """Raise where an observer has the name of a group of observers."""
-    for name in set(_GROUP_NAMES) & set(observers):
+    for name in set(GROUP_NAMES) & set(observers):
         raise InvalidInput(
-            f"rows about a group are called {', '.join(_GROUP_NAMES)}, got an observer {name!r}; rename it"
+            f"rows about a group are called {', '.join(GROUP_NAMES)}, got an observer {name!r}; rename it"
         )

@@ -15,7 +15,7 @@ from cosight.statistics.rows import GOLD, MODELS, PEOPLE, SIMULATED, SIMULATED_G
 from cosight.statistics.seeds import display_name
 from cosight.trials.table import PEOPLE as KINDS_OF_PEOPLE
 
-__all__ = ["Verdict", "closest_model", "ranked_measures", "ranked_models", "verdict_text"]
+__all__ = ["Verdict", "closest_model", "ranked_measures", "ranked_models", "verdict_sentences", "verdict_text"]
 
 # what a model can be close to, in order of preference, and what texts call it
 _REFERENCES = {
@@ -175,14 +175,24 @@ def verdict_text(scores: Scores, measure: str | None = None) -> str:
     >>> verdict_text(scores).partition(": EC")[0]
     'model:resnet50-trained-on-SIN is closest to people'
     """
+    return " ".join(verdict_sentences(scores, measure))
+
+
+def verdict_sentences(scores: Scores, measure: str | None = None) -> list[str]:
+    """Return the sentences of `verdict_text`; the first one says which model is closest, or why that is unknown.
+
+    Args:
+        scores: Scores of `compare`, or of `score` on a benchmark.
+        measure: Registered name of the measure to decide by (default: the first one of two observers).
+    """
     verdict = closest_model(scores, measure)
     if verdict is None:
-        return ""
+        return []
     others = [closest_model(scores, name) for name in ranked_measures(scores) if name != verdict.measure]
     sentences = [*_sentences(verdict), *_other_measures(verdict, [other for other in others if other and other.ranked])]
     if verdict.group:
         sentences[0] = f"{group_name(verdict.group).capitalize()}: {sentences[0]}"
-    return " ".join(sentences)
+    return sentences
 
 
 def _is_model(scores: Scores, observer: str) -> bool:

@@ -1,4 +1,4 @@
-"""Adversarial attacks: FGSM and PGD, in the Linf and the L2 norm.
+"""Adversarial attacks: FGSM, PGD and AutoAttack, in the Linf and the L2 norm.
 
 A model is any callable from images, a torch tensor (N, channels, height, width) in [0, 1], to logits (N, classes), in
 eval mode and with its normalisation inside. `eps` is in units of such pixels (write 8/255); with `space="normalised"`
@@ -37,15 +37,20 @@ __all__ = [
     "Rngs",
     "Space",
     "Target",
+    "ascend",
     "attacks",
     "check_eps",
     "check_eval",
     "check_logits",
     "check_range",
+    "draw_start",
     "fgsm",
+    "input_gradient",
     "make_target",
     "pgd",
     "pgd_settings",
+    "project",
+    "steepest",
     "with_gradients",
 ]
 
@@ -57,6 +62,7 @@ PreparedAttack = Callable[[float, "torch.Tensor", Rngs | None], "torch.Tensor"]
 """(eps, rows, generators of those rows) -> the attacked images of those rows."""
 
 PGD_STEPS = 20
+_LEAST_CLASSES = 4  # of AutoAttack
 _REACH = 2.5  # default step = 2.5 eps / steps: the start may lie anywhere in the ball (Madry et al. 2018, section 5)
 
 
@@ -248,16 +254,28 @@ def with_gradients() -> Iterator[None]:
         yield
 
 
-def _gradient(model: Classifier, images: Tensor, labels: Tensor) -> Tensor:
-    """Return the gradient of each image's own cross-entropy (a sum over images, so independent of the batch size)."""
+def input_gradient(loss: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+    """Compute the gradient of a loss with respect to images.
+
+    Args:
+        loss: Function from images to one number; the sum over images, so that a gradient does not depend on the batch.
+        images: Images (N, channels, height, width).
+
+    Returns:
+        The gradient, of the images' shape.
+
+    Raises:
+        InvalidInput: If the loss has no gradient with respect to the images, or one that is not finite.
+
+    >>> import torch
+    >>> input_gradient(lambda images: (images**2).sum(), torch.ones(1, 1, 1, 2)).tolist()
+    [[[[2.0, 2.0]]]]
+    """
     torch = _torch()
     with with_gradients():
         pixels = images.detach().clone().requires_grad_()
-        logits = model(pixels)
-        check_logits(logits, len(labels))
-        check_range(labels, logits.shape[1])
-        loss = torch.nn.functional.cross_entropy(logits, labels.to(logits.device), reduction="sum")
-        (gradient,) = torch.autograd.grad(loss, pixels, allow_unused=True) if loss.requires_grad else (None,)
+        value = loss(pixels)
+        (gradient,) = torch.autograd.grad(value, pixels, allow_unused=True) if value.requires_grad else (None,)
     if gradient is None:
         raise InvalidInput("an attack needs a gradient, got logits cut off from the images; remove no_grad or detach")
     broken = ~gradient.isfinite().flatten(1).all(1)
@@ -265,6 +283,20 @@ def _gradient(model: Classifier, images: Tensor, labels: Tensor) -> Tensor:
         count, first = int(broken.sum()), int(broken.nonzero()[0, 0])
         raise InvalidInput(f"gradients must be finite, got nan or infinity for {count} images, the first at {first}")
     return gradient  # type: ignore[no-any-return]
+
+
+def _gradient(model: Classifier, images: Tensor, labels: Tensor) -> Tensor:
+    """Return the gradient of each image's own cross-entropy."""
+
+    def loss(pixels: Tensor) -> Tensor:
+        logits = model(pixels)
+        check_logits(logits, len(labels))
+        check_range(labels, logits.shape[1])
+        return _torch().nn.functional.cross_entropy(  # type: ignore[no-any-return]
+            logits, labels.to(logits.device), reduction="sum"
+        )
+
+    return input_gradient(loss, images)
 
 
 def check_logits(logits: Any, count: int) -> None:
@@ -309,17 +341,51 @@ def _prepare_pgd(
     def attack(eps: float, rows: Tensor, rngs: Rngs | None) -> Tensor:
         clean, labels = target.images[rows], target.labels[rows]
         length = pgd_settings(eps, steps=steps, step_size=step_size)["step_size"]
-        # `change` is in units of eps
-        change = _random_start(clean, eps, norm, rngs) if random_start else clean.new_zeros(clean.shape)
-        for _ in range(steps):
-            attacked = (clean + change * target.scale).clamp(0, 1)
-            uphill = _gradient(target.model, attacked, labels) * target.scale  # the chain rule, in units of eps
-            moved = (attacked - clean) / target.scale + length * _steepest(uphill, norm)
-            change = _project(moved, eps, norm)
-        # Clipping to [0, 1] brings every pixel nearer to the clean one, so it does not leave the ball.
-        return (clean + change * target.scale).clamp(0, 1)
+        start = draw_start(clean, eps, norm, rngs) if random_start else clean.new_zeros(clean.shape)
+        uphill = partial(_gradient, target.model, labels=labels)
+        return ascend(uphill, clean, start, eps=eps, norm=norm, steps=steps, step_size=length, scale=target.scale)
 
     return attack
+
+
+def ascend(
+    uphill: Callable[[Tensor], Tensor],
+    clean: Tensor,
+    start: Tensor,
+    *,
+    eps: float,
+    norm: Norm,
+    steps: int,
+    step_size: float,
+    scale: Tensor | float = 1.0,
+) -> Tensor:
+    """Ascend a loss in steps from `clean + start`, projecting onto the eps ball after each: the steps of PGD.
+
+    Args:
+        uphill: Function from images to the gradient of the loss.
+        clean: Images in [0, 1], (N, channels, height, width).
+        start: The first change of the images, in units of eps.
+        eps: Radius of the ball.
+        norm: Norm of the ball.
+        steps: Number of steps.
+        step_size: Length of a step.
+        scale: Pixels per unit of eps.
+
+    Returns:
+        The last iterate, in [0, 1].
+
+    >>> import torch
+    >>> grey = torch.full((1, 1, 1, 2), 0.5)
+    >>> ascend(torch.ones_like, grey, 0 * grey, eps=0.25, norm="linf", steps=3, step_size=0.2).tolist()
+    [[[[0.75, 0.75]]]]
+    """
+    change = start
+    for _ in range(steps):
+        attacked = (clean + change * scale).clamp(0, 1)
+        direction = steepest(uphill(attacked) * scale, norm)  # the chain rule, in units of eps
+        change = project((attacked - clean) / scale + step_size * direction, eps, norm)
+    # Clipping to [0, 1] brings every pixel nearer to the clean one, so it does not leave the ball.
+    return (clean + change * scale).clamp(0, 1)
 
 
 def pgd_settings(
@@ -334,7 +400,51 @@ def pgd_settings(
     return {"steps": steps, "step_size": length, "random_start": random_start}
 
 
-def _random_start(clean: Tensor, eps: float, norm: Norm, rngs: Rngs | None) -> Tensor:
+def _prepare_auto(target: Target, *, norm: Norm) -> PreparedAttack:
+    """Run AutoAttack by its authors' package; where none of its attacks fools the model, an image stays as it is.
+
+    All images of a call are attacked together, and their random numbers follow from the first generator.
+    """
+    torch = _torch()
+    try:
+        from pyautoattack import AutoAttack  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError as error:
+        raise InvalidInput("AutoAttack needs pyautoattack; pip install 'cosight[attacks]'") from error
+    if not bool((target.scale == 1).all()):
+        raise InvalidInput("AutoAttack needs eps in units of pixels, got space='normalised'; leave it out")
+
+    class Network(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, images: Tensor) -> Tensor:
+            return target.model(images)
+
+    with torch.no_grad():
+        classes = target.model(target.images[:1]).shape[1]
+    if classes < _LEAST_CLASSES:  # the loss of its targeted attack has the four largest logits
+        raise InvalidInput(f"AutoAttack needs a model with at least {_LEAST_CLASSES} classes, got {classes}; use PGD")
+
+    @with_gradients()
+    def attack(eps: float, rows: Tensor, rngs: Rngs | None) -> Tensor:
+        if rngs is None:
+            raise InvalidInput("AutoAttack needs rng, got None; give numpy.random.default_rng(SEED)")
+        first = rngs if isinstance(rngs, np.random.Generator) else rngs[0]
+        clean = target.images[rows]
+        with torch.random.fork_rng():
+            auto = AutoAttack(
+                Network().eval(),
+                norm={"linf": "Linf", "l2": "L2"}[norm],
+                eps=eps,
+                seed=int(first.integers(2**31)),
+                device=str(clean.device),
+            )
+            for part in (auto.apgd_targeted, auto.fab):
+                part.n_target_classes = min(part.n_target_classes, classes - 1)
+            attacked: Tensor = auto.run_standard_evaluation(clean, target.labels[rows], batch_size=len(clean))[0]
+        return attacked.clamp(0, 1)
+
+    return attack
+
+
+def draw_start(clean: Tensor, eps: float, norm: Norm, rngs: Rngs | None) -> Tensor:
     """Draw uniformly from the eps ball, once per image."""
     if rngs is None:
         raise InvalidInput(
@@ -354,7 +464,7 @@ def _random_start(clean: Tensor, eps: float, norm: Norm, rngs: Rngs | None) -> T
     return clean.new_tensor(np.array(draws).reshape(clean.shape) * eps)
 
 
-def _steepest(gradient: Tensor, norm: Norm) -> Tensor:
+def steepest(gradient: Tensor, norm: Norm) -> Tensor:
     """Return the unit step that raises the loss most; zero where there is no gradient."""
     if norm == "linf":
         return gradient.sign()
@@ -363,7 +473,7 @@ def _steepest(gradient: Tensor, norm: Norm) -> Tensor:
     return scaled / _lengths(scaled).clamp(min=1)  # a scaled image's length is at least 1, or 0
 
 
-def _project(change: Tensor, eps: float, norm: Norm) -> Tensor:
+def project(change: Tensor, eps: float, norm: Norm) -> Tensor:
     """Return the nearest change within the eps ball."""
     if norm == "linf":
         return change.clamp(-eps, eps)
@@ -382,6 +492,14 @@ _PGD: dict[str, Any] = {
     "options": frozenset({"steps", "step_size", "random_start"}),
     "settings": pgd_settings,
     "citation": _MADRY,
+}
+
+_AUTO = "APGD, targeted APGD, FAB and Square (AutoAttack's standard version)"
+_AUTO_FACTS: dict[str, Any] = {
+    "random": True,
+    "options": frozenset(),
+    "settings": lambda eps: {"version": "standard"},
+    "citation": "Croce and Hein 2020, Reliable evaluation of adversarial robustness",
 }
 
 for _entry in (
@@ -409,5 +527,7 @@ for _entry in (
         summary="Many steps, the L2 norm of the image's change within eps.",
         **_PGD,
     ),
+    Attack("autoattack-linf", partial(_prepare_auto, norm="linf"), "linf", summary=f"{_AUTO}, Linf.", **_AUTO_FACTS),
+    Attack("autoattack-l2", partial(_prepare_auto, norm="l2"), "l2", summary=f"{_AUTO}, L2.", **_AUTO_FACTS),
 ):
     attacks.add(_entry.name, _entry)

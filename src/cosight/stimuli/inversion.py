@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite, nan
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
@@ -51,7 +51,7 @@ __all__ = [
 
 Start = Literal["noise", "image"]
 _NOISE_TARGETS = 100  # of each distribution, unless limited
-_NORMAL = re.compile(r"normal:(?P<mean>-?\d*\.?\d+)/(?P<sd>\d*\.?\d+)")
+_NORMAL = "normal:"
 
 
 class FeatureModel(Protocol):
@@ -82,13 +82,26 @@ class NormalNoise:
 
 
 def normal_noise(text: str) -> NormalNoise | None:
-    """Parse `normal:MEAN/SD`; None for any other text.
+    """Parse `normal:MEAN/SD`; None for a text that does not begin with `normal:`.
+
+    Raises:
+        InvalidInput: Mean and standard deviation are not two numbers, or the latter is not positive.
 
     >>> normal_noise("normal:.5/2"), normal_noise("photos")
     (NormalNoise(mean=0.5, sd=2.0), None)
     """
-    form = _NORMAL.fullmatch(text)
-    return NormalNoise(float(form["mean"]), float(form["sd"])) if form else None
+    if not text.startswith(_NORMAL):
+        return None
+    mean, _, sd = text.removeprefix(_NORMAL).partition("/")
+    try:
+        noise = NormalNoise(float(mean), float(sd))
+    except ValueError:
+        noise = NormalNoise(nan, nan)
+    if not (isfinite(noise.mean) and isfinite(noise.sd) and noise.sd > 0):
+        raise InvalidInput(
+            f"noise targets are normal:MEAN/SD with a positive standard deviation, got {text!r}; for example normal:0/1"
+        )
+    return noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,6 +478,8 @@ class InversionRecipe:
         with torch.no_grad():
             stored = loss(to_tensor(images).to(model.device), torch.arange(len(images), device=model.device))
         identity = model_facts(ModelIdentity.of(model, reference))
+        if training := getattr(model, "training_facts", {}):
+            identity["training"] = dict(training)
         settings = {name: value for name, value in self.descent.facts.items() if name != "steps"}
         return [
             (

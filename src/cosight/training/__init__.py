@@ -5,6 +5,7 @@
 * augment     random crops, flips and views
 * networks    the network that training starts from: new, or a pretrained trunk with a new head
 * alignment   auxiliary losses: compare a network's errors with those of people
+* robust      adversarial training: attacked batches, the losses of TRADES and MART
 * ssl         self-supervised pretraining: SimCLR, BYOL
 * trainer     the epochs, and `train` itself
 * checkpoint  finished networks, and the state of unfinished ones

@@ -12,7 +12,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from math import inf
+from math import cos, inf, pi
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ __all__ = ["CheckpointFiles", "Epoch", "Schedule", "TrainingState"]
 
 Tensors = dict[str, "Tensor"]
 
+_RISING, _START = 0.3, 25  # of "one-cycle": the fraction of training in which the rate rises, and its first divisor
 _STATE = "state.safetensors"
 _WEIGHTS, _BEST, _MOMENTS = "weights/", "best/", "moments/"
 
@@ -44,6 +45,7 @@ class Epoch:
         loss: Mean training loss.
         validation_loss: Mean validation loss; None in phase "ssl".
         validation_accuracy: Validation accuracy; None in phase "ssl".
+        robust_accuracy: The same under the attack of adversarial training; None without it.
     """
 
     phase: str
@@ -52,6 +54,7 @@ class Epoch:
     loss: float
     validation_loss: float | None = None
     validation_accuracy: float | None = None
+    robust_accuracy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ class Schedule:
         """Return the schedule after `epoch` ended with this validation loss and accuracy."""
         lower, higher = loss < self.least_loss, accuracy > self.best_accuracy
         waits = 0 if lower else self.loss_waits + 1
-        falls = waits >= recipe.patience
+        falls = recipe.schedule == "plateau" and waits >= recipe.patience
         return replace(
             self,
             rate=max(self.rate * recipe.factor, recipe.least_rate) if falls else self.rate,
@@ -86,7 +89,21 @@ class Schedule:
 
     def ends(self, epochs: int, recipe: Recipe) -> bool:
         """Return whether training ends after `epochs` epochs."""
-        return epochs >= recipe.epochs or self.accuracy_waits >= recipe.stop
+        waited = recipe.schedule == "plateau" and self.accuracy_waits >= recipe.stop
+        reached = recipe.stop_at is not None and self.best_accuracy >= recipe.stop_at
+        return epochs >= recipe.epochs or waited or reached
+
+    def rate_at(self, epochs: float, recipe: Recipe) -> float:
+        """Return the learning rate after this number of epochs, which may be a fraction."""
+        if recipe.schedule == "steps":
+            return recipe.rate * recipe.factor ** (int(epochs) // recipe.patience)
+        if recipe.schedule == "plateau":
+            return self.rate
+        done = epochs / recipe.epochs
+        rising = done < _RISING
+        start, end = (recipe.rate / _START, recipe.rate) if rising else (recipe.rate, 0.0)
+        part = done / _RISING if rising else (done - _RISING) / (1 - _RISING)
+        return end + (start - end) * (1 + cos(pi * part)) / 2
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -174,12 +191,14 @@ class CheckpointFiles:
 
     def write_finished(self, state: TrainingState, facts: Mapping[str, Any]) -> None:
         """Write the best weights, then remove the state."""
+        best = next(e for e in state.history if (e.phase, e.epoch) == (state.phase, state.schedule.best_epoch))
         metadata = {
             **self.identity,
             **facts,
             "history": [asdict(epoch) for epoch in state.history],
             "best_epoch": state.schedule.best_epoch,
-            "validation_accuracy": state.schedule.best_accuracy,
+            "validation_accuracy": best.validation_accuracy,
+            "robust_accuracy": best.robust_accuracy,
         }
         finished = self.folder / self.path.name  # in the folder, so that an incomplete draft is removed with it
         with atomic_write(finished, durable=True) as draft:

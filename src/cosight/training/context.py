@@ -132,11 +132,14 @@ class TrainingContext:
         """Return these images, resized but not cropped."""
         return self.images.read([examples.files[index] for index in indices], self.pool)
 
-    def normalise(self, images: Sequence[Floats]) -> Tensor:
-        """Stack images (3, height, width) in [0, 1] into the network's input (n, 3, height, width)."""
+    def pixels(self, images: Sequence[Floats]) -> Tensor:
+        """Stack images (3, height, width) in [0, 1] on the device (n, 3, height, width)."""
         import torch
 
-        pixels = torch.from_numpy(np.stack(images)).to(self.device)
+        return torch.from_numpy(np.stack(images)).to(self.device)
+
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """Return the network's input for pixels in [0, 1]."""
         preprocessing = self.network.preprocessing
         mean, std = (
             pixels.new_tensor(values).reshape(1, -1, 1, 1) for values in (preprocessing.mean, preprocessing.std)
@@ -178,10 +181,12 @@ class TrainingContext:
 
 
 def make_optimiser(module: nn.Module, recipe: Recipe) -> Optimizer:
-    """Return AdamW for the weights that are not frozen."""
+    """Return the recipe's optimiser for the weights that are not frozen."""
     import torch
 
     weights = [weight for weight in module.parameters() if weight.requires_grad]
+    if recipe.optimiser == "sgd":
+        return torch.optim.SGD(weights, lr=recipe.rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
     return torch.optim.AdamW(weights, lr=recipe.rate, weight_decay=recipe.weight_decay, fused=True)
 
 

@@ -39,6 +39,7 @@ class NetworkFactory:
         frozen: Whether only the head is trained.
         members: For each class, the outputs of the trunk's own head that it consists of; the new head starts as their
             mean. Empty: it starts at random.
+        k_wta: Fraction of units that k-winners-take-all keeps; None for the architecture's own activations.
     """
 
     architecture: str
@@ -48,13 +49,14 @@ class NetworkFactory:
     trunk: TorchModel | None
     frozen: bool
     members: tuple[tuple[int, ...], ...] = ()
+    k_wta: float | None = None
 
     def make(self, classes: int, seed: int) -> nn.Module:
         """Return a network ready to be trained, with new weights or those of the trunk."""
         import torch
 
         with seeded(seed, "weights"):
-            module = build(self.architecture, classes=classes, dropout=self.dropout)
+            module = build(self.architecture, classes=classes, dropout=self.dropout, k_wta=self.k_wta)
         if self.trunk is None:
             return module
         head = head_of(module)
@@ -94,7 +96,7 @@ def network_factory(recipe: Recipe) -> NetworkFactory:
     preprocessing = replace(default, crop=crop_fraction(side, resize))
     frozen = recipe.freeze and trunk is not None
     members = () if trunk is None or recipe.freeze else _head_members(trunk, recipe)
-    return NetworkFactory(architecture, preprocessing, resize, recipe.dropout, trunk, frozen, members)
+    return NetworkFactory(architecture, preprocessing, resize, recipe.dropout, trunk, frozen, members, recipe.k_wta)
 
 
 def _head_members(trunk: TorchModel, recipe: Recipe) -> tuple[tuple[int, ...], ...]:

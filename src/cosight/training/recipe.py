@@ -14,16 +14,27 @@ from typing import Any, Literal
 
 from cosight.arrays import whole_number
 from cosight.errors import InvalidInput
+from cosight.models.architectures import BETA
 from cosight.models.model_spec import LARGEST_SIDE
+from cosight.stimuli.attacks import Norm, check_eps
 from cosight.toml_settings import parse_table, read_toml
 from cosight.training.alignment import Alignment
 
-__all__ = ["GOLD", "Recipe", "Ssl", "Targets", "read_recipe"]
+__all__ = ["GOLD", "Adversarial", "Recipe", "Ssl", "Targets", "read_recipe"]
 
 Ssl = Literal["simclr", "byol"]
 Targets = Literal["truth", "gold"]
+Optimiser = Literal["adamw", "sgd"]
+RateSchedule = Literal["plateau", "steps", "one-cycle"]
+Adversarial = Literal["pgd", "trades", "mart", "free"]
+Views = Literal["plain", "adversarial"]
 GOLD = "gold"  # as target observer: the label distributions in the manifest
 _ALIGNMENT: dict[str, Any] = {"alignment_weight": 1.0, "alignment_to": GOLD}  # the defaults, where alignment is set
+_ATTACK: dict[str, Any] = {"attack_norm": "l2", "attack_eps": 1.0, "attack_steps": 10, "attack_step_size": None}
+_LATER: dict[str, Any] = {  # settings of later versions, which identify a network only if they are set
+    **{"optimiser": "adamw", "momentum": 0.9, "schedule": "plateau", "stop_at": None, "k_wta": None},
+    **{"adversarial": None, "ssl_views": "plain", "beta": BETA},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +57,19 @@ class Recipe:
         seeds: Seeds of the networks.
         epochs: Largest number of epochs.
         batch: Batch size.
-        rate: Learning rate of AdamW.
-        weight_decay: Weight decay of AdamW.
+        optimiser: adamw, or sgd with momentum.
+        momentum: Momentum of SGD.
+        rate: Learning rate; the highest one of "one-cycle".
+        weight_decay: Weight decay.
+        schedule: When the rate falls: "plateau", after `patience` epochs without a lower validation loss; "steps",
+            every `patience` epochs; "one-cycle", in every batch: from rate / 25 up to `rate` in the first 30 % of
+            training, then down to zero, both along a cosine (Smith and Topin 2019).
         factor: Factor by which the rate falls.
-        patience: Epochs without a lower validation loss before the rate falls.
-        least_rate: Lowest rate.
-        stop: Epochs without a higher validation accuracy before training ends.
+        patience: Epochs, see `schedule`.
+        least_rate: Lowest rate of "plateau".
+        stop: With "plateau", epochs without a higher validation accuracy before training ends. The other schedules
+            run for all epochs.
+        stop_at: Validation accuracy at which training ends.
         clip: Largest norm of the gradient.
         dropout: Dropout before the head.
         resize: Short side of the images before they are cropped (default: the architecture's own, 256 for photos).
@@ -59,6 +77,18 @@ class Recipe:
         flip: Whether half of the images are mirrored.
         ssl: Self-supervised method by which the network is pretrained: simclr or byol.
         ssl_epochs: Epochs of pretraining.
+        ssl_views: Whether the first view of SimCLR is attacked, so that its features leave those of the second one
+            ("adversarial", Kim et al. 2020).
+        k_wta: Fraction of each layer's units that k-winners-take-all keeps, in place of the network's own activations
+            (Xiao et al. 2020).
+        adversarial: Adversarial training: "pgd" on attacked images (Madry et al. 2018), "trades" (Zhang et al. 2019),
+            "mart" (Wang et al. 2020), or "free", which takes the attack's gradients from the training steps (Shafahi
+            et al. 2019).
+        attack_norm: Norm of the attack, linf or l2.
+        attack_eps: Its radius, in units of pixels in [0, 1].
+        attack_steps: Its number of steps; of "free", how often each batch is repeated.
+        attack_step_size: Length of a step (default: 2.5 eps / steps; of "free", eps).
+        beta: Weight of the robust term of "trades" and "mart".
         alignment: Auxiliary loss on the network's errors: cles or ma, 1 - the soft measure of each batch.
         alignment_weight: Weight of that loss beside the cross-entropy.
         alignment_to: The target observer: `gold` for the label distributions in the manifest, or a file of trials.
@@ -82,12 +112,16 @@ class Recipe:
     seeds: tuple[int, ...] = (45, 46, 47, 48, 49)
     epochs: int = 1000  # as in the released code
     batch: int = 16
+    optimiser: Optimiser = "adamw"
+    momentum: float = 0.9
     rate: float = 1e-5
     weight_decay: float = 0.01  # torch's default, which the paper does not change
+    schedule: RateSchedule = "plateau"
     factor: float = 0.5
     patience: int = 10
     least_rate: float = 1e-6
     stop: int = 15
+    stop_at: float | None = None
     clip: float = 0.5
     dropout: float = 0.1
     resize: int | None = None
@@ -95,6 +129,14 @@ class Recipe:
     flip: bool = True
     ssl: Ssl | None = None
     ssl_epochs: int = 100  # as in the released code
+    ssl_views: Views = "plain"
+    k_wta: float | None = None
+    adversarial: Adversarial | None = None
+    attack_norm: Norm = _ATTACK["attack_norm"]
+    attack_eps: float = _ATTACK["attack_eps"]
+    attack_steps: int = _ATTACK["attack_steps"]
+    attack_step_size: float | None = _ATTACK["attack_step_size"]
+    beta: float = BETA
     alignment: Alignment | None = None
     alignment_weight: float = _ALIGNMENT["alignment_weight"]
     alignment_to: str = _ALIGNMENT["alignment_to"]
@@ -106,12 +148,22 @@ class Recipe:
         _check_mode(self)
 
     @property
+    def is_attacked(self) -> bool:
+        """Whether training attacks its images."""
+        return self.adversarial is not None or self.ssl_views == "adversarial"
+
+    @property
     def facts(self) -> dict[str, Any]:
         """All settings except the seeds; they must be the same to resume a network.
 
-        Without `alignment` its settings are left out, so that networks of earlier versions can be resumed.
+        Settings that earlier versions did not have are left out where they are not used, so that networks of those
+        versions can be resumed.
         """
-        unused = ("seeds",) if self.alignment else ("seeds", "alignment", *_ALIGNMENT)
+        unused = {"seeds", *(name for name, value in _LATER.items() if getattr(self, name) == value)}
+        if self.alignment is None:
+            unused |= {"alignment", *_ALIGNMENT}
+        if not self.is_attacked:
+            unused |= set(_ATTACK)
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in unused}
 
 
@@ -146,7 +198,7 @@ def read_recipe(path: str | Path, *, seeds: tuple[int, ...] | None = None) -> Re
 
 
 _TEXTS = ("data", "architecture", "pretrained", "name", "labels", "alignment_to")
-_COUNTS = ("epochs", "batch", "patience", "stop", "ssl_epochs")
+_COUNTS = ("epochs", "batch", "patience", "stop", "ssl_epochs", "attack_steps")
 _MOST_COUNT = 1_000_000_000
 _MOST_SEED = 2**63 - 1  # that torch takes
 _POSITIVE = ("rate", "least_rate", "clip", "alignment_weight")
@@ -165,11 +217,20 @@ def _check_ranges(recipe: Recipe) -> None:
     for name in _POSITIVE:
         if not 0 < getattr(recipe, name) < float("inf"):
             raise InvalidInput(f"{name} must be positive, got {getattr(recipe, name):g}")
-    for name in ("factor", "validation"):
-        if not 0 < getattr(recipe, name) < 1:
-            raise InvalidInput(f"{name} must be between 0 and 1, got {getattr(recipe, name):g}")
-    if not 0 <= recipe.weight_decay < float("inf"):
-        raise InvalidInput(f"weight_decay must be 0 or more, got {recipe.weight_decay:g}")
+    for name in ("factor", "validation", "stop_at"):
+        value = getattr(recipe, name)
+        if value is not None and not 0 < value < 1:
+            raise InvalidInput(f"{name} must be between 0 and 1, got {value:g}")
+    for name in ("weight_decay", "beta"):
+        if not 0 <= getattr(recipe, name) < float("inf"):
+            raise InvalidInput(f"{name} must be 0 or more, got {getattr(recipe, name):g}")
+    if not 0 <= recipe.momentum < 1:
+        raise InvalidInput(f"momentum must be in [0, 1), got {recipe.momentum:g}")
+    if recipe.k_wta is not None and not 0 < recipe.k_wta <= 1:
+        raise InvalidInput(
+            f"k_wta is the fraction of a layer's units that are kept, so k must not exceed the width: above 0 and up "
+            f"to 1, got {recipe.k_wta:g}"
+        )
     if recipe.least_rate > recipe.rate:
         raise InvalidInput(f"least_rate must not exceed rate ({recipe.rate:g}), got {recipe.least_rate:g}; lower it")
     if recipe.name is not None and Path(recipe.name).name != recipe.name:
@@ -194,6 +255,30 @@ def _check_mode(recipe: Recipe) -> None:
             f"ssl trains a new network and pretrained starts from trained weights, got {recipe.ssl} and "
             f"{recipe.pretrained}; leave one out"
         )
+    if recipe.optimiser == "adamw" and recipe.momentum != _LATER["momentum"]:
+        raise InvalidInput('momentum is about optimiser = "sgd", got adamw; leave it out')
     for name, value in _ALIGNMENT.items():
         if recipe.alignment is None and getattr(recipe, name) != value:
             raise InvalidInput(f"{name} is about the loss `alignment`, which is not set; add alignment or leave it out")
+    _check_attack(recipe)
+
+
+def _check_attack(recipe: Recipe) -> None:
+    check_eps(recipe.attack_eps, recipe.attack_norm, "pixels")
+    for name in ("attack_eps", "attack_step_size"):
+        value = getattr(recipe, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise InvalidInput(f"{name} must be positive, got {value:g}")
+    for name, default in _ATTACK.items():
+        if not recipe.is_attacked and getattr(recipe, name) != default:
+            raise InvalidInput(
+                f"{name} is about adversarial training, which is not set; add adversarial or leave it out"
+            )
+    if recipe.beta != BETA and recipe.adversarial not in ("trades", "mart"):
+        raise InvalidInput(f"beta is about trades and mart, got adversarial {recipe.adversarial}; leave it out")
+    if recipe.adversarial is not None and recipe.alignment is not None:
+        raise InvalidInput(f"adversarial training has no alignment loss, got {recipe.alignment}; leave one out")
+    if recipe.adversarial == "mart" and recipe.targets != "truth":
+        raise InvalidInput(f'mart needs true classes, got targets = "{recipe.targets}"; leave it out or use trades')
+    if recipe.ssl_views == "adversarial" and recipe.ssl != "simclr":
+        raise InvalidInput(f'ssl_views = "adversarial" is about ssl = "simclr", got {recipe.ssl or "none"}')

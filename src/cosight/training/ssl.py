@@ -24,6 +24,7 @@ from cosight.training.context import (
 )
 from cosight.training.networks import head_of, seeded
 from cosight.training.recipe import Ssl
+from cosight.training.robust import Adversary
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -64,11 +65,15 @@ def pretrain(
         # an incomplete last batch is left out, because it has fewer negatives
         batches = split_batches(image_order(seed, epoch, images), recipe.batch)[: images // recipe.batch]
         total = 0.0
+        adversary = Adversary(context, learner, (seed, epoch)) if recipe.ssl_views == "adversarial" else None
         with seeded(seed, "ssl", epoch, group.rank):
             for done, batch in enumerate(batches, start=1):
-                views = _read_views(context, group.part_of(batch), epoch, seed)
+                own = group.part_of(batch)
+                first, second = _read_views(context, own, epoch, seed)
+                if adversary:
+                    first = _attack_view(context, learner, adversary, first, second, own)
                 with context.autocast():
-                    loss = parallel(*views).float()
+                    loss = parallel(context.normalise(first), context.normalise(second)).float()
                 take_step(loss, parallel, optimiser, rate=recipe.rate, clip=recipe.clip)
                 learner.after_step(epoch * len(batches) + done, recipe.ssl_epochs * len(batches))
                 total += float(loss.detach())
@@ -80,7 +85,7 @@ def pretrain(
 
 
 def _read_views(context: TrainingContext, indices: Indices, epoch: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Return the two views of these images, (n, 3, height, width) each."""
+    """Return the two views of these images, (n, 3, height, width) in [0, 1] each."""
     size, flip = context.network.preprocessing.size, context.recipe.flip
 
     def both_views(image: Bytes, number: int) -> tuple[Bytes, Bytes]:
@@ -88,8 +93,21 @@ def _read_views(context: TrainingContext, indices: Indices, epoch: int, seed: in
 
     images = context.read_images(context.data.training, indices)
     pairs = list(context.pool.map(both_views, images, indices.tolist()))
-    first, second = (context.normalise([to_channels_first(pair[k]) for pair in pairs]) for k in (0, 1))
+    first, second = (context.pixels([to_channels_first(pair[k]) for pair in pairs]) for k in (0, 1))
     return first, second
+
+
+def _attack_view(
+    context: TrainingContext, learner: nn.Module, adversary: Adversary, first: Tensor, second: Tensor, rows: Indices
+) -> Tensor:
+    """Return the first views, changed so that the learner's loss with the second ones grows (Kim et al. 2020)."""
+
+    def loss(images: Tensor) -> Tensor:
+        with context.autocast():
+            mean: Tensor = learner(context.normalise(images), context.normalise(second))
+        return mean.float() * len(images)
+
+    return adversary.ascend(loss, first, rows)
 
 
 def momentum(step: int, steps: int) -> float:

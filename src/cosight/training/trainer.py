@@ -43,6 +43,7 @@ from cosight.training.context import (
 from cosight.training.data import TrainingImages, load_training_data
 from cosight.training.networks import network_factory, seeded, set_training
 from cosight.training.recipe import GOLD, Recipe, read_recipe
+from cosight.training.robust import Adversary
 from cosight.training.ssl import pretrain
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class TrainedNetwork:
         line: Its name as a model.
         best_epoch: Epoch of the weights, from 0.
         validation_accuracy: Validation accuracy after that epoch.
+        robust_accuracy: The same under the attack of adversarial training; None without it.
         history: All epochs.
         new: Whether this call trained it.
     """
@@ -75,6 +77,7 @@ class TrainedNetwork:
     line: str
     best_epoch: int
     validation_accuracy: float
+    robust_accuracy: float | None
     history: tuple[Epoch, ...]
     new: bool
 
@@ -196,6 +199,7 @@ def _train_seed(context: TrainingContext, out: Path, seed: int) -> TrainedNetwor
         line=f"cosight:{network.architecture},checkpoint={files.path}",
         best_epoch=facts["best_epoch"],
         validation_accuracy=facts["validation_accuracy"],
+        robust_accuracy=facts.get("robust_accuracy"),
         history=tuple(Epoch(**epoch) for epoch in facts["history"]),
         new=is_new,
     )
@@ -237,11 +241,18 @@ def _train_epochs(
     while not state.schedule.ends(state.epochs, recipe):
         epoch, rate = state.epochs, state.schedule.rate
         set_training(module, frozen=context.network.frozen)
+        adversary = Adversary(context, module, (seed, epoch)) if recipe.adversarial else None
         with seeded(seed, "train", epoch, context.group.rank):
-            loss = _train_epoch(context, files, parallel, optimiser, state, seed)
+            loss = _train_epoch(context, files, parallel, optimiser, state, seed, adversary)
         validation_loss, accuracy = _validate(context, module)
+        result = Epoch("train", epoch, rate, loss, validation_loss, accuracy)
+        if recipe.adversarial:  # the robust loss and accuracy decide about the rate and the best epoch
+            validation_loss, accuracy = _validate(
+                context, module, Adversary(context, module, (recipe.validation_seed,))
+            )
+            result = replace(result, robust_accuracy=accuracy)
         state.schedule = state.schedule.after(epoch, loss=validation_loss, accuracy=accuracy, recipe=recipe)
-        state.history.append(Epoch("train", epoch, rate, loss, validation_loss, accuracy))
+        state.history.append(result)
         if state.schedule.best_epoch == epoch:
             state.best = {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
         context.save_state(files, module, optimiser, state)
@@ -254,6 +265,7 @@ def _train_epoch(
     optimiser: Optimizer,
     state: TrainingState,
     seed: int,
+    adversary: Adversary | None,
 ) -> float:
     """Train on all training images once and return the mean loss."""
     recipe, group, examples, epoch = context.recipe, context.group, context.data.training, state.epochs
@@ -262,45 +274,59 @@ def _train_epoch(
     batches = split_batches(image_order(seed, epoch, len(examples)), recipe.batch)
     everything = np.arange(len(examples))
     errors = None if recipe.alignment is None else expected_errors(*context.observer(examples, everything))
-    for done, batch in enumerate(batches, start=1):
+    repeats = adversary.repeats if adversary else 1
+    for done, batch in enumerate(batches):
         own = group.part_of(batch)
         used = own if len(own) else batch[:1]  # a process without an image takes part with one of weight zero
         images = [
             to_channels_first(crop_and_flip(image, draws[index], size=size, padding=padding, flip=flip))
             for image, index in zip(context.read_images(examples, used), used, strict=True)
         ]
-        with context.autocast():
-            logits = parallel(context.normalise(images))
-        losses = cross_entropies(logits.float(), context.targets(examples, used)) * bool(len(own))
-        # Gradients are averaged over processes; this gives the mean over the batch, however it is divided.
-        loss = losses.sum() * (group.world / len(batch))
-        total += float(losses.detach().sum())
-        if recipe.alignment is not None and errors is not None:
-            observer, truth = context.observer(examples, used)
-            observer = observer * bool(len(own))
-            aligned = alignment_loss(recipe.alignment, logits.float(), observer, truth, errors, group)
-            aligned = recipe.alignment_weight * aligned
-            loss = loss + aligned
-            total += float(aligned.detach()) * len(own)
-        take_step(loss, parallel, optimiser, rate=state.schedule.rate, clip=recipe.clip)
-        context.report(done, len(batches), files, state)
+        pixels, targets = context.pixels(images), context.targets(examples, used)
+        rate = state.schedule.rate_at(epoch + done / len(batches), recipe)
+        for _ in range(repeats):
+            if adversary:
+                losses = adversary.losses(parallel, pixels, targets, used) * bool(len(own))
+            else:
+                with context.autocast():
+                    logits = parallel(context.normalise(pixels))
+                losses = cross_entropies(logits.float(), targets) * bool(len(own))
+            # Gradients are averaged over processes; this gives the mean over the batch, however it is divided.
+            loss = losses.sum() * (group.world / len(batch))
+            total += float(losses.detach().sum()) / repeats
+            if recipe.alignment is not None and errors is not None:
+                observer, truth = context.observer(examples, used)
+                observer = observer * bool(len(own))
+                aligned = alignment_loss(recipe.alignment, logits.float(), observer, truth, errors, group)
+                aligned = recipe.alignment_weight * aligned
+                loss = loss + aligned
+                total += float(aligned.detach()) * len(own)
+            take_step(loss, parallel, optimiser, rate=rate, clip=recipe.clip)
+            if adversary:
+                adversary.after_step()
+        context.report(done + 1, len(batches), files, state)
     return check_loss(group.sum(total)[0] / len(examples), epoch)
 
 
-def _validate(context: TrainingContext, module: nn.Module) -> tuple[float, float]:
-    """Return mean loss and accuracy on the validation images, prepared as the finished model prepares images."""
+def _validate(context: TrainingContext, module: nn.Module, adversary: Adversary | None = None) -> tuple[float, float]:
+    """Return mean loss and accuracy on the validation images, prepared as the finished model prepares images.
+
+    With an adversary the images are attacked.
+    """
     import torch
 
     examples, loss, correct = context.data.validation, 0.0, 0.0
     module.eval()
-    with torch.no_grad():
-        for batch in split_batches(context.group.part_of(np.arange(len(examples))), context.recipe.batch):
-            images = context.read_images(examples, batch)
-            inputs = context.normalise([preprocess(image, context.network.preprocessing) for image in images])
-            with context.autocast():
-                logits = module(inputs).float()
-            loss += float(cross_entropies(logits, context.targets(examples, batch)).sum())
-            correct += int((logits.argmax(dim=1).cpu().numpy() == examples.labels[batch]).sum())
+    for batch in split_batches(context.group.part_of(np.arange(len(examples))), context.recipe.batch):
+        images = context.read_images(examples, batch)
+        pixels = context.pixels([preprocess(image, context.network.preprocessing) for image in images])
+        labels = torch.from_numpy(examples.labels[batch]).to(context.device)
+        if adversary:
+            pixels = adversary.attack(pixels, labels, batch)
+        with torch.no_grad(), context.autocast():
+            logits = module(context.normalise(pixels)).float()
+        loss += float(cross_entropies(logits, context.targets(examples, batch)).sum())
+        correct += int((logits.argmax(dim=1) == labels).sum())
     loss, correct = context.group.sum(loss, correct)
     return loss / len(examples), correct / len(examples)
 

@@ -71,6 +71,7 @@ DIGITS = Benchmark(
             "Categories 1 to 3 show digits, and the right answer is the digit (Must-Act). Categories 4 to 7 show no "
             "digit, and the right answer is to abstain (Must-Abstain). Category 8 shows corrupted digits (Uncertain): "
             "the answers of a simulated panel decide.",
+            VISALIGN.sections["stimuli"].charts,
         ),
         "table": VISALIGN.sections["table"],
     },

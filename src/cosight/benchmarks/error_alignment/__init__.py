@@ -5,7 +5,7 @@ Any trials and runs can be compared; there is nothing to build.
 * `families`   families of models, and kinds of domains
 """
 
-from cosight.benchmarks.entry import Benchmark, PairComparison, ReportSection
+from cosight.benchmarks.entry import Benchmark, PairComparison, ReportChart, ReportSection
 
 __all__ = ["ERROR_ALIGNMENT"]
 
@@ -35,6 +35,25 @@ ERROR_ALIGNMENT = Benchmark(
             "Error alignment",
             "How alike every two observers err, by image (EC, MA), class (CLES), confidence (SOC, SOCE) and "
             "representation (CKA), and how far these measures order pairs of observers alike.",
+            (
+                ReportChart("pairs", "Error consistency of every two observers", "error_consistency"),
+                ReportChart("pairs", "Agreement of every two observers on joint errors", "misclassification_agreement"),
+                ReportChart(
+                    "pairs", "Class-level error similarity of every two observers", "class_level_error_similarity"
+                ),
+                ReportChart(
+                    "pair-scatter",
+                    "Do pairs that err on the same images also err in the same way?",
+                    x="error_consistency",
+                    y="misclassification_agreement",
+                ),
+                ReportChart(
+                    "pair-scatter",
+                    "Do pairs that err on the same images also err on the same classes?",
+                    x="error_consistency",
+                    y="class_level_error_similarity",
+                ),
+            ),
         )
     },
 )

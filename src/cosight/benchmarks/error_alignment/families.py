@@ -5,21 +5,18 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from cosight.errors import InvalidInput
+from cosight.benchmarks.name_patterns import Patterns, first_fit, parse_pairs, parse_tables
 from cosight.toml_settings import check_keys, read_toml
 
 __all__ = ["OTHER", "PERSON", "Families", "families_of", "read_families"]
 
 PERSON, OTHER = "person", "other"
 _TABLES = ("families", "domains")
-
-Patterns = tuple[tuple[str, str], ...]  # (pattern, family), the first one that fits decides
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +32,7 @@ class Families:
         >>> read_families(["model:net-*=mine"]).family("model:net-7")
         'mine'
         """
-        return _first_fit(self.models, model)
+        return first_fit(self.models, model)
 
     def kind_of_domain(self, domain: str) -> str | None:
         """Return the kind of a domain, such as an experiment; None where no pattern fits.
@@ -43,7 +40,7 @@ class Families:
         >>> read_families().kind_of_domain("uniform-noise")
         'synthetic'
         """
-        return _first_fit(self.domains, domain)
+        return first_fit(self.domains, domain)
 
 
 def read_families(given: str | Path | Sequence[str] | None = None) -> Families:
@@ -63,13 +60,7 @@ def read_families(given: str | Path | Sequence[str] | None = None) -> Families:
     if len(parts) == 1 and Path(parts[0]).suffix == ".toml":
         own = _parse(read_toml(Path(parts[0])), str(parts[0]))
     elif parts:
-        pairs = []
-        for part in map(str, parts):
-            pattern, _, family = part.rpartition("=")
-            if not pattern or not family:
-                raise InvalidInput(f"--families takes PATTERN=FAMILY pairs or a TOML file, got {part!r}")
-            pairs.append((pattern, family))
-        own = Families(models=tuple(pairs))
+        own = Families(models=parse_pairs(map(str, parts)))
     return Families(own.models + _shipped().models, own.domains + _shipped().domains)
 
 
@@ -102,19 +93,5 @@ def _shipped() -> Families:
 
 def _parse(content: Mapping[str, Any], context: str) -> Families:
     check_keys(content, _TABLES, context=context)
-    tables: list[Patterns] = []
-    for table in _TABLES:
-        pairs = []
-        entries = content.get(table, {})
-        if not isinstance(entries, Mapping):
-            raise InvalidInput(f"{context}: {table} must be a table, got {entries!r}")
-        for name, patterns in entries.items():
-            if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
-                raise InvalidInput(f"{context}: {table}.{name} must be a list of texts, got {patterns!r}")
-            pairs += [(pattern, name) for pattern in patterns]
-        tables.append(tuple(pairs))
-    return Families(*tables)
-
-
-def _first_fit(patterns: Patterns, name: str) -> str | None:
-    return next((family for pattern, family in patterns if fnmatchcase(name.lower(), pattern.lower())), None)
+    tables = parse_tables(content, context)
+    return Families(*(tables.get(table, ()) for table in _TABLES))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cosight.benchmarks.entry import AlteredPhotos, Benchmark, BuildResult, Progress, ReportSection
+from cosight.benchmarks.entry import AlteredPhotos, Benchmark, BuildResult, Progress, ReportChart, ReportSection
 from cosight.benchmarks.laion_c.results_table import TABLE
 from cosight.processes import core_count
 
@@ -110,11 +110,17 @@ LAION_C = Benchmark(
             "What was shown",
             "Photos of 16 superclasses, undistorted and with six distortions at five levels. The distortions are "
             "synthetic, so that models trained on the web have hardly met them.",
+            (ReportChart("pictures", "Some of the images"),),
         ),
         "table": ReportSection(
             "Accuracy by distortion",
             "For every model: accuracy on the undistorted photos, on each distortion as the mean over its five levels, "
             "and the mean over distortions (LAION-C). Rows marked as published are those of the paper.",
+            (
+                ReportChart(
+                    "lines", "Accuracy by level, one panel per distortion", "accuracy", x="level", facet="condition"
+                ),
+            ),
         ),
     },
 )

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cosight.benchmarks.entry import Benchmark, BuildResult, Progress, ReportSection
+from cosight.benchmarks.entry import Benchmark, BuildResult, Progress, ReportChart, ReportSection
 from cosight.benchmarks.visalign.results_table import TABLE
 from cosight.devices import Precision, check_device_name, check_placement
 from cosight.errors import InvalidInput
@@ -202,11 +202,30 @@ VISALIGN = Benchmark(
             "Categories 1 to 3 show one of the classes, and the right answer is that class (Must-Act). Categories 4 "
             "to 7 show none of them, and the right answer is to abstain (Must-Abstain). Category 8 shows corrupted "
             "photos (Uncertain): people's answers decide.",
+            (ReportChart("pictures", "Some of the images"),),
         ),
         "table": ReportSection(
             "Distance and reliability",
             "For every architecture and abstention function: the distance of its answers from the gold labels by "
             "category, and its reliability score. A wrong answer costs 0, half the number of images, or all of it.",
+            (
+                ReportChart("grid", "Distance to the gold labels by category", "hellinger", x="category"),
+                ReportChart(
+                    "lines",
+                    "Reliability against the threshold of abstention (gamma), one panel per cost of a wrong answer",
+                    "reliability_score",
+                    x="gamma",
+                    facet="cost",
+                ),
+                ReportChart(
+                    "scatter",
+                    "Are models that are nearer to the gold labels more reliable? Cost N",
+                    x="hellinger",
+                    y="reliability_score",
+                    where="category=*|cost=N",
+                ),
+                ReportChart("bars", "What models did: shares of images by action", "action_share", x="action"),
+            ),
         ),
     },
 )

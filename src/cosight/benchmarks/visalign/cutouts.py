@@ -304,7 +304,7 @@ class Cutter:
 
 
 _GROUNDS = (128, 235, 20)  # grey, nearly white, nearly black
-# Chosen on ImageNet photos (docs/visalign.md has the counts): on 400 of 26 classes with GrabCut's masks,
+# Chosen on ImageNet photos (docs/guides/visalign.md has the counts): on 400 of 26 classes with GrabCut's masks,
 _RECOGNISED = 0.7
 _IN_REST = 0.5
 _PART_RECOGNISED = 0.85  # and on 106 of 13 classes with masks of a trained network

@@ -9,7 +9,6 @@ same bytes. Another package adds a figure through the entry point group `cosight
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from cosight.errors import InvalidInput
@@ -17,7 +16,7 @@ from cosight.files import atomic_write
 from cosight.registry import Registry
 from cosight.reports.figures import error_alignment, laion_c, observers, representation
 from cosight.reports.figures.entry import FigureKind, FigureRequest
-from cosight.statistics.rows import Row, Scores, read_row_file
+from cosight.statistics.rows import Scores, read_score_rows
 
 __all__ = ["FigureKind", "FigureRequest", "figure", "figures"]
 
@@ -73,20 +72,12 @@ def figure(
         raise InvalidInput(f"{kind.name} is drawn from score rows; name a file that `{kind.rows}` wrote")
     from cosight.measures import measures
 
-    request = FigureRequest(_read(scores), None if measure is None else measures.name_of(measure))
+    request = FigureRequest(
+        tuple(row for source in scores for row in read_score_rows(source)),
+        None if measure is None else measures.name_of(measure),
+    )
     _draw(kind, request, path)
     return path
-
-
-def _read(scores: Sequence[str | Path | Scores]) -> tuple[Row, ...]:
-    rows: list[Row] = []
-    for source in scores:
-        if isinstance(source, Scores):
-            rows += source.rows
-        else:
-            path = Path(source)
-            rows += read_row_file(path / "scores.parquet" if path.is_dir() else path)
-    return tuple(rows)
 
 
 def _draw(kind: FigureKind, request: FigureRequest, path: Path) -> None:

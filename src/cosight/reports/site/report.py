@@ -1,0 +1,288 @@
+"""`cosight report`: a static site about runs and trials."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from inspect import signature
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from cosight.errors import InvalidInput
+from cosight.files import atomic_write
+from cosight.progress import Progress, report_progress
+from cosight.registry import split_names
+from cosight.reports.site.answers import AnswerSet, read_answers, write_answers
+from cosight.reports.site.method import method_facts, run_folders
+from cosight.reports.site.parts import ReportPart, score_parts
+from cosight.reports.site.pictures import Images, write_pictures
+from cosight.reports.site.rows_data import measure_facts, part_facts, split_rows
+from cosight.reports.site.shards import DATA, ShardWriter
+from cosight.runs.run_record import status
+from cosight.scoring.arguments import ScoreSource, check_numbers, trial_sources
+from cosight.statistics.rows import Row, Scores
+from cosight.trials.formats import TrialSource
+from cosight.trials.spaces import LabelSpace
+
+__all__ = ["Report", "report", "write_site"]
+
+PAGE, SCORES = "index.html", "scores.parquet"
+_TABLES = "tables"  # folder of the rows of each part
+_APP = ("report.js", "report.css", "licences.txt")  # beside the page
+_WATCH_SECONDS = 5.0  # between two versions of a report that is watched
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report that was written.
+
+    Attributes:
+        folder: The site.
+        page: Its first page.
+        scores: Every score row, as in `scores.parquet`.
+        size: Bytes of all files.
+        notices: For the reader.
+    """
+
+    folder: Path
+    page: Path
+    scores: Scores
+    size: int
+    notices: tuple[str, ...] = ()
+
+    def view(self, route: str = "") -> str:
+        """Return the address of a view, such as `disagree?a=people`, for a browser."""
+        return f"{self.page.resolve().as_uri()}#/{route}"
+
+
+def report(
+    *sources: ScoreSource,
+    out: str | Path,
+    on: str | Sequence[str] | None = None,
+    title: str | None = None,
+    images: Images = "auto",
+    labels: str | LabelSpace | None = None,
+    role: str | Sequence[str] = ("test",),
+    gamma: float = 0.5,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    watch: bool = False,
+    force: bool = False,
+    progress: Progress | bool | None = None,
+) -> Report:
+    """Write a report: a folder of pages that opens by double-click, can be mailed, or put on any web server.
+
+    Trials are scored first: by `compare`, by `score`, and on the benchmarks that their experiments belong to. Every
+    row goes to `scores.parquet` in the folder; the pages show rows and answers, and compute no score.
+
+    Args:
+        *sources: Runs, trial files, folders of trial files, or samples (sample:NAME); a stimulus set adds its images
+            and gold labels. In Python also trials, the run that `evaluate` returned, and DataFrames.
+        out: Output folder.
+        on: Comma-separated benchmarks whose tables are made (default: those that the experiments belong to).
+        title: Heading of the report (default: the experiments).
+        images: Thumbnails with originals, thumbnails only, or none; auto copies originals up to 200 MB.
+        labels: Label space: a name (`cosight list label-spaces`) or comma-separated class names.
+        role: Comma-separated roles of the trials to use: test, repeat, distractor, gold, check, warmup or all
+            (default: first showings of test stimuli).
+        gamma: An observer whose abstention exceeds this has abstained.
+        resamples: Number of bootstrap resamples behind each interval.
+        confidence: Confidence level of the intervals.
+        seed: Seed of everything random.
+        watch: Write the report again while a run among the sources is in progress; an open page reloads itself.
+        force: Replace an existing report.
+        progress: True for a progress bar (default: in notebooks and at the prompt), False for none, or a function
+            that is called with steps done, steps in all, and a description.
+
+    Returns:
+        The report.
+
+    Raises:
+        InvalidInput: An argument is wrong, nothing can be scored, or `out` has other files.
+        UnknownName: A benchmark or label space does not exist.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = report("sample:edges", out=Path(folder) / "site", on="error-alignment", resamples=10)
+    ...     made.page.name, made.scores.rows[0].measure
+    ('index.html', 'accuracy')
+    """
+    given = dict(locals())
+    check_numbers(resamples=resamples, confidence=confidence, gamma=gamma, seed=seed)
+    folder, paths = Path(out), trial_sources(sources)
+    names, roles = split_names(on), split_names(role) or ()
+    check_folder(folder, force=force)
+    check_app()
+    options: dict[str, Any] = {
+        "labels": labels, "role": roles, "gamma": gamma, "resamples": resamples, "confidence": confidence, "seed": seed
+    }  # fmt: skip
+    passed, defaulted = _split_options(given)
+
+    def make(watched: bool) -> Report:
+        with report_progress(progress) as tell:
+            answers = read_answers(paths, labels=labels, role=roles, gamma=gamma)
+            parts, problems = score_parts(answers, on=names, options=options, progress=tell)
+            method = method_facts(
+                parts, paths, command=_command(paths, passed), passed=passed, defaulted=defaulted
+            )  # fmt: skip
+            heading = title or ", ".join(dict.fromkeys(group.title for group in answers))
+            return write_site(
+                folder, parts, answers, title=heading, method=method, images=images, notices=problems, watched=watched,
+                progress=tell,
+            )  # fmt: skip
+
+    def is_going() -> bool:
+        return any(status(run).state == "going" for run in run_folders(paths))
+
+    while watch and is_going():
+        try:
+            make(True)
+        except InvalidInput:  # nothing to score yet
+            if not is_going():
+                raise
+        time.sleep(_WATCH_SECONDS)
+    return make(False)
+
+
+def check_folder(folder: Path, *, force: bool) -> None:
+    """Raise unless a report can be written to a folder."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InvalidInput(f"a report is a folder, got the file {folder}; choose another")
+    if any(folder.iterdir()):
+        if not (folder / DATA / "site.js").is_file():
+            raise InvalidInput(f"{folder} has other files; choose a new or empty folder")
+        if not force:
+            raise InvalidInput(f"{folder} has a report; choose another folder, or --force to replace it")
+
+
+def check_app() -> None:
+    """Raise where the pages were not built from web/."""
+    if not (_app_folder() / PAGE).is_file():
+        raise InvalidInput("the pages of reports are not built; run `make page` in a checkout, or reinstall cosight")
+
+
+def _app_folder() -> Path:
+    return Path(str(files("cosight.reports.site"))) / "static"
+
+
+def _split_options(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options that differ from their defaults, and the others."""
+    passed, defaulted = {}, {}
+    for name, parameter in signature(report).parameters.items():
+        if name not in ("sources", "progress", "watch", "force"):
+            same = parameter.default is not parameter.empty and given[name] == parameter.default
+            (defaulted if same else passed)[name] = given[name]
+    return passed, defaulted
+
+
+def _command(paths: Sequence[TrialSource], passed: Mapping[str, Any]) -> str:
+    """Return the command line of a report; sources that have no name are written as their type."""
+    words = [str(path) if isinstance(path, str | Path) else f"<{type(path).__name__}>" for path in paths]
+    for name, value in passed.items():
+        text = value if isinstance(value, str | Path | int | float) else ",".join(split_names(value) or [])
+        words += [f"--{name}", str(text)]
+    return " ".join(["cosight report", *map(quote, words)])
+
+
+def write_site(
+    folder: Path,
+    parts: Sequence[ReportPart],
+    answers: Sequence[AnswerSet],
+    *,
+    title: str,
+    method: Mapping[str, Any],
+    images: Images = "auto",
+    notices: Sequence[str] = (),
+    watched: bool = False,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Report:
+    """Write the files of a site. The page is written last, so that it exists only when everything else does.
+
+    Args:
+        folder: The site.
+        parts: Scores.
+        answers: Answers to browse.
+        title: Heading.
+        method: Facts of the method page.
+        images: Which pictures to write.
+        notices: Why something is missing.
+        watched: Whether the report is written again soon.
+        progress: Called with steps done, steps in all, and a description.
+
+    Returns:
+        The report.
+    """
+    check_app()
+    folder.mkdir(parents=True, exist_ok=True)
+    rows: list[Row] = []
+    firsts = []
+    for part in parts:
+        firsts.append(len(rows))
+        rows += part.scores.rows
+    scores = Scores(tuple(rows), {}, (), {name: kind for part in parts for name, kind in part.scores.kinds.items()})
+    tables = _write_tables(folder, parts, scores)
+    writer = ShardWriter(folder)
+    pictures, more = write_pictures(folder, list(answers), images=images, progress=progress)
+    sets = []
+    for index, (group, shown) in enumerate(zip(answers, pictures, strict=True)):
+        if progress:
+            progress(index, len(answers), "answers")
+        sets.append(write_answers(writer, index, group, shown))
+    main, pairs = split_rows(rows)
+    writer.write("rows", main)
+    writer.write("pairs", pairs)
+    labels = [sets[part.answers]["labels"] if part.answers is not None else part.scores.settings.get("labels", [])
+              for part in parts]  # fmt: skip
+    notices = [*notices, *more]
+    stamp = f"{time.time_ns():x}"
+    site = {
+        "title": title,
+        "stamp": stamp,
+        "watched": watched,
+        "parts": [part_facts(part, first, names) for part, first, names in zip(parts, firsts, labels, strict=True)],
+        "sets": sets,
+        "measures": measure_facts(dict.fromkeys(row.measure for row in rows)),
+        "pairs": len(pairs["id"]),
+        "tables": tables,
+        "method": dict(method),
+        "notices": notices,
+    }
+    writer.write("site", site)
+    writer.write("stamp", stamp)
+    writer.remove_others()
+    for name in (*_APP, PAGE):
+        with atomic_write(folder / name) as draft:
+            shutil.copyfile(_app_folder() / name, draft)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return Report(folder, folder / PAGE, scores, size, tuple(notices))
+
+
+def _write_tables(folder: Path, parts: Sequence[ReportPart], scores: Scores) -> list[dict[str, str]]:
+    """Write every row as Parquet, CSV and JSON, of all parts together and of each; return names and files."""
+    tables = []
+    for name, part in [("scores", scores), *((part.name, part.scores) for part in parts if len(parts) > 1)]:
+        where = "" if name == "scores" else f"{_TABLES}/"
+        paths = {suffix: f"{where}{name}.{suffix}" for suffix in ("parquet", "csv", "json")}
+        for suffix, path in paths.items():
+            with atomic_write(folder / path) as draft:
+                if suffix == "parquet":
+                    part.to_polars().write_parquet(draft, compression="zstd")
+                elif suffix == "csv":
+                    draft.write_text(part.to_csv(), encoding="utf-8")
+                else:
+                    records = [row.record() for row in part.rows]
+                    draft.write_text(json.dumps(records, separators=(",", ":"), allow_nan=False), encoding="utf-8")
+        tables.append({"name": name, "rows": str(len(part.rows)), **paths})
+    wanted = {folder / path for table in tables for path in table.values()}
+    for path in (folder / _TABLES).glob("*"):
+        if path not in wanted:
+            path.unlink()
+    return tables

@@ -1,0 +1,210 @@
+"""A report has the rows of scores.parquet and the answers of the trials, whatever these are called."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image as Pillow
+
+from cosight import report
+from cosight.benchmarks import benchmarks
+from cosight.errors import InvalidInput
+from cosight.measures import measures
+from cosight.reports.site.method import bibliography, cited_entries
+from cosight.scoring.presets import presets
+from cosight.trials import read
+from cosight.trials.samples import samples
+from cosight.trials.table import make_trials
+from tests.reports.site_data import numbers, rows, shard
+
+FEW = {"resamples": 20, "progress": False}
+HOSTILE = ("<script>alert(1)</script>", "\"'`;--", "x" * 300, "\u202eevil\u2067", "a/../b?c#d%20", "${1}\u2028")
+
+
+@pytest.fixture(scope="module")
+def few():
+    trials = read("sample:edges")
+    names = [f"human:subject-0{number}" for number in range(1, 5)]
+    return trials.only(*names, "model:resnet50", "model:alexnet", "model:vgg16")
+
+
+@pytest.fixture(scope="module")
+def site(few, tmp_path_factory):
+    return report(few, out=tmp_path_factory.mktemp("reports") / "site", **FEW).folder
+
+
+def test_every_row_of_the_site_is_a_row_of_the_file(site):
+    stored = pl.read_parquet(site / "scores.parquet").to_dicts()
+    shown = [*rows(site, "rows"), *rows(site, "pairs")]
+    assert sorted(row["id"] for row in shown) == list(range(len(stored)))
+    for row in shown:
+        expected = stored[row["id"]]
+        assert row["flags"].split() == expected["flags"]
+        assert all(row[name] == expected[name] for name in row if name not in ("id", "flags"))
+    parts = shard(site, "site")["parts"]
+    assert sum(part["count"] for part in parts) == len(stored)
+
+
+def test_answers_equal_a_recount_with_polars(few, site):
+    facts = shard(site, "site")["sets"][0]
+    frame, labels = few.frame, facts["labels"]
+    truth = numbers(shard(site, "0/stimuli")["truth"], "truth")
+    assert facts["stimuli"] == frame["image"].n_unique() == len(truth)
+    for index, observer in enumerate(facts["observers"]):
+        response = numbers(shard(site, f"0/answers/{index}")["response"], "response")
+        if observer["kind"] == "pool":
+            continue
+        own = frame.filter(pl.col("observer") == observer["name"])
+        assert observer["trials"] == own.height
+        right = own.filter(pl.col("response") == pl.col("truth")).height
+        assert int((response == truth).sum()) == right
+        confusion = own.group_by("truth", "response").len().rows()
+        for true, given, count in confusion:
+            if given is not None:
+                assert ((truth == labels.index(true)) & (response == labels.index(given))).sum() == count
+
+
+def test_people_pooled_are_their_commonest_answer(few, site):
+    facts = shard(site, "site")["sets"][0]
+    index = next(i for i, one in enumerate(facts["observers"]) if one["name"] == "people")
+    pooled = numbers(shard(site, f"0/answers/{index}")["response"], "response")
+    group = shard(site, "0/group/0")
+    people = few.frame.filter(pl.col("kind") == "human")
+    for at, image in enumerate(group["image"]):
+        counts = people.filter(pl.col("image") == image)["response"].drop_nulls().value_counts()
+        best = counts.filter(pl.col("count") == counts["count"].max())["response"].to_list()
+        assert pooled[at] == (facts["labels"].index(best[0]) if len(best) == 1 else -3)
+        shares = group["shares"][str(index)][at]
+        shown = {facts["labels"][int(code)]: count for code, count in zip(shares[::2], shares[1::2], strict=True)}
+        assert shown == dict(counts.rows())
+
+
+def test_the_method_page_says_how_it_was_made(site):
+    method = shard(site, "site")["method"]
+    assert method["passed"]["resamples"] == 20
+    assert method["defaulted"]["gamma"] == 0.5
+    assert "@inproceedings{geirhos2020," in method["bibtex"]
+    for table in shard(site, "site")["tables"]:
+        frame = pl.read_parquet(site / table["parquet"])
+        assert frame.height == int(table["rows"]) == len(json.loads((site / table["json"]).read_text()))
+        assert (site / table["csv"]).is_file()
+
+
+def test_everything_that_is_cited_has_an_entry():
+    texts = [entry.citation for entry in (*measures.values(), *presets.values())]
+    texts += [entry.source for entry in (*benchmarks.values(), *samples.values())]
+    assert [text for text in texts if not cited_entries(text)] == []
+    used = {key for text in texts for key in cited_entries(text)} | {"cosight"}
+    assert used == set(bibliography())
+
+
+def hostile_trials(*, people=2, models=1, images=4):
+    kinds = ["human"] * people + ["model"] * models
+    names = [f"{kind}:{HOSTILE[i % len(HOSTILE)]}{i}" for i, kind in enumerate(kinds)]
+    classes = HOSTILE[:3]
+    frame = pl.DataFrame(
+        [
+            {
+                "observer": name, "kind": name.split(":")[0], "experiment": HOSTILE[0], "condition": HOSTILE[3],
+                "image": f"{HOSTILE[image % 6]}{image}", "truth": classes[image % 3],
+                "response": classes[(image + at) % 3],
+            }
+            for at, name in enumerate(names)
+            for image in range(images)
+        ]
+    )  # fmt: skip
+    return make_trials(frame, source="made")
+
+
+def test_hostile_names_stay_texts(tmp_path):
+    made = report(hostile_trials(), out=tmp_path / "site", title=HOSTILE[0], **FEW)
+    facts = shard(made.folder, "site")
+    assert facts["title"] == HOSTILE[0]
+    assert f"human:{HOSTILE[0]}0" in [one["name"] for one in facts["sets"][0]["observers"]]
+    assert set(shard(made.folder, "0/group/0")["image"]) == {f"{HOSTILE[i]}{i}" for i in range(4)}
+    everything = list((made.folder / "data").rglob("*.js"))
+    assert everything
+    assert all(b"<" not in path.read_bytes() for path in everything)
+
+
+@pytest.mark.parametrize(("people", "models"), [(0, 2), (0, 1), (2, 0), (1, 1)])
+def test_few_observers_give_a_report(tmp_path, people, models):
+    made = report(hostile_trials(people=people, models=models), out=tmp_path / "site", **FEW)
+    facts = shard(made.folder, "site")
+    assert len([one for one in facts["sets"][0]["observers"] if one["kind"] != "pool"]) == people + models
+    assert facts["sets"][0]["pictures"] == 0
+    assert made.scores.rows
+
+
+def test_pictures_are_thumbnails_with_the_original(tmp_path):
+    images = tmp_path / "set" / "images"
+    images.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        Pillow.fromarray(rng.integers(0, 255, (300, 200, 3), dtype=np.uint8)).save(images / f"{name}.png")
+    (images / "bird.png").write_bytes(b"broken")
+    from cosight.trials.manifest import manifest_frame, write_manifest
+
+    shown = [{"file": f"images/{name}.png", "image": f"{name}.png", "experiment": "e", "truth": name}
+             for name in ("bird", "cat", "dog")]  # fmt: skip
+    write_manifest(tmp_path / "set", manifest_frame(shown), {})
+    frame = pl.DataFrame(
+        [{"observer": who, "kind": "model", "experiment": "e", "image": f"{name}.png", "truth": name, "response": name}
+         for who in ("a", "b") for name in ("bird", "cat", "dog", "fish")]
+    )  # fmt: skip
+    out = tmp_path / "site"
+    made = report(make_trials(frame, source="made"), tmp_path / "set", out=out, **FEW)
+    facts = shard(out, "site")
+    assert facts["sets"][0]["pictures"] == 2
+    assert any("cannot be decoded" in notice for notice in made.notices)
+    group = shard(out, "0/group/0")
+    thumbnail, original = group["picture"][group["image"].index("cat.png")]
+    with Pillow.open(out / thumbnail) as small:
+        assert max(small.size) == 128
+    assert (out / original).read_bytes() == (images / "cat.png").read_bytes()
+    assert group["picture"][group["image"].index("fish.png")] is None
+    report(make_trials(frame, source="made"), tmp_path / "set", out=out, images="none", force=True, **FEW)
+    assert not [path for path in out.rglob("*") if path.suffix in (".webp", ".png")]
+
+
+def test_versions_of_one_source_are_a_series(tmp_path):
+    frame = pl.DataFrame(
+        [{"observer": who, "kind": "model", "experiment": "e", "condition": condition, "level": level,
+          "image": f"{image}.png", "truth": "cat", "response": "cat"}
+         for who in ("a", "b") for condition in ("blur", "noise") for level in (1, 2) for image in (1, 2)]
+    )  # fmt: skip
+    made = report(make_trials(frame, source="made"), out=tmp_path / "site", **FEW)
+    series = numbers(shard(made.folder, "0/stimuli")["series"], "series")
+    assert sorted(np.unique(series, return_counts=True)[1].tolist()) == [2, 2, 2, 2]
+
+
+def test_a_folder_with_other_files_is_refused(few, tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(InvalidInput, match="has other files"):
+        report(few, out=tmp_path, **FEW)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_report_is_replaced_only_with_force(few, site):
+    with pytest.raises(InvalidInput, match="--force"):
+        report(few, out=site, **FEW)
+
+
+def test_nothing_is_written_for_wrong_sources(tmp_path):
+    with pytest.raises(InvalidInput):
+        report(tmp_path / "missing.csv", out=tmp_path / "site")
+    with pytest.raises(InvalidInput, match="needs trials"):
+        report(out=tmp_path / "site")
+    assert not (tmp_path / "site").exists()
+
+
+def test_the_command_writes_a_report(cosight, tmp_path, few):
+    from cosight.trials import write
+
+    write(few, tmp_path / "few.parquet")
+    done = cosight("report", tmp_path / "few.parquet", "--out", tmp_path / "site", "--resamples", "20")
+    assert done.code == 0, done.err
+    assert f"report: {tmp_path / 'site' / 'index.html'}".split("/")[-1] in done.out
+    assert Path(tmp_path / "site" / "index.html").is_file()

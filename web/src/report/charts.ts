@@ -1,0 +1,222 @@
+/** Charts, drawn with Observable Plot as SVG. They show rows; nothing is computed. */
+import * as Plot from "@observablehq/plot";
+import { type Child, el } from "../dom";
+import { groupPairs, type Part, type Row } from "./data";
+import { kindGroup, type View } from "./view";
+
+export const COLOURS: Readonly<Record<string, string>> = {
+  people: "var(--people)",
+  "simulated people": "var(--simulated)",
+  models: "var(--models)",
+};
+const SERIES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#7f7f7f"];
+const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wye", "asterisk"];
+const LONGEST = 32;
+
+export function shorten(text: string, longest = LONGEST): string {
+  return text.length <= longest ? text : `${text.slice(0, longest - 1)}\u2026`;
+}
+
+function frame(title: string, plot: Node, ...children: Child[]): HTMLElement {
+  const scroll = el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": title }, plot);
+  return el("figure", { class: "chart" }, el("figcaption", {}, title), scroll, ...children);
+}
+
+const base = { style: { background: "none", color: "var(--text)", fontSize: "12px", overflow: "visible" } };
+
+function width(): number {
+  return Math.max(320, Math.min(900, document.documentElement.clientWidth - 64));
+}
+
+export interface Line {
+  readonly label: string;
+  readonly value: number;
+}
+
+/** One value with its interval per observer, and lines for ceiling and chance. */
+export function dots(view: View, title: string, rows: readonly Row[], axis: string, lines: readonly Line[]): HTMLElement {
+  const shown = rows.filter((row) => row.value !== null);
+  const names = new Map(shown.map((row, index) => [`${index}`, row.observer]));
+  const data = shown.map((row, index) => ({ ...row, key: `${index}`, kind: kindGroup(view.site, row.observer) }));
+  const title_of = (key: string) => {
+    const name = names.get(key) ?? key;
+    const found = view.site.sets.flatMap((set) => set.observers).find((one) => one.name === name);
+    return shorten(found?.title ?? name, width() < 500 ? 18 : LONGEST);
+  };
+  const plot = Plot.plot({
+    ...base,
+    ariaLabel: title,
+    ariaDescription: `${shown.length} observers; the table below has the same numbers`,
+    width: width(),
+    marginLeft: width() < 500 ? 130 : 240,
+    marginTop: 34,
+    height: 60 + 20 * data.length,
+    x: { label: axis, grid: true, nice: true },
+    y: { domain: data.map((row) => row.key), tickFormat: title_of, label: null },
+    marks: [
+      Plot.ruleX(lines, { x: "value", stroke: "currentColor", strokeDasharray: "4 3" }),
+      Plot.text(lines, { x: "value", text: "label", frameAnchor: "top", dy: -20, fill: "currentColor", lineAnchor: "bottom" }),
+      Plot.ruleY(
+        data.filter((row) => row.low !== null && row.high !== null),
+        { y: "key", x1: "low", x2: "high", stroke: (row) => COLOURS[row.kind], strokeWidth: 2 },
+      ),
+      Plot.dot(data, { y: "key", x: "value", fill: (row) => COLOURS[row.kind], r: 4 }),
+      Plot.tip(data, Plot.pointerY({ x: "value", y: "key", title: (row) => tipText(row) })),
+    ],
+  });
+  return frame(title, plot);
+}
+
+function tipText(row: Row): string {
+  const interval = row.low === null || row.high === null ? "" : ` [${row.low.toFixed(3)}, ${row.high.toFixed(3)}]`;
+  const who = row.against === null ? row.observer : `${row.observer} with ${row.against}`;
+  return `${shorten(who, 60)}\n${row.value?.toFixed(3) ?? "undefined"}${interval}\n${row.group}`;
+}
+
+export function tip(row: Row): string {
+  return tipText(row);
+}
+
+/** A curve per observer over the values of a key of the group. */
+export function lines(view: View, title: string, rows: readonly Row[], x: string, axis: string, facet = ""): HTMLElement {
+  const data = rows
+    .filter((row) => row.value !== null)
+    .map((row) => {
+      const pairs = new Map(groupPairs(row.group));
+      return { ...row, at: pairs.get(x) ?? "", part: facet ? (pairs.get(facet) ?? "") : "" };
+    })
+    .filter((row) => row.at !== "" && row.at !== "*");
+  const observers = [...new Set(data.map((row) => row.observer))];
+  const numeric = data.every((row) => row.at.trim() !== "" && Number.isFinite(Number(row.at)));
+  const at = (row: (typeof data)[number]) => (numeric ? Number(row.at) : row.at);
+  const colour = (name: string) => {
+    const kind = kindGroup(view.site, name);
+    return kind === "models" ? SERIES[observers.indexOf(name) % SERIES.length]! : COLOURS[kind]!;
+  };
+  data.sort((a, b) => (numeric ? Number(a.at) - Number(b.at) : 0));
+  const plot = Plot.plot({
+    ...base,
+    ariaLabel: title,
+    width: width(),
+    height: facet ? 240 : 340,
+    marginLeft: 50,
+    x: { label: x.replaceAll("_", " "), ...(numeric ? { type: "linear" as const } : { type: "point" as const }), grid: true },
+    y: { label: axis, grid: true, nice: true },
+    ...(facet ? { fx: { label: null } } : {}),
+    marks: [
+      Plot.line(data, {
+        x: at, y: "value", z: "observer", stroke: (row) => colour(row.observer), strokeWidth: 2,
+        ...(facet ? { fx: "part" } : {}),
+      }),
+      Plot.dot(data, {
+        x: at, y: "value", fill: (row) => colour(row.observer), r: 3,
+        symbol: (row: (typeof data)[number]) => SYMBOLS[observers.indexOf(row.observer) % SYMBOLS.length], ...(facet ? { fx: "part" } : {}),
+      }),
+      Plot.tip(data, Plot.pointer({ x: at, y: "value", title: tipText, ...(facet ? { fx: "part" } : {}) })),
+    ],
+  });
+  return frame(title, plot, legend(observers.map((name) => [shorten(name, 44), colour(name)])));
+}
+
+function legend(entries: readonly (readonly [string, string])[]): HTMLElement {
+  const items = entries.map(([name, colour]) =>
+    el("li", {}, el("span", { class: "swatch", style: `background:${colour}`, "aria-hidden": "true" }), el("bdi", {}, name)),
+  );
+  return el("ul", { class: "legend" }, ...items);
+}
+
+/** Bars per value of a key of the group, one colour per observer or kind of action. */
+export function bars(title: string, rows: readonly Row[], x: string, axis: string): HTMLElement {
+  const data = rows
+    .filter((row) => row.value !== null)
+    .map((row) => ({ ...row, at: new Map(groupPairs(row.group)).get(x) ?? "" }));
+  const kinds = [...new Set(data.map((row) => row.at))];
+  const plot = Plot.plot({
+    ...base,
+    ariaLabel: title,
+    width: width(),
+    marginLeft: width() < 500 ? 130 : 240,
+    height: 60 + 22 * new Set(data.map((row) => row.observer)).size,
+    x: { label: axis, grid: true },
+    y: { label: null, tickFormat: (name: string) => shorten(name, width() < 500 ? 18 : LONGEST) },
+    marks: [
+      Plot.barX(data, {
+        y: "observer", x: "value", fill: (row) => SERIES[kinds.indexOf(row.at) % SERIES.length],
+        title: tipText, insetTop: 2, insetBottom: 2,
+      }),
+      Plot.ruleX([0]),
+    ],
+  });
+  return frame(title, plot, legend(kinds.map((kind, index) => [kind.replaceAll("_", " "), SERIES[index % SERIES.length]!])));
+}
+
+export interface Point {
+  readonly label: string;
+  readonly x: Row;
+  readonly y: Row;
+  readonly kind: string;
+}
+
+export function scatter(title: string, points: readonly Point[], x: string, y: string): HTMLElement {
+  const data = points.filter((point) => point.x.value !== null && point.y.value !== null);
+  const kinds = [...new Set(data.map((point) => point.kind))];
+  const colour = (point: Point) => COLOURS[point.kind] ?? SERIES[kinds.indexOf(point.kind) % SERIES.length];
+  const at = { x: (point: Point) => point.x.value, y: (point: Point) => point.y.value };
+  const plot = Plot.plot({
+    ...base,
+    ariaLabel: title,
+    width: width(),
+    height: 380,
+    marginLeft: 50,
+    x: { label: x, grid: true, nice: true },
+    y: { label: y, grid: true, nice: true },
+    marks: [
+      Plot.dot(data, { ...at, fill: colour, r: data.length > 200 ? 2 : 4, fillOpacity: data.length > 200 ? 0.5 : 1,
+        symbol: (point: Point) => SYMBOLS[kinds.indexOf(point.kind) % SYMBOLS.length] }),
+      Plot.tip(data, Plot.pointer({ ...at, title: (point) =>
+        `${shorten(point.label, 60)}\n${x}: ${point.x.value!.toFixed(3)}\n${y}: ${point.y.value!.toFixed(3)}` })),
+    ],
+  });
+  return frame(title, plot, legend(kinds.map((kind, index) => [kind, COLOURS[kind] ?? SERIES[index % SERIES.length]!])));
+}
+
+export interface Cell {
+  readonly x: string;
+  readonly y: string;
+  readonly row: Row;
+}
+
+/** A grid of colours with numbers. */
+export function heatmap(title: string, cells: readonly Cell[], columns: readonly string[], lines: readonly string[], axis: string): HTMLElement {
+  const data = cells.filter((cell) => cell.row.value !== null);
+  const side = Math.max(12, Math.min(46, Math.floor((width() - 240) / Math.max(columns.length, 1))));
+  const left = width() < 500 ? 120 : 220;
+  const plot = Plot.plot({
+    ...base,
+    ariaLabel: title,
+    width: left + 20 + side * columns.length,
+    height: 150 + Math.max(14, Math.min(24, side)) * lines.length,
+    marginLeft: left,
+    marginTop: 130,
+    padding: 0.05,
+    x: { domain: [...columns], axis: "top", tickRotate: -60, label: null, tickFormat: (name: string) => shorten(name, 22) },
+    y: { domain: [...lines], label: null, tickFormat: (name: string) => shorten(name, left < 200 ? 16 : 32) },
+    color: { type: "linear", scheme: "viridis", legend: true, label: axis },
+    marks: [
+      Plot.cell(data, { x: "x", y: "y", fill: (cell) => cell.row.value, title: (cell) => tipText(cell.row) }),
+      ...(side >= 34
+        ? [Plot.text(data, { x: "x", y: "y", text: (cell) => cell.row.value!.toFixed(2), fill: "white", stroke: "black", strokeWidth: 2, fontSize: 10 })]
+        : []),
+    ],
+  });
+  return frame(title, plot);
+}
+
+export function measureName(view: View, measure: string): string {
+  return view.site.measures[measure]?.short ?? measure.replaceAll("_", " ");
+}
+
+/** Rows of values of a part in the group that its verdict is about, by observer. */
+export function mainValues(part: Part, rows: readonly Row[]): Row[] {
+  return rows.filter((row) => row.statistic === "value" && row.group === part.group && !row.flags.includes("sweep"));
+}

@@ -1,0 +1,171 @@
+/** One part of the report: a benchmark, or a comparison, with its verdict, charts and tables. */
+import { type Child, el } from "../dom";
+import { bars, type Cell, heatmap, lines, measureName, type Point, scatter } from "./charts";
+import { type BenchmarkTable, type Chart, groupPairs, groupText, loadRows, type Part, partRows, type Row } from "./data";
+import { contactSheet } from "./sheet";
+import { leaderboard, simulatedNote } from "./overview";
+import { type Column, sortableTable } from "./tables";
+import { findObserver, heading, kindGroup, missing, notices, POOLS, scoreCell, type View } from "./view";
+
+const MOST_LINES = 8; // curves of a chart
+const MOST_CELLS = 60; // lines of a heatmap
+
+export async function partPage(view: View, name: string): Promise<HTMLElement> {
+  const part = view.site.parts.find((one) => one.name === name);
+  if (part === undefined) return missing(`There is no part ${name}.`);
+  const own = partRows(view.rows, part);
+  const needsPairs = part.sections.some((section) => section.charts.some((chart) => chart.kind.startsWith("pair"))) || part.benchmark === null;
+  const pairs = needsPairs ? partRows(await loadRows("pairs"), part) : [];
+  const sections: Child[] = [];
+  for (const section of part.sections) {
+    sections.push(el("h2", {}, section.title), el("p", {}, section.text));
+    for (const chart of section.charts) sections.push(await draw(view, part, chart, own, pairs));
+    if (section.name === "table" && part.table !== undefined) sections.push(benchmarkTable(view, part.table, own));
+  }
+  if (part.sections.length === 0) {
+    for (const measure of part.ranked) sections.push(pairGrid(view, part, pairs, measure, `${measureName(view, measure)} of every two observers`));
+  }
+  const correlations = own.filter((row) => row.measure.endsWith("_correlation"));
+  return el(
+    "main",
+    {},
+    heading(part.title),
+    el("p", {}, part.text, part.source === null ? "" : ` Source: ${part.source}.`),
+    part.verdict ? el("p", { class: "verdict" }, part.verdict) : null,
+    simulatedNote(view, part),
+    ...sections,
+    correlations.length > 0 ? correlationTable(view, correlations) : null,
+    el("h2", {}, "Leaderboard"),
+    leaderboard(view, part),
+    notices(part.notices),
+  );
+}
+
+/** The rows that a chart shows: of its measure, in groups that have its key and the values it asks for. */
+export function chartRows(chart: Chart, rows: readonly Row[], key: string): Row[] {
+  const where = groupPairs(chart.where);
+  return rows.filter((row) => {
+    if (row.measure !== chart.measure || row.statistic !== "value") return false;
+    const pairs = new Map(groupPairs(row.group));
+    return pairs.has(key) && where.every(([name, value]) => pairs.get(name) === value);
+  });
+}
+
+async function draw(view: View, part: Part, chart: Chart, rows: readonly Row[], pairs: readonly Row[]): Promise<Child> {
+  const axis = measureName(view, chart.measure);
+  const text = chart.text ? el("p", { class: "small" }, chart.text) : null;
+  const made = await (async (): Promise<Child> => {
+    if (chart.kind === "pictures") return contactSheet(view, part);
+    if (chart.kind === "pairs") return pairGrid(view, part, pairs, chart.measure, chart.title);
+    if (chart.kind === "pair-scatter") return pairScatter(view, part, pairs, chart);
+    if (chart.kind === "scatter") return pointChart(view, part, rows, chart);
+    const shown = chartRows(chart, rows, chart.x);
+    if (shown.length === 0) return null;
+    if (chart.kind === "lines") return lines(view, chart.title, foremost(view, part, shown), chart.x, axis, chart.facet);
+    if (chart.kind === "bars") return bars(chart.title, foremost(view, part, shown, 20), chart.x, axis);
+    const observers = order(view, part, [...new Set(shown.map((row) => row.observer))]).slice(0, MOST_CELLS);
+    const cells: Cell[] = shown.map((row) => ({ x: new Map(groupPairs(row.group)).get(chart.x)!, y: row.observer, row }));
+    const columns = [...new Set(cells.map((cell) => cell.x))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+    return heatmap(chart.title, cells.filter((cell) => observers.includes(cell.y)), columns, observers, axis);
+  })();
+  return made === null ? null : el("div", {}, made, text);
+}
+
+/** Observers by rank, people first. */
+function order(view: View, part: Part, observers: readonly string[]): string[] {
+  const ranks = new Map(partRows(view.rows, part).filter((row) => row.statistic === "rank" && row.measure === part.measure && row.group === part.group).map((row) => [row.observer, row.value ?? Infinity]));
+  const position = (name: string) => (kindGroup(view.site, name) !== "models" ? -1 : (ranks.get(name) ?? Number.MAX_SAFE_INTEGER));
+  return [...observers].sort((a, b) => position(a) - position(b) || a.localeCompare(b, "en", { numeric: true }));
+}
+
+/** Rows of people and of the observers that rank first; the others are in the table. */
+function foremost(view: View, part: Part, rows: readonly Row[], most = MOST_LINES): Row[] {
+  const single = [...new Set(rows.map((row) => row.observer))].filter((name) => POOLS.includes(name) || kindGroup(view.site, name) === "models");
+  const names = new Set(order(view, part, single).slice(0, most));
+  return rows.filter((row) => names.has(row.observer));
+}
+
+function pairGrid(view: View, part: Part, pairs: readonly Row[], measure: string, title: string): Child {
+  const shown = pairs.filter((row) => row.measure === measure && row.statistic === "value" && row.group === part.group);
+  if (shown.length === 0) return null;
+  const names = order(view, part, [...new Set(shown.flatMap((row) => [row.observer, row.against!]))]);
+  if (names.length > MOST_CELLS) return el("p", {}, `${names.length} observers are too many for a grid of pairs; the observers' pages list them.`);
+  const cells = shown.flatMap((row) => [{ x: row.against!, y: row.observer, row }, { x: row.observer, y: row.against!, row }]);
+  return heatmap(title, cells, names, names, measureName(view, measure));
+}
+
+function pairScatter(view: View, part: Part, pairs: readonly Row[], chart: Chart): Child {
+  const values = (measure: string) => new Map(pairs.filter((row) => row.measure === measure && row.statistic === "value" && row.group === part.group).map((row) => [`${row.observer}\n${row.against}`, row]));
+  const [xs, ys] = [values(chart.x), values(chart.y)];
+  const points: Point[] = [];
+  for (const [key, x] of xs) {
+    const y = ys.get(key);
+    const kinds = [kindGroup(view.site, x.observer), kindGroup(view.site, x.against!)].sort();
+    if (y !== undefined) points.push({ label: key.replace("\n", " and "), x, y, kind: kinds[0] === kinds[1] ? `${kinds[0]} with each other` : `${kinds[0]} with ${kinds[1]}` });
+  }
+  return points.length === 0 ? null : scatter(chart.title, points, measureName(view, chart.x), measureName(view, chart.y));
+}
+
+function pointChart(view: View, part: Part, rows: readonly Row[], chart: Chart): Child {
+  const [first = "", second = ""] = chart.where.split("|");
+  const values = (measure: string, group: string) => new Map(rows.filter((row) => row.measure === measure && row.statistic === "value" && row.group === group && !row.flags.includes("sweep")).map((row) => [row.observer, row]));
+  const [xs, ys] = [values(chart.x, first), values(chart.y, second)];
+  const ranked = new Set(rows.filter((row) => row.statistic === "rank" && row.measure === part.measure && row.group === part.group).map((row) => row.observer));
+  const points: Point[] = [];
+  for (const [name, x] of xs) {
+    const y = ys.get(name);
+    if (y === undefined || (ranked.size > 0 && !ranked.has(name))) continue;
+    const title = findObserver(view.site, name)?.observer.title ?? name;
+    points.push({ label: title, x, y, kind: title.includes("#") ? title.split("#").at(-1)! : kindGroup(view.site, name) });
+  }
+  return points.length === 0 ? null : scatter(chart.title, points, measureName(view, chart.x), measureName(view, chart.y));
+}
+
+function benchmarkTable(view: View, table: BenchmarkTable, rows: readonly Row[]): HTMLElement {
+  type Line = BenchmarkTable["lines"][number];
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  const hasFunctions = table.lines.some((line) => line.function);
+  const columns: Column<Line>[] = [{ title: "Model", cell: (line) => el("bdi", {}, line.model), sort: (line) => line.model }];
+  if (hasFunctions) columns.push({ title: "Abstention", cell: (line) => line.function || "none", sort: (line) => line.function });
+  table.columns.forEach((column, index) => {
+    const value = (line: Line) => {
+      const cell = line.cells[index];
+      return cell ? (byId.get(cell[0]) ?? null) : null;
+    };
+    columns.push({
+      title: column.title,
+      help: `${measureName(view, column.measure)}, ${groupText(column.group)}`,
+      cell: (line) => {
+        const row = value(line);
+        const sd = line.cells[index]?.[1];
+        const made = row === null ? "" : scoreCell(row, column.digits, sd === null || sd === undefined ? null : (byId.get(sd) ?? null));
+        const rank = line.cells[index]?.[2];
+        return rank === 1 ? el("span", { class: "best" }, made, " *") : rank === 2 ? el("span", { class: "second" }, made, " +") : made;
+      },
+      sort: (line) => value(line)?.value ?? null,
+      numeric: true,
+      first: view.site.measures[column.measure]?.direction === "lower" ? "ascending" : "descending",
+    });
+  });
+  const remarks = table.remarks.map(([text, id]) => el("li", {}, text, id === null || !byId.has(id) ? "" : ": ", id === null || !byId.has(id) ? "" : scoreCell(byId.get(id)!)));
+  return el(
+    "div",
+    {},
+    sortableTable(table.lines, columns, { caption: `Compared with ${table.against}; \u00b1 standard deviation over ${table.spread}; best *, second best +`, text: (line) => `${line.model} ${line.function} ${line.heading}`, most: 60 }),
+    el("ul", { class: "small" }, ...remarks),
+  );
+}
+
+function correlationTable(view: View, rows: readonly Row[]): HTMLElement {
+  return sortableTable(
+    rows,
+    [
+      { title: "Measures", cell: (row) => `${measureName(view, row.observer)} and ${measureName(view, row.against ?? "")}`, sort: (row) => row.observer },
+      { title: "Group", cell: (row) => el("bdi", {}, groupText(row.group)), sort: (row) => row.group },
+      { title: "Correlation", cell: (row) => scoreCell(row), sort: (row) => row.value, numeric: true, first: "descending" },
+      { title: "Pairs", cell: (row) => String(row.n), sort: (row) => row.n, numeric: true },
+    ],
+    { caption: "How far the measures order pairs of observers alike", text: (row) => `${row.observer} ${row.against} ${row.group}`, filter: false },
+  );
+}
+

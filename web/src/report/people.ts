@@ -1,0 +1,56 @@
+/** Human data: who answered, how far people agree, what was left out. */
+import { el } from "../dom";
+import { measureName } from "./charts";
+import { groupText } from "./data";
+import { sortableTable } from "./tables";
+import { heading, notices, observerName, scoreCell, type View } from "./view";
+
+const GROUPS = ["people", "simulated people"];
+
+export function people(view: View): HTMLElement {
+  const { site } = view;
+  const persons = site.sets.flatMap((set) => set.observers.filter((one) => one.kind === "human" || one.kind === "simulated").map((one) => ({ ...one, set: set.title })));
+  const accuracy = new Map(view.rows.filter((row) => row.measure === "accuracy" && row.statistic === "value" && row.against === null && row.group === "").map((row) => [row.observer, row]));
+  const agreement = view.rows.filter((row) => GROUPS.includes(row.observer) && (row.against === null || GROUPS.includes(row.against)) && row.statistic !== "difference");
+  const gold = site.sets.flatMap((set) => set.observers.filter((one) => one.kind === "pool" && one.name.endsWith("gold")));
+  const none = persons.length === 0;
+  return el(
+    "main",
+    {},
+    heading("Human data"),
+    none
+      ? el("p", {}, gold.length > 0
+          ? `There are no trials of single people. Models are compared with gold labels of ${gold.map((one) => `${one.answered} stimuli (${one.title})`).join(", ")}.`
+          : "There are no people in this report, so nothing is compared with people. Add trials of people as a further source.")
+      : el("p", {}, `${persons.filter((one) => one.kind === "human").length} people`, persons.some((one) => one.kind === "simulated") ? ` and ${persons.filter((one) => one.kind === "simulated").length} simulated people` : "", " answered."),
+    agreement.length === 0
+      ? null
+      : sortableTable(
+          agreement,
+          [
+            { title: "Measure", cell: (row) => measureName(view, row.measure), sort: (row) => row.measure },
+            { title: "Who", cell: (row) => (row.against === null ? row.observer : `${row.observer} with ${row.against}`), sort: (row) => row.observer },
+            { title: "Statistic", cell: (row) => row.statistic.replaceAll("_", " "), sort: (row) => row.statistic },
+            { title: "Group", cell: (row) => el("bdi", {}, groupText(row.group)), sort: (row) => row.group },
+            { title: "Value", cell: (row) => scoreCell(row), sort: (row) => row.value, numeric: true, first: "descending" },
+            { title: "n", cell: (row) => String(row.n), sort: (row) => row.n, numeric: true },
+          ],
+          { caption: "Agreement and ceilings", text: (row) => `${row.measure} ${measureName(view, row.measure)} ${row.statistic} ${row.group}`, most: 60 },
+        ),
+    none
+      ? null
+      : sortableTable(
+          persons,
+          [
+            { title: "Participant", cell: (line) => observerName(site, line.name), sort: (line) => line.name },
+            { title: "Trials", cell: (line) => String(line.trials), sort: (line) => line.trials, numeric: true },
+            { title: "Answered", cell: (line) => String(line.answered), sort: (line) => line.answered, numeric: true },
+            { title: "Accuracy", cell: (line) => (accuracy.has(line.name) ? scoreCell(accuracy.get(line.name)!) : ""), sort: (line) => accuracy.get(line.name)?.value ?? null, numeric: true, first: "descending" },
+            { title: "Answers", cell: (line) => line.set, sort: (line) => line.set },
+          ],
+          { caption: "Participants", text: (line) => line.name, most: 100 },
+        ),
+    el("h2", {}, "Left out"),
+    notices([...site.sets.flatMap((set) => set.notices), ...site.parts.flatMap((part) => part.notices)], "Exclusions and other notes") ?? el("p", {}, "Nothing was left out."),
+  );
+}

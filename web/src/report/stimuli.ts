@@ -1,0 +1,167 @@
+/** Stimuli: one as a card of the gallery, and one as a page with everyone's answers. */
+import { type Child, el } from "../dom";
+import { type AnswerSet, loadGroup, loadStimuli, NOT_SHOWN, type Stimuli, type StimulusGroup } from "./data";
+import { sortableTable } from "./tables";
+import { address, heading, labelText, link, missing, observerName, type View } from "./view";
+
+/** Everything about one stimulus. */
+export interface Stimulus {
+  readonly set: number;
+  readonly index: number;
+  readonly name: string;
+  readonly digest: string | null;
+  readonly picture: readonly [string, string | null] | null;
+  readonly responses: readonly number[]; // of each observer
+  readonly shares: ReadonlyMap<number, readonly number[]>; // by observer: label code, number, label code, number ...
+}
+
+export async function loadStimulus(view: View, set: number, index: number): Promise<Stimulus> {
+  const facts = view.site.sets[set]!;
+  const group: StimulusGroup = await loadGroup(set, Math.floor(index / facts.groupSize));
+  const at = index % facts.groupSize;
+  const size = group.image.length;
+  return {
+    set,
+    index,
+    name: group.image[at] ?? group.stimulus[at] ?? `stimulus ${index + 1}`,
+    digest: group.stimulus[at] ?? null,
+    picture: group.picture[at] ?? null,
+    responses: facts.observers.map((_, observer) => group.responses[observer * size + at]!),
+    shares: new Map(Object.entries(group.shares).map(([observer, own]) => [Number(observer), own[at]!])),
+  };
+}
+
+/** The picture, which opens the original; a text where there is none. */
+export function picture(stimulus: Stimulus): HTMLElement {
+  if (stimulus.picture === null) return el("div", { class: "no-picture" }, el("bdi", {}, stimulus.name));
+  const [thumbnail, original] = stimulus.picture;
+  const image = el("img", { src: thumbnail, alt: `Image ${stimulus.name}`, loading: "lazy" });
+  if (original === null) return image;
+  return el("a", { href: original, target: "_blank", rel: "noopener", title: "Open the original" }, image);
+}
+
+/** Labels with bars: how many people gave each, or how probable each is. */
+export function bars(title: string, labels: readonly string[], shares: readonly number[], truth: number): HTMLElement {
+  const pairs: [number, number][] = [];
+  for (let at = 0; at + 1 < shares.length; at += 2) pairs.push([shares[at]!, shares[at + 1]!]);
+  const total = pairs.reduce((sum, [, share]) => sum + share, 0);
+  const scale = total > 1.01 ? total : 1; // counts of people, or shares
+  const items = pairs.slice(0, 5).map(([code, share]) =>
+    el(
+      "li",
+      code === truth ? { class: "truth" } : {},
+      el("span", { class: "bar", style: `width:${((100 * share) / scale).toFixed(1)}%`, "aria-hidden": "true" }),
+      el("span", { class: "label" }, el("bdi", {}, labelText(labels, code))),
+      el("span", { class: "share" }, total > 1.01 ? String(share) : share.toFixed(2)),
+    ),
+  );
+  const more = pairs.length - items.length;
+  return el("div", { class: "bars" }, el("b", {}, title), el("ul", {}, ...items), more > 0 ? el("small", {}, `${more} other labels`) : null);
+}
+
+/** What an observer answered, as bars where its label distribution is known. */
+export function answer(set: AnswerSet, stimulus: Stimulus, observer: number, truth: number): HTMLElement {
+  const facts = set.observers[observer]!;
+  const code = stimulus.responses[observer]!;
+  const right = code === truth ? " (right)" : code < 0 ? "" : truth >= 0 ? " (wrong)" : "";
+  const shares = stimulus.shares.get(observer);
+  const text = el("p", {}, el("bdi", {}, facts.title), ": ", el("b", {}, el("bdi", {}, labelText(set.labels, code))), right);
+  if (shares === undefined || shares.length === 0) return el("div", { class: "answer" }, text);
+  const what = facts.kind === "pool" ? (facts.name.endsWith("gold") ? "gold label" : "answers") : "probabilities";
+  return el("div", { class: "answer" }, text, bars(what, set.labels, shares, truth));
+}
+
+/** The stimuli that were made from the same source, weakest level first; only the stimulus itself where there are none. */
+export function siblings(stimuli: Stimuli, index: number): number[] {
+  const series = stimuli.series[index]!;
+  if (series < 0) return [index];
+  const found: number[] = [];
+  stimuli.series.forEach((other, at) => other === series && found.push(at));
+  return found.sort((a, b) => stimuli.level[a]! - stimuli.level[b]! || stimuli.condition[a]! - stimuli.condition[b]! || a - b);
+}
+
+export function describe(set: AnswerSet, stimuli: Stimuli, index: number): string {
+  const experiment = set.experiments[stimuli.experiment[index]!];
+  const condition = set.conditions[stimuli.condition[index]!];
+  const level = stimuli.level[index]!;
+  return [experiment, condition, level >= 0 ? `level ${level}` : null].filter(Boolean).join(", ");
+}
+
+/** A card: picture, truth, both answers, and a slider over the levels of the same source. */
+export function card(view: View, set: number, stimuli: Stimuli, index: number, observers: readonly number[]): HTMLElement {
+  const facts = view.site.sets[set]!;
+  const all = siblings(stimuli, index);
+  const body = el("div", { class: "card-body" }, el("p", {}, "Loading"));
+  const people = facts.observers.findIndex((one) => one.kind === "pool" && one.name.endsWith("people"));
+  const shown = [...new Set(people >= 0 ? [...observers, people] : observers)];
+  const fill = async (at: number) => {
+    const stimulus = await loadStimulus(view, set, at);
+    const truth = stimuli.truth[at]!;
+    body.replaceChildren(
+      picture(stimulus),
+      el("p", {}, link(["stimulus", set, at], el("bdi", {}, stimulus.name)), el("br"), el("small", {}, describe(facts, stimuli, at))),
+      el("p", {}, "truth: ", el("b", {}, el("bdi", {}, truth >= 0 ? labelText(facts.labels, truth) : "unknown"))),
+      ...shown.map((observer) => answer(facts, stimulus, observer, truth)),
+    );
+  };
+  const failed = (error: unknown) => body.replaceChildren(el("p", { role: "alert" }, String(error)));
+  fill(index).catch(failed);
+  let slider: Child = null;
+  if (all.length > 1) {
+    const name = (at: number) => describe(facts, stimuli, all[at]!);
+    const text = el("output", {}, name(all.indexOf(index)));
+    const range = el("input", { type: "range", min: "0", max: String(all.length - 1), value: String(all.indexOf(index)), step: "1", "aria-label": "Version of the same source" });
+    range.setAttribute("aria-valuetext", name(all.indexOf(index)));
+    range.addEventListener("input", () => {
+      const at = Number(range.value);
+      text.textContent = name(at);
+      range.setAttribute("aria-valuetext", name(at));
+      fill(all[at]!).catch(failed);
+    });
+    slider = el("label", { class: "slider" }, range, text);
+  }
+  return el("article", { class: "card stimulus", "data-stimulus": String(index) }, body, slider);
+}
+
+export async function stimulusPage(view: View, set: number, index: number): Promise<HTMLElement> {
+  const facts = view.site.sets[set];
+  if (facts === undefined || !(index >= 0 && index < facts.stimuli)) return missing("There is no such stimulus.");
+  const [stimuli, stimulus] = await Promise.all([loadStimuli(set), loadStimulus(view, set, index)]);
+  const truth = stimuli.truth[index]!;
+  const original = stimulus.picture?.[1] ?? stimulus.picture?.[0];
+  const shown = facts.observers.map((observer, at) => ({ observer, at, code: stimulus.responses[at]! })).filter((line) => line.code !== NOT_SHOWN);
+  const table = sortableTable(
+    shown,
+    [
+      { title: "Observer", cell: (line) => observerName(view.site, line.observer.name), sort: (line) => line.observer.name },
+      { title: "Answer", cell: (line) => el("bdi", {}, labelText(facts.labels, line.code)), sort: (line) => labelText(facts.labels, line.code) },
+      { title: "Right", cell: (line) => (truth < 0 ? "" : line.code === truth ? "yes" : "no"), sort: (line) => Number(line.code === truth) },
+      {
+        title: "Distribution",
+        cell: (line) => {
+          const shares = stimulus.shares.get(line.at);
+          return shares === undefined || shares.length === 0 ? "" : bars("", facts.labels, shares, truth);
+        },
+      },
+    ],
+    { caption: "Everyone's answers", text: (line) => `${line.observer.name} ${labelText(facts.labels, line.code)}` },
+  );
+  const all = siblings(stimuli, index);
+  const others = all.length < 2 ? null : el(
+    "div", {}, el("h2", {}, "Versions of the same source"),
+    el("ul", { class: "strip" }, ...all.map((at) => el("li", at === index ? { "aria-current": "true" } : {}, link(["stimulus", set, at], describe(facts, stimuli, at))))),
+  );
+  const step = (text: string, at: number) => (at >= 0 && at < facts.stimuli ? el("a", { href: address(["stimulus", set, at]) }, text) : null);
+  return el(
+    "main",
+    {},
+    heading(stimulus.name),
+    el("p", { class: "tools" }, step("Previous", index - 1), " ", step("Next", index + 1)),
+    el("p", {}, describe(facts, stimuli, index)),
+    el("p", {}, "truth: ", el("b", {}, el("bdi", {}, truth >= 0 ? labelText(facts.labels, truth) : "unknown"))),
+    original === undefined || original === null ? el("p", { class: "small" }, "No image of this stimulus is in the report.") : el("img", { src: original, alt: `Image ${stimulus.name}`, class: "large" }),
+    stimulus.digest === null ? null : el("p", { class: "small digest" }, `digest ${stimulus.digest}`),
+    others,
+    table,
+  );
+}

@@ -1,0 +1,116 @@
+/** What all pages share: the site, addresses, names of observers, numbers, downloads of text. */
+import { type Child, el } from "../dom";
+import type { Observer, Row, Site } from "./data";
+
+export interface View {
+  readonly site: Site;
+  readonly rows: readonly Row[];
+}
+
+export type Query = Readonly<Record<string, string | undefined>>;
+
+export const POOLS = ["people", "simulated people", "models", "gold", "simulated gold"];
+
+/** The address of a page inside the report; empty parameters are left out. */
+export function address(path: readonly (string | number)[], query: Query = {}): string {
+  const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  const text = pairs.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value!)}`).join("&");
+  return `#/${path.map((part) => encodeURIComponent(part)).join("/")}${text ? `?${text}` : ""}`;
+}
+
+export function link(path: readonly (string | number)[], text: Child, query: Query = {}): HTMLAnchorElement {
+  return el("a", { href: address(path, query) }, text);
+}
+
+export function findObserver(site: Site, name: string): { set: number; index: number; observer: Observer } | null {
+  for (const [set, one] of site.sets.entries()) {
+    const index = one.observers.findIndex((observer) => observer.name === name);
+    if (index >= 0) return { set, index, observer: one.observers[index]! };
+  }
+  return null;
+}
+
+/** An observer's name as a link to its page; simulated people are labelled. */
+export function observerName(site: Site, name: string): HTMLElement {
+  const found = findObserver(site, name);
+  const title = found?.observer.title ?? name;
+  const isPool = found === null || found.observer.kind === "pool";
+  const text = isPool ? el("bdi", {}, title) : el("a", { href: address(["observer", name]) }, el("bdi", {}, title));
+  return el("span", { class: "observer" }, text, badge(found?.observer.kind ?? ""));
+}
+
+export function badge(kind: string): HTMLElement | null {
+  if (kind === "simulated") return el("span", { class: "badge simulated" }, "simulated");
+  if (kind === "human") return el("span", { class: "badge person" }, "person");
+  return null;
+}
+
+export function kindGroup(site: Site, name: string): "people" | "simulated people" | "models" {
+  if (name === "people" || name === "gold") return "people";
+  if (name === "simulated people" || name === "simulated gold") return "simulated people";
+  const kind = findObserver(site, name)?.observer.kind;
+  return kind === "human" ? "people" : kind === "simulated" ? "simulated people" : "models";
+}
+
+export function decimals(value: number, digits = 3): string {
+  return Math.abs(value) < 100 ? value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1") : value.toFixed(0);
+}
+
+/** One score: its value and interval, or that it is undefined and why. `data-row` is its row in scores.parquet. */
+export function scoreCell(row: Row, digits = 3, sd: Row | null = null): HTMLElement {
+  const flags = row.flags.length ? ` Flags: ${row.flags.join(", ")}.` : "";
+  const about = `${row.note}${row.note ? "." : ""} n = ${row.n}.${flags}`.trim();
+  const attributes = { "data-row": String(row.id), title: about };
+  if (row.value === null) {
+    const why = row.note || row.flags.join(", ") || "no reason given";
+    return el("span", { ...attributes, class: "undefined" }, "undefined", el("small", {}, `: ${why}`));
+  }
+  const parts: Child[] = [el("b", { "data-value": String(row.value) }, decimals(row.value, digits))];
+  if (sd !== null && sd.value !== null)
+    parts.push(el("small", { "data-row": String(sd.id) }, ` \u00b1 ${decimals(sd.value, digits)}`));
+  if (row.low !== null && row.high !== null)
+    parts.push(el("small", { class: "interval" }, ` [${decimals(row.low, digits)},\u00a0${decimals(row.high, digits)}]`));
+  return el("span", { ...attributes, class: "score" }, ...parts);
+}
+
+export function labelText(labels: readonly string[], code: number): string {
+  if (code === -3) return "no single commonest answer";
+  if (code === -1) return "no answer";
+  if (code < 0) return "not shown";
+  return labels[code] ?? "?";
+}
+
+/** A heading that receives the focus when its page opens. */
+export function heading(text: string): HTMLElement {
+  return el("h1", { tabindex: "-1" }, el("bdi", {}, text));
+}
+
+export function missing(text: string): HTMLElement {
+  return el("main", {}, heading("Not found"), el("p", {}, text), el("p", {}, el("a", { href: "#/" }, "Overview")));
+}
+
+let choices = 0;
+
+export function select(
+  label: string,
+  options: readonly (readonly [string, string])[],
+  value: string,
+  act: (value: string) => void,
+): HTMLElement {
+  const id = `choice-${(choices += 1)}`;
+  const box = el("select", { id }, ...options.map(([name, text]) => el("option", { value: name }, text)));
+  box.value = value;
+  box.addEventListener("change", () => act(box.value));
+  return el("div", { class: "field" }, el("label", { for: id }, label), box);
+}
+
+export function notices(texts: readonly string[], title = "Notes"): HTMLElement | null {
+  const unique = [...new Set(texts)];
+  if (unique.length === 0) return null;
+  return el(
+    "details",
+    { class: "notices" },
+    el("summary", {}, `${title} (${unique.length})`),
+    el("ul", {}, ...unique.map((text) => el("li", {}, text))),
+  );
+}
