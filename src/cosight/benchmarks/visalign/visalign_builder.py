@@ -34,7 +34,6 @@ from cosight.files import file_stamp
 from cosight.stimuli.attack_recipe import attack_images, predict_classes
 from cosight.stimuli.attacks import Classifier
 from cosight.stimuli.composition import PLAIN_BACKGROUNDS, read_mask
-from cosight.stimuli.composition.hybrids import SPLITS
 from cosight.stimuli.composition.masks import mask_path
 from cosight.stimuli.composition.renditions import NEEDS_MASK, RENDITIONS, render
 from cosight.stimuli.corruptions import corrupt
@@ -65,7 +64,6 @@ _BACKGROUNDS = "backgrounds/"  # prefix of background photos in plans of composi
 # Plans per composite. Of ImageNet's photos every third has an object that is found and recognised, and every twelfth
 # one with a half that tells what it is; of the pairs of those every fourth makes a hybrid that passes the check.
 _SPARE_PLANS = {2: 12, 5: 250}  # of the class of a slot, and again of any class
-_MOST_PAIRS = 20_000  # plans of hybrids for few slots: the few pairs that pass the check must be among them
 _KINDS = {1: "clean", 3: "fgsm", 4: "other", 6: "near-miss", 7: "style"}
 _CORRUPTIONS = (
     *("gaussian_noise", "shot_noise", "impulse_noise", "glass_blur", "defocus_blur", "motion_blur", "zoom_blur"),
@@ -260,12 +258,10 @@ class VisAlignBuilder:
     def _plan_composites(
         self, category: int, count: int, pool: SourcePool, backgrounds: Sequence[str], *, salt: str
     ) -> list[PhotoCandidate]:
-        photos = sum(map(len, pool.values()))
-        pairs = min(len(SPLITS) * photos**2, _MOST_PAIRS) if category == 5 else 0
         plan = plan_composites(
             category,
             {label: files for label, files in pool.items() if files},
-            count=max(_SPARE_PLANS[category] * count, pairs),
+            count=_SPARE_PLANS[category] * count,
             seed=stimulus_seed(salt, str(category), "plan", self.drawing_seed),
             backgrounds=backgrounds,
         )

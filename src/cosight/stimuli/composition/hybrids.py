@@ -176,8 +176,9 @@ def _load_parts(
         height, width = like.shape[:2]
         pixels = crop_to_cover(photo, height=height, width=width)
         inside = np.ones((height, width), bool) if mask is None else check_mask(mask, photo.shape)
-        turn = (lambda array: np.ascontiguousarray(array[:, ::-1])) if mirrored else np.asarray
-        pictures.append(MaskedPicture(turn(pixels), turn(inside)))
+        if mirrored:
+            pixels, inside = np.ascontiguousarray(pixels[:, ::-1]), np.ascontiguousarray(inside[:, ::-1])
+        pictures.append(MaskedPicture(pixels, inside))
     one, two = pictures
     return (one, two) if masks is None else (one, _fit_to_box(two, one))
 
