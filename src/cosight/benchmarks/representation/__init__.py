@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cosight.benchmarks.entry import Benchmark, BuildResult, Progress, ReportSection
+from cosight.benchmarks.entry import Benchmark, BuildResult, Progress, ReportChart, ReportSection
 from cosight.benchmarks.representation.results_table import TABLE
 from cosight.devices import Precision
 
@@ -41,7 +41,8 @@ def build(
     tolerance: Annotated[float, "Relative distance at which an inversion is finished."] = 0.01,
     contest: Annotated[int, "Number of targets for controversial stimuli of every two models; 0 for none."] = 0,
     accuracy: Annotated[int, "Number of photos for clean and robust accuracy; 0 for none."] = 500,
-    eps: Annotated[float, "L2 radius of the attack (PGD, 20 steps) behind robust accuracy, in pixels of [0, 1]."] = 1.0,
+    attack: Annotated[str, "Attack behind robust accuracy (`cosight list attacks`); PGD has 20 steps."] = "pgd-l2",
+    eps: Annotated[float, "Radius of that attack, in pixels of [0, 1]."] = 1.0,
     batch: Annotated[int, "Targets per batch. Results differ slightly between batch sizes."] = 16,
     seed: Annotated[int, "Seed of everything random."] = 0,
     workers: Annotated[int, "Number of worker processes. Each loads the models. Does not change the output."] = 1,
@@ -87,6 +88,7 @@ def build(
             tolerance=tolerance,
             contest=contest,
             accuracy=accuracy,
+            attack=attack,
             eps=eps,
             batch=batch,
             seed=seed,
@@ -123,6 +125,23 @@ REPRESENTATION = Benchmark(
             "Representation alignment",
             "Share of inverted images that judges and people match with their target, by model. Inversions whose "
             "relative distance exceeds 0.1 are left out; ties count as no answer.",
+            (
+                ReportChart(
+                    "dots",
+                    "Two-alternative forced choice: share of inverted images matched with their target, by judge",
+                    "two_alternative_share",
+                    x="judge",
+                    where="targets=photos;seeds=all;distance=0.1",
+                ),
+                ReportChart(
+                    "dots",
+                    "Clustering: share of inverted images put with their target, by judge; random panels",
+                    "clustering_share",
+                    x="judge",
+                    where="targets=photos;panels=random;seeds=all;distance=0.1",
+                ),
+                ReportChart("pictures", "Some of the images"),
+            ),
         )
     },
 )
