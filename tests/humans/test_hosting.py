@@ -1,4 +1,4 @@
-"""The configuration and the commands of the hosting guide, run as they are printed, except those of Docker and Caddy."""
+"""The configuration and the commands of the hosting guide, run as printed, except those of Docker and Caddy."""
 
 from __future__ import annotations
 
