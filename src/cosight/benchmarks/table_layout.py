@@ -66,5 +66,6 @@ class TableLayout:
     remarks: Callable[[Scores], Sequence[tuple[str, Row | None]]]  # texts below the table, each with its number, if any
     spread: str = "seeds"  # what the standard deviations of cells are over
     shared: bool = True  # whether people are scored only on stimuli that a model answered too
+    answers_only: bool = False  # whether probabilities are not used; large tables then take less memory
     takes_others: bool = False  # whether trials in other label spaces are accepted, as other sets of the same models
     takes_families: bool = False  # whether models can be grouped with --families, which `rows` then takes too
