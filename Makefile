@@ -27,7 +27,7 @@ test-python: .venv/ready-dev .venv/tools $(PAGE) kernels modules
 	# not left to the end
 	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
 
-test-all: .venv/ready-dev .venv/tools $(PAGE) lint kernels modules test-web  ## Run all tests, the slow ones too
+test-all: .venv/ready-docs .venv/tools $(PAGE) lint kernels modules test-web  ## Run all tests, the slow ones too
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m ""
 
 # The test processes find every numba kernel and every module compiled, instead of compiling them side by side. Kernels
@@ -50,8 +50,9 @@ lint: .venv/ready-dev  ## Run ruff and mypy
 perf: .venv/ready-dev .venv/tools $(PAGE)  ## Compare speed with peers; PARTS="scoring reading" for some parts
 	$(BIN)/python perf/run.py $(PARTS)
 
-docs: .venv/ready-dev  ## Generate the reference pages
+docs: .venv/ready-docs  ## Generate the reference pages and build the site; open build/docs/index.html
 	$(BIN)/python docs/generate.py
+	$(BIN)/sphinx-build -q --fail-on-warning --keep-going docs build/docs
 
 page: $(PAGE)  ## Build the pages of studies and reports from web/
 
@@ -77,6 +78,10 @@ clean:  ## Remove everything that make made
 	# lightly, of which the losses are used and not the trainer that it would bring along
 	$(PIP) --no-deps imagecorruptions-imaug lightly
 	touch $@ .venv/ready
+
+.venv/ready-docs: .venv/ready-dev
+	$(PIP) --editable '.[docs]'
+	touch $@
 
 .venv/node/ready: .venv/bin/python constraints.txt
 	mkdir -p .venv/node

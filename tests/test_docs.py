@@ -5,9 +5,11 @@ import json
 import os
 import re
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
+import numpy as np
 import pytest
 from sklearn.datasets import load_sample_images
 
@@ -24,6 +26,7 @@ from cosight.stimuli.alterations import FAMILIES
 from cosight.stimuli.attacks import attacks
 from cosight.stimuli.images import encode
 from cosight.trials import formats, label_spaces, samples, write
+from tests.terminal import in_terminal
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -34,8 +37,21 @@ REGISTRIES = [
 ]
 MIRRORED = ("model-vs-human", "texture-vs-shape", "weights")  # folders of the mirror that the pages name
 # whose commands take more than three seconds
-LONG_PAGES = ("error-alignment.md", "laion-c.md", "runs.md", "scoring.md", "studies.md")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*/*.md"))]
+LONG_PAGES = (
+    *("guides/error-alignment.md", "guides/laion-c.md", "guides/prolific.md", "guides/studies.md"),
+    *("reference/runs.md", "reference/scoring.md"),
+    *("tutorials/first-study.md", "tutorials/own-network.md", "tutorials/visalign.md"),
+)
+KINDS = ("tutorials", "guides", "reference", "explanation")
+PAGES = [
+    *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", DOCS / "index.md"),
+    *(page for kind in KINDS for page in sorted((DOCS / kind).glob("*.md"))),
+]
+# pages whose outputs are compared: what a newcomer reads first
+CHECKED = {
+    *(ROOT / "README.md", DOCS / "index.md", *(DOCS / "tutorials").glob("*.md")),
+    *(DOCS / "guides" / f"{name}.md" for name in ("compare-two-models", "figure", "own-csv", "which-images")),
+}
 
 
 def generator():
@@ -80,14 +96,50 @@ def test_links_lead_somewhere(page, target):
     assert (page.parent / target).exists()
 
 
-def shown_commands():
-    """Lines that start with `$ cosight` in the pages' code blocks, in order, a page at a time."""
+@dataclass(frozen=True)
+class Step:
+    """A part of a page that is run: a command, a block of Python, or a file, which is written."""
+
+    kind: str
+    text: str
+    name: str = ""
+    output: tuple[str, ...] = ()  # the lines that the page shows below a command
+
+
+def steps_of(text):
+    """The steps of a page, in order. A block below "`NAME`:" is the content of this file."""
+    for name, language, body in re.findall(r"(?:`([\w-]+\.\w+)`:\n\n)?^```(\w+)\n(.*?)^```", text, flags=re.M | re.S):
+        if name:
+            yield Step("file", body, name)
+        elif language == "python":
+            yield Step("python", body)
+        else:
+            for shown in re.split(r"^\$ ", body.replace("\\\n", ""), flags=re.M)[1:]:
+                line, *output = shown.splitlines()
+                if line.startswith("cosight "):
+                    yield Step("command", line, output=tuple(output))
+
+
+def test_steps_of_a_page():
+    shown = "$ cosight plan \\\n  --raters 3\nout\n$ ls\n"
+    text = f"Write `a.csv`:\n\n```csv\nx\n```\n\nWith `photos`:\n\n```text\n{shown}```\n\n```python\n1\n```\n"
+    assert list(steps_of(text)) == [
+        Step("file", "x\n", "a.csv"),
+        Step("command", "cosight plan   --raters 3", output=("out",)),
+        Step("python", "1\n"),
+    ]
+
+
+def stories():
     for page in PAGES:
-        lines = re.findall(r"^\$ (cosight .*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        if lines:
-            for quick in (True, False):
-                marks = [] if quick and page.name not in LONG_PAGES else pytest.mark.slow
-                yield pytest.param(lines, quick, id=f"{page.name}-{'quick' if quick else 'as-they-stand'}", marks=marks)
+        steps = list(steps_of(page.read_text(encoding="utf-8")))
+        name = page.relative_to(ROOT).as_posix()
+        if any(step.kind != "file" for step in steps):
+            yield pytest.param(steps, False, page in CHECKED, id=f"{name}-as-it-stands", marks=pytest.mark.slow)
+        if name.removeprefix("docs/") in LONG_PAGES:  # the Python blocks of tutorials read what their commands write
+            steps = [step for step in steps if step.kind != "command" and page.parent.name != "tutorials"]
+        if any(step.kind != "file" for step in steps):
+            yield pytest.param(steps, True, False, id=f"{name}-quick")
 
 
 def write_photos(folder):
@@ -107,25 +159,39 @@ def write_objects(folder):
         (folder / name / f"{index}.png").write_bytes(encode(photo[20 * index : 20 * index + 96, :96].copy(), "png"))
 
 
+def write_animals(folder):
+    """Discs of a colour per class on a plain background, whose outline GrabCut finds; other things, and near misses."""
+    rng = np.random.default_rng(0)
+    counts = {"animals/bird": 30, "animals/cat": 30, "animals/dog": 30, "others/cup": 24, "near/fox": 12}
+    for number, (name, count) in enumerate(counts.items()):
+        (folder / name).mkdir(parents=True)
+        for index in range(count):
+            image = np.clip(rng.normal((90, 160, 210), 4, (90, 100, 3)), 0, 255).astype(np.uint8)
+            cv2.ellipse(image, (50, 45), (int(rng.integers(24, 34)), 22), 0, 0, 360, (50 * number, 60, 20), -1)
+            (folder / name / f"{index}.png").write_bytes(encode(image, "png"))
+
+
 def csv_in_the_docs(page):
     """The CSV file that a page shows and its commands read."""
     return re.search(r"```csv\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL)[1]
 
 
-def reads_any(line, names):
-    """Whether a word of the line is one of `names`, a path inside one, or a model whose file is inside one."""
-    words = shlex.split(re.sub(r"--preset \S+", "", line), comments=True)[2:]
+def reads_any(step, names):
+    """Whether a word of the step is one of `names`, a path inside one, or a model whose file is inside one."""
+    words = re.findall(r'"(.+?)"', step.text)
+    if step.kind == "command":
+        words = shlex.split(re.sub(r"--preset \S+", "", step.text), comments=True)[2:]
     return any(Path(word.rpartition(":")[2]).parts[:1] == (name,) for word in words for name in names)
 
 
-def without_mirror(lines):
-    """Leave out lines that read the mirror, and those that read what such a line writes (`--out`)."""
+def without_mirror(steps):
+    """Leave out steps that read the mirror, and those that read what such a step writes (`--out`)."""
     missing, kept = {*MIRRORED}, []
-    for line in lines:
-        if reads_any(line, missing) or line.startswith("cosight data get "):
-            missing |= {*re.findall(r"--out (\S+)", line)}
+    for step in steps:
+        if reads_any(step, missing) or step.text.startswith("cosight data get "):
+            missing |= {*re.findall(r"(?:--out |out=\")([\w./-]+)", step.text)}
         else:
-            kept.append(line)
+            kept.append(step)
     return kept
 
 
@@ -140,56 +206,59 @@ def test_without_the_mirror_only_what_reads_it_is_left_out():
         "cosight data get error-consistency --out data",
         "cosight compare data/error-consistency",
     ]
-    assert without_mirror(lines) == lines[3:6]
+    steps = [Step("command", line) for line in lines]
+    blocks = [Step("python", f'cosight.score("{name}", out="{name}-scores")') for name in ("run", "run-scores", "set")]
+    assert without_mirror([*steps, *blocks]) == [*steps[3:6], blocks[2]]
 
 
 # Most of the time goes into resampling and into starting worker processes. An option given twice has its last value.
-QUICK = {"compare": ["--resamples", "10"], "score": ["--resamples", "10"]}
+QUICK = {command: ["--resamples", "10"] for command in ("compare", "report", "score")}
 QUICK |= {f"stimuli {verb}": ["--workers", "1"] for verb in ("corrupt", "distort", "manipulate")}
 
 
-@pytest.mark.parametrize(("lines", "quick"), list(shown_commands()))
-def test_commands_in_the_docs_run(lines, quick, tmp_path, monkeypatch, mirror_or_none, cosight, simulated_observers):
+@pytest.mark.parametrize(("steps", "quick", "checked"), list(stories()))
+def test_what_the_docs_show_runs(
+    steps, quick, checked, tmp_path, monkeypatch, mirror_or_none, cosight, simulated_observers
+):
     """In a folder with photos, trials under the name the demo gives its own, and the mirror's folders, if any.
 
-    `make test` adds the options of QUICK and leaves LONG_PAGES out; `make test-all` also runs the commands as they
-    stand.
+    A page is run from top to bottom, its Python blocks in one namespace. `make test` adds the options of QUICK and
+    leaves out the commands of LONG_PAGES; `make test-all` also runs every page as it stands, and where `checked`, in a
+    terminal: it shows every line that the page shows.
     """
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     if mirror_or_none is None:
-        lines = without_mirror(lines)
+        steps = without_mirror(steps)
     if mirror_or_none is not None:
         monkeypatch.setenv("COSIGHT_MIRROR", os.path.realpath(mirror_or_none))
     for name in MIRRORED if mirror_or_none else ():
         (tmp_path / name).symlink_to(Path(os.path.realpath(mirror_or_none / name)))
-    if not lines:
-        pytest.skip("every command of this page reads the mirror; set COSIGHT_MIRROR")
+    if not steps:
+        pytest.skip("everything on this page reads the mirror; set COSIGHT_MIRROR")
     write_photos(tmp_path / "photos")
     write_objects(tmp_path / "objects")
+    if any("--photos animals" in step.text for step in steps):
+        write_animals(tmp_path)
     for name, page in (("choices.csv", "guides/studies.md"), ("my.csv", "reference/trials.md")):
         (tmp_path / name).write_text(csv_in_the_docs(page), encoding="utf-8")
     write(simulated_observers(), tmp_path / "demo-run" / "trials.parquet")
-    for line in lines:
-        arguments = shlex.split(line, comments=True)[1:]
-        if quick:
-            arguments += QUICK.get(arguments[0], QUICK.get(" ".join(arguments[:2]), []))
-        done = cosight(*arguments)
-        assert done.code == 0, f"{line}\n{done.err}"
-        if "--json" in line:
-            json.loads(done.out)
-
-
-def python_blocks():
-    for page in PAGES:
-        for index, block in enumerate(
-            re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-        ):
-            yield pytest.param(block, id=f"{page.name}-{index}")
-
-
-@pytest.mark.parametrize("block", list(python_blocks()))
-def test_python_in_the_docs_runs(block, tmp_path, monkeypatch, simulated_observers):
-    monkeypatch.chdir(tmp_path)
-    write_photos(tmp_path / "photos")
-    write(simulated_observers(), tmp_path / "demo-run" / "trials.parquet")
-    exec(compile(block, "docs", "exec"), {})
+    namespace = {"__name__": "__main__"}
+    for step in steps:
+        if step.kind == "file":
+            Path(step.name).write_text(step.text, encoding="utf-8")
+        elif step.kind == "python":
+            exec(compile(step.text, "docs", "exec"), namespace)
+        else:
+            arguments = shlex.split(step.text, comments=True)[1:]
+            if quick:
+                arguments += QUICK.get(arguments[0], QUICK.get(" ".join(arguments[:2]), []))
+            if not quick and checked:
+                [(code, lines)] = in_terminal([arguments], folder=tmp_path)
+                assert code == 0, lines
+                assert [line for line in step.output if line not in ("...", *map(str.rstrip, lines))] == [], step.text
+                continue
+            done = cosight(*arguments)
+            assert done.code == 0, f"{step.text}\n{done.err}"
+            if "--json" in arguments:
+                json.loads(done.out)

@@ -21,6 +21,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "ood": ("models", "pytorch_ood", "sklearn"),
     "train": ("models", "lightly"),
     "clip": ("models", "open_clip"),
+    "attacks": ("models", "pyautoattack"),
     "judges": ("models", "torchmetrics", "dreamsim"),
     "diffusion": ("models", "diffusers", "transformers"),
     "vlm": ("stimuli", "openai"),

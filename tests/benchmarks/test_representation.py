@@ -22,6 +22,7 @@ from cosight.scoring.score import score
 from cosight.statistics.rows import PEOPLE, SIMULATED
 from cosight.stimuli.images import read_image
 from cosight.trials import label_spaces
+from cosight.trials.spaces import LabelSpace
 from cosight.trials.table import make_trials
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -320,6 +321,55 @@ def test_a_contest_has_no_verdict_about_people(capsys):
     shown = capsys.readouterr().out
     assert "sides with" in shown
     assert "no people among these observers" not in shown
+
+
+def on_other_sets(right, *, people=()):
+    """Trials on 60 images with the label distributions of a model that is right on the first `right` of them."""
+    rows = []
+    for observer, kind, count in [*((name, "model", n) for name, n in right.items()), *people]:
+        for number in range(60):
+            answer = ["cat", "dog"][number >= count]
+            row = {"observer": observer, "kind": kind, "experiment": "photos", "stimulus": f"p{number}"}
+            probabilities = [0.9, 0.1] if answer == "cat" else [0.2, 0.8]
+            rows.append({**row, "truth": "cat", "response": answer, "probabilities": probabilities, "role": "test"})
+    return make_trials(pl.DataFrame(rows), space=LabelSpace("given", ("cat", "dog")))
+
+
+def test_other_trials_of_the_models_join_the_table(capsys):
+    """Hellinger distance and error consistency of the same models, with differences; judges are not mixed in."""
+    people = [(f"human:{n}", "human", 50) for n in range(3)]
+    others = on_other_sets({"strong": 48, "weak": 20}, people=people)
+    alone = score(others, measure="hellinger", resamples=200)
+    scores = score(make_trials(pl.DataFrame(choices())), others, on="representation", resamples=200)
+    for model in SHARES:
+        row = value(scores, model, "hellinger", against=PEOPLE, experiment="photos")
+        assert row.value == pytest.approx(value(alone, model, "hellinger", against=PEOPLE).value)
+        assert row.low < row.value < row.high
+        assert value(scores, model, seeds="image", **LPIPS).n > 0
+    strong, weak = (
+        value(scores, model, "error_consistency", against=PEOPLE, experiment="photos") for model in ("strong", "weak")
+    )
+    assert strong.value > weak.value
+    assert value(scores, "strong", "accuracy", experiment="photos").value == 0.8
+    difference = value(scores, "strong", "hellinger", "difference", against="weak", experiment="photos")
+    assert difference.high < 0
+    table = representation_table(scores)
+    titles = [column.title for column in table.columns]
+    assert titles[-3:] == ["photos Hellinger", "photos EC", "photos accuracy"]
+    assert all(cell.value is not None for line in table.lines for cell in line.cells[-3:])
+    assert {line.model for line in table.lines} == set(SHARES)
+    print_benchmark(TABLE, scores)
+    assert "photos Hellinger: strong minus weak" in " ".join(capsys.readouterr().out.split())
+
+
+def test_shape_bias_of_cue_conflict_trials_joins_the_table():
+    rows = choices()
+    for row in rows:
+        row["extra"] = row["extra"].replace('"strong"', '"model:alexnet"').replace('"weak"', '"model:resnet50"')
+    scores = score(make_trials(pl.DataFrame(rows)), "sample:cue-conflict", on="representation", resamples=20)
+    for model in ("model:alexnet", "model:resnet50"):
+        assert 0 < value(scores, model, "shape_bias", experiment="cue-conflict").value < 1
+        assert value(scores, model, "error_consistency", against=PEOPLE, experiment="cue-conflict").low is not None
 
 
 def test_tasks_without_their_set_are_refused():

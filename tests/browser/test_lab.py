@@ -15,7 +15,7 @@ from tests.browser.looking import PHONE, fits_a_phone
 from tests.browser.visits import Server, missing, serving
 from tests.humans.conftest import make_study, write_set
 
-DOCS = Path(__file__).parents[2] / "docs" / "guides" / "studies.md"
+DOCS = Path(__file__).parents[2] / "docs" / "tutorials" / "first-study.md"
 REFUSED = ("status of 423",)
 WAITING = "text=All images are with other participants at the moment"
 MANY = "airplane,bear,bicycle,bird,boat,bottle,car,cat,chair,clock,dog,elephant,keyboard,knife,oven,truck,abstain"
@@ -61,9 +61,10 @@ def test_seventeen_answers_on_a_phone(people, server):
 
 
 def first_study():
-    """The commands of the docs' first section: before the study is served, and afterwards."""
-    section = DOCS.read_text(encoding="utf-8").split("## Your first study")[1].split("\n## ")[0]
-    lines = [shlex.split(line)[1:] for line in re.findall(r"^(?:\$ )?(cosight .*)$", section, flags=re.MULTILINE)]
+    """The commands of the tutorial about this study: before it is served, and afterwards."""
+    text = DOCS.read_text(encoding="utf-8")
+    found = re.findall(r"^(?:\$ )?(cosight (?:build|study) .*)$", text, flags=re.MULTILINE)
+    lines = [shlex.split(line)[1:] for line in found]
     [served] = [index for index, line in enumerate(lines) if line[1] == "serve"]
     return lines[:served], lines[served], lines[served + 1 :]
 

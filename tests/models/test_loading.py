@@ -443,3 +443,17 @@ def test_lists_that_are_wrong():
         ModelList("mine", (), "me")
     with pytest.raises(InvalidInput, match="a model is named source:name"):
         ModelList("mine", ("resnet50",), "me")
+
+
+def test_checkpoints_of_the_robustness_library(tmp_path):
+    """Adversarially trained ImageNet models are published with the network inside an attack, twice."""
+    network = CifarResNet(3).state_dict()
+    wrapped = {
+        f"module.{part}.{name}": value for part in ("model", "attacker.model") for name, value in network.items()
+    }
+    wrapped["module.normalizer.new_mean"] = torch.zeros(3, 1, 1)
+    file = tmp_path / "resnet20_l2_eps1.pt"
+    torch.save({"model": wrapped, "epoch": 3}, file)
+    model = load_torch(f"cosight:resnet20,checkpoint={file}")
+    for name, value in model.module.state_dict().items():
+        assert torch.equal(value, network[name])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cosight.errors import InvalidInput, UnknownName
-from cosight.stimuli.attacks import attacks, fgsm, pgd
+from cosight.stimuli.attacks import attacks, fgsm, make_target, pgd
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -271,10 +271,35 @@ def test_bad_options_of_pgd_are_named(linear, grey, change, message):
 
 
 def test_the_registry_knows_them_and_guesses():
-    assert list(attacks) == ["fgsm", "pgd-linf", "pgd-l2"]
+    assert list(attacks) == ["fgsm", "pgd-linf", "pgd-l2", "autoattack-linf", "autoattack-l2"]
     assert all(attack.summary and attack.citation for attack in attacks.values())
     with pytest.raises(UnknownName, match="did you mean pgd-l2"):
         attacks["pgd_l2"]
+
+
+@pytest.mark.parametrize(("name", "eps"), [("autoattack-l2", 0.3), ("autoattack-linf", 0.03)])
+def test_autoattack_fools_within_eps_and_leaves_the_rest_alone(name, eps):
+    pytest.importorskip("pyautoattack", reason="AutoAttack needs pip install 'cosight[attacks]'")
+    torch.manual_seed(0)
+    head = torch.nn.Linear(3 * 8 * 8, 5)
+
+    def model(images):
+        return head(10 * images.flatten(1))
+
+    images = torch.rand(6, 3, 8, 8)
+    labels = model(images).argmax(dim=1)
+    attack = attacks[name].prepare(make_target(model, images, labels))
+    state = torch.random.get_rng_state()
+    attacked = attack(eps, torch.arange(6), np.random.default_rng(0))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert torch.equal(attacked, attack(eps, torch.arange(6), np.random.default_rng(0)))
+    order = 2 if name.endswith("l2") else float("inf")
+    assert (torch.linalg.vector_norm((attacked - images).flatten(1), ord=order, dim=1) <= eps + 1e-5).all()
+    assert (model(attacked).argmax(dim=1) != labels).sum() >= 5
+    still = attack(eps / 1000, torch.arange(6), np.random.default_rng(0))
+    assert torch.equal(still, images)  # nothing fools
+    with pytest.raises(InvalidInput, match="at least 4 classes, got 2"):
+        attacks[name].prepare(make_target(lambda x: model(x)[:, :2], images, labels % 2))
 
 
 def test_without_torch_only_the_use_fails():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cosight.statistics.rows import GroupKey, Row, Scores
+from cosight.trials.table import Trials
 
 __all__ = ["BenchmarkTable", "TableCell", "TableColumn", "TableLayout", "TableLine"]
 
@@ -67,5 +68,6 @@ class TableLayout:
     spread: str = "seeds"  # what the standard deviations of cells are over
     shared: bool = True  # whether people are scored only on stimuli that a model answered too
     answers_only: bool = False  # whether probabilities are not used; large tables then take less memory
-    takes_others: bool = False  # whether trials in other label spaces are accepted, as other sets of the same models
+    takes_others: bool = False  # whether trials of other sets are accepted: other label spaces, or what is not `is_own`
+    is_own: Callable[[Trials], bool] | None = None  # which trials are about the benchmark (default: by label space)
     takes_families: bool = False  # whether models can be grouped with --families, which `rows` then takes too

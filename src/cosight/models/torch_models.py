@@ -65,6 +65,7 @@ __all__ = [
 
 _WRAPPERS = ("state_dict", "model")
 _PARALLEL = "module."
+_ATTACKER, _ATTACKED = "attacker.", "model."  # of the `robustness` library: a second copy of the network, the network
 _UNUSED = "num_batches_tracked"  # batch norm's count of training steps: does not change outputs, missing in old files
 _MOST_LAYERS, _MOST_KEYS = 4, 3  # named in a message
 _CONNECT_SECONDS = 4.0  # in which a server must accept a connection
@@ -474,7 +475,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """Read a checkpoint.
 
     A training script's `{"state_dict": ...}` (or "model") is unwrapped, and DataParallel's `module.` is removed from
-    the names.
+    the names. Of the checkpoints of the `robustness` library (adversarially trained ImageNet models), which wrap the
+    network in an attack, only the network is used.
 
     Args:
         path: A safetensors file, by its suffix, or any file that `torch.load(weights_only=True)` reads.
@@ -512,7 +514,10 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             f"a checkpoint must have weights by name, {path} has {type(content).__name__}; save state_dict()"
         )
     parallel = all(name.startswith(_PARALLEL) for name in content)
-    return {name.removeprefix(_PARALLEL) if parallel else name: value for name, value in content.items()}
+    weights = {name.removeprefix(_PARALLEL) if parallel else name: value for name, value in content.items()}
+    if any(name.startswith(_ATTACKER) for name in weights):
+        return {name.removeprefix(_ATTACKED): value for name, value in weights.items() if name.startswith(_ATTACKED)}
+    return weights
 
 
 def load_weights(weights: Mapping[str, Tensor], module: nn.Module, *, model: str, path: Path) -> None:

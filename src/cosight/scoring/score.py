@@ -38,7 +38,7 @@ from cosight.trials.join import GROUPS, align, check_grouping, stimulus_groups, 
 from cosight.trials.manifest import is_stimulus_set
 from cosight.trials.spaces import LabelSpace, label_space
 from cosight.trials.summary import explain_mismatch, overlap_notices, shared_with_models
-from cosight.trials.table import SCHEMA
+from cosight.trials.table import SCHEMA, Trials
 
 __all__ = ["score"]
 
@@ -152,7 +152,13 @@ def score(
     )  # fmt: skip
     others: list[ScoreData] = []
     if on is not None and layout is not None and layout.takes_others and labels is None and len(paths) > 1:
-        paths, apart = _split_by_space(paths, label_space(benchmarks[on].labels))
+        space = label_space(benchmarks[on].labels)
+        own = layout.is_own or (lambda trials: trials.space is None or set(trials.space.classes) == set(space.classes))
+        paths, apart = _split_sources(paths, own)
+        if not paths:
+            raise InvalidInput(
+                f"some trials must be in the label space {space.name}, got none; evaluate with its classes"
+            )
         others = [reading(part, None) for part in apart]
     data = reading(paths, people)
     table = data.table.with_notices(*(notice for other in others for notice in other.table.notices))
@@ -216,20 +222,18 @@ def _read_data(
     return ScoreData(table, trials, manifest, outputs, gold, gold_as_people, gamma, lam)
 
 
-def _split_by_space(
-    sources: Sequence[TrialSource], space: LabelSpace
+def _split_sources(
+    sources: Sequence[TrialSource], is_own: Callable[[Trials], bool]
 ) -> tuple[list[TrialSource], list[list[TrialSource]]]:
-    """Return the sources whose answers may be in a label space, and the others, together where they share one."""
+    """Return a benchmark's own sources and stimulus sets, and the others, together where they share a label space."""
     own: list[TrialSource] = []
     apart: dict[tuple[str, ...], list[TrialSource]] = {}
     for source in sources:
-        found = None if is_stimulus_set(source) else read(source).space
-        if found is None or set(found.classes) == set(space.classes):
+        trials = None if is_stimulus_set(source) else read(source)
+        if trials is None or is_own(trials):
             own.append(source)
         else:
-            apart.setdefault(found.answers, []).append(source)
-    if not own:
-        raise InvalidInput(f"some trials must be in the label space {space.name}, got none; evaluate with its classes")
+            apart.setdefault(trials.space.answers if trials.space else (), []).append(source)
     return own, list(apart.values())
 
 

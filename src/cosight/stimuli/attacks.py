@@ -1,4 +1,4 @@
-"""Adversarial attacks: FGSM and PGD, in the Linf and the L2 norm.
+"""Adversarial attacks: FGSM, PGD and AutoAttack, in the Linf and the L2 norm.
 
 A model is any callable from images, a torch tensor (N, channels, height, width) in [0, 1], to logits (N, classes), in
 eval mode and with its normalisation inside. `eps` is in units of such pixels (write 8/255); with `space="normalised"`
@@ -62,6 +62,7 @@ PreparedAttack = Callable[[float, "torch.Tensor", Rngs | None], "torch.Tensor"]
 """(eps, rows, generators of those rows) -> the attacked images of those rows."""
 
 PGD_STEPS = 20
+_LEAST_CLASSES = 4  # of AutoAttack
 _REACH = 2.5  # default step = 2.5 eps / steps: the start may lie anywhere in the ball (Madry et al. 2018, section 5)
 
 
@@ -399,6 +400,50 @@ def pgd_settings(
     return {"steps": steps, "step_size": length, "random_start": random_start}
 
 
+def _prepare_auto(target: Target, *, norm: Norm) -> PreparedAttack:
+    """Run AutoAttack by its authors' package; where none of its attacks fools the model, an image stays as it is.
+
+    All images of a call are attacked together, and their random numbers follow from the first generator.
+    """
+    torch = _torch()
+    try:
+        from pyautoattack import AutoAttack  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError as error:
+        raise InvalidInput("AutoAttack needs pyautoattack; pip install 'cosight[attacks]'") from error
+    if not bool((target.scale == 1).all()):
+        raise InvalidInput("AutoAttack needs eps in units of pixels, got space='normalised'; leave it out")
+
+    class Network(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, images: Tensor) -> Tensor:
+            return target.model(images)
+
+    with torch.no_grad():
+        classes = target.model(target.images[:1]).shape[1]
+    if classes < _LEAST_CLASSES:  # the loss of its targeted attack has the four largest logits
+        raise InvalidInput(f"AutoAttack needs a model with at least {_LEAST_CLASSES} classes, got {classes}; use PGD")
+
+    @with_gradients()
+    def attack(eps: float, rows: Tensor, rngs: Rngs | None) -> Tensor:
+        if rngs is None:
+            raise InvalidInput("AutoAttack needs rng, got None; give numpy.random.default_rng(SEED)")
+        first = rngs if isinstance(rngs, np.random.Generator) else rngs[0]
+        clean = target.images[rows]
+        with torch.random.fork_rng():
+            auto = AutoAttack(
+                Network().eval(),
+                norm={"linf": "Linf", "l2": "L2"}[norm],
+                eps=eps,
+                seed=int(first.integers(2**31)),
+                device=str(clean.device),
+            )
+            for part in (auto.apgd_targeted, auto.fab):
+                part.n_target_classes = min(part.n_target_classes, classes - 1)
+            attacked: Tensor = auto.run_standard_evaluation(clean, target.labels[rows], batch_size=len(clean))[0]
+        return attacked.clamp(0, 1)
+
+    return attack
+
+
 def draw_start(clean: Tensor, eps: float, norm: Norm, rngs: Rngs | None) -> Tensor:
     """Draw uniformly from the eps ball, once per image."""
     if rngs is None:
@@ -449,6 +494,14 @@ _PGD: dict[str, Any] = {
     "citation": _MADRY,
 }
 
+_AUTO = "APGD, targeted APGD, FAB and Square (AutoAttack's standard version)"
+_AUTO_FACTS: dict[str, Any] = {
+    "random": True,
+    "options": frozenset(),
+    "settings": lambda eps: {"version": "standard"},
+    "citation": "Croce and Hein 2020, Reliable evaluation of adversarial robustness",
+}
+
 for _entry in (
     Attack(
         name="fgsm",
@@ -474,5 +527,7 @@ for _entry in (
         summary="Many steps, the L2 norm of the image's change within eps.",
         **_PGD,
     ),
+    Attack("autoattack-linf", partial(_prepare_auto, norm="linf"), "linf", summary=f"{_AUTO}, Linf.", **_AUTO_FACTS),
+    Attack("autoattack-l2", partial(_prepare_auto, norm="l2"), "l2", summary=f"{_AUTO}, L2.", **_AUTO_FACTS),
 ):
     attacks.add(_entry.name, _entry)

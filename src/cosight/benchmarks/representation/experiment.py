@@ -18,12 +18,13 @@ from cosight.benchmarks.representation.panels import CONTEST
 from cosight.benchmarks.representation.results_table import CLEAN, ROBUST
 from cosight.devices import Precision, check_device_name, check_placement
 from cosight.errors import InvalidInput
+from cosight.extras import require
 from cosight.files import file_name
 from cosight.models.judges import check_judge
 from cosight.models.judges.answer_tasks import TRIALS, judge, near_neighbours
 from cosight.models.loading import check_model_spec, load_features
 from cosight.stimuli.attack_recipe import to_tensor
-from cosight.stimuli.attacks import PGD_STEPS, pgd
+from cosight.stimuli.attacks import attacks, check_eps, make_target
 from cosight.stimuli.contest import ContestRecipe
 from cosight.stimuli.descent import DescentSettings
 from cosight.stimuli.generate import check_output, generate_set
@@ -61,6 +62,7 @@ class Experiment:
     tolerance: float
     contest: int
     accuracy: int
+    attack: str
     eps: float
     batch: int
     seed: int
@@ -74,6 +76,9 @@ class Experiment:
         whole_number(self.accuracy, name="--accuracy")
         if not (isfinite(self.eps) and self.eps > 0):
             raise InvalidInput(f"--eps must be a positive number, got {self.eps}; use --accuracy 0 for no attack")
+        check_eps(self.eps, attacks[self.attack].norm, "pixels")
+        if self.attack.startswith("autoattack"):
+            require("pyautoattack", by=f"--attack {self.attack}")
         for text in self.noise:
             if normal_noise(text) is None:
                 raise InvalidInput(f"--noise must be normal:MEAN/SD, got {text!r}; for example normal:0.5/2")
@@ -151,7 +156,7 @@ def _measure_accuracy(
     facts = {
         "weights": model.weights_digest,
         "photos": options.accuracy,
-        "attack": {"name": "pgd-l2", "eps": options.eps, "steps": PGD_STEPS},
+        "attack": {"name": options.attack, "eps": options.eps, **attacks[options.attack].settings(options.eps)},
         "seed": options.seed,
     }
     path = options.out / TRIALS / f"accuracy-{file_name(model.name)}.parquet"
@@ -186,8 +191,9 @@ def _classify(
     pixels = to_tensor(images).to(model.device)
     truth = torch.tensor([labels.index(row["truth"]) for row in records], device=model.device)
     digests = [digest(image) for image in images]
-    rngs = [stimulus_rng(stimulus, "pgd-l2", f"{options.eps:g}", options.seed) for stimulus in digests]
-    attacked = pgd(model, pixels, truth, eps=options.eps, norm="l2", rng=rngs)
+    rngs = [stimulus_rng(stimulus, options.attack, f"{options.eps:g}", options.seed) for stimulus in digests]
+    attack = attacks[options.attack].prepare(make_target(model, pixels, truth))
+    attacked = attack(options.eps, torch.arange(len(records), device=model.device), rngs)
     rows = []
     with torch.no_grad():
         answers = {CLEAN: model(pixels).argmax(dim=1).tolist(), ROBUST: model(attacked).argmax(dim=1).tolist()}

@@ -21,6 +21,14 @@ from numpy.typing import NDArray
 
 from cosight.arrays import BoolArray, FloatArray
 from cosight.benchmarks.representation.factors import factors_of, read_factors
+from cosight.benchmarks.representation.other_measures import (
+    ACCURACY,
+    CONSISTENCY,
+    HELLINGER,
+    SHAPE_BIAS,
+    has_own_trials,
+    other_rows,
+)
 from cosight.benchmarks.table_layout import BenchmarkTable, TableCell, TableColumn, TableLayout, TableLine
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
@@ -48,12 +56,7 @@ __all__ = [
     "table_rows",
 ]
 
-TWO_AFC, CLUSTERING, CONVERGED, ACCURACY = (
-    "two_alternative_share",
-    "clustering_share",
-    "converged_share",
-    "accuracy",
-)
+TWO_AFC, CLUSTERING, CONVERGED = "two_alternative_share", "clustering_share", "converged_share"
 DISTANCE = "pairwise_distance"
 ALL_SEEDS = "all"
 THRESHOLD = 0.1  # largest relative distance of a converged inversion, unless asked otherwise
@@ -61,8 +64,10 @@ THRESHOLDS = (0.1, 0.05, 0.2, float("inf"))
 _CONTEST = "contest"
 _JUDGE, _TARGETS, _PANELS, _SEEDS, _REACHED, _IMAGES = "judge", "targets", "panels", "seeds", "distance", "images"
 _INHERITED = ("model", "training", "start", _TARGETS, _REACHED)  # from the manifest row of a query
+_EXPERIMENT = "experiment"  # of other trials
+_SHORT = {ACCURACY: "accuracy", HELLINGER: "Hellinger", SHAPE_BIAS: "shape bias", CONSISTENCY: "EC"}
 CLEAN, ROBUST = "clean", "robust"
-GROUPS = (_JUDGE, _TARGETS, _PANELS, _SEEDS, _REACHED, _IMAGES, _CONTEST)
+GROUPS = (_JUDGE, _TARGETS, _PANELS, _SEEDS, _REACHED, _IMAGES, _CONTEST, _EXPERIMENT)
 """Names in the groups of the rows; all others are factors of training."""
 
 
@@ -85,11 +90,18 @@ class _Columns:
 
 
 def table_rows(
-    data: ScoreData, *, resamples: int, confidence: float, seed: int, families: Sequence[str] = ()
+    data: ScoreData,
+    *,
+    resamples: int,
+    confidence: float,
+    seed: int,
+    families: Sequence[str] = (),
+    others: Sequence[ScoreData] = (),
 ) -> list[Row]:
     """Compute every number of the table with its interval, and the differences between models.
 
     The groups of shares also have the factors of the model's training that are known, by which figures group models.
+    `others` are trials of the same models on other sets.
     """
     patterns = read_factors(families, reserved=GROUPS)
     columns = _read_columns(data)
@@ -119,7 +131,7 @@ def table_rows(
         for row in rows
     ]
     rows += _accuracy_rows(columns, **options)
-    return rows + list(_contest_rows(columns, **options))
+    return [*rows, *_contest_rows(columns, **options), *other_rows(others, **options)]
 
 
 def _read_columns(data: ScoreData) -> _Columns:
@@ -367,7 +379,7 @@ def representation_table(scores: Scores) -> BenchmarkTable:
         for model in dict.fromkeys(model for model, of, _ in shown if of == judge):
             cells = []
             for column in columns:
-                key = (model, None if column.measure == ACCURACY else judge, column)
+                key = (model, judge if column.measure in (TWO_AFC, CLUSTERING) else None, column)
                 row = shown.get(key)
                 cell = TableCell(None) if row is None else TableCell(row.value, row.low, row.high, spreads.get(key))
                 cells.append(cell)
@@ -398,7 +410,7 @@ def _contestants(row: Row) -> tuple[str, str]:
 
 def _is_shown(row: Row) -> bool:
     """Return whether the table has a cell for a number: all others are in --json."""
-    if row.measure == ACCURACY:
+    if row.measure in (ACCURACY, HELLINGER, SHAPE_BIAS, CONSISTENCY):
         return True
     return row.measure in (TWO_AFC, CLUSTERING) and row.in_group(_REACHED) == _threshold_text(THRESHOLD)
 
@@ -406,6 +418,9 @@ def _is_shown(row: Row) -> bool:
 def _column(row: Row) -> TableColumn:
     """Return the column of a number; its group is that of the row without judge, threshold and factors of training."""
     group = tuple(pair for pair in row.group if pair[0] in GROUPS and pair[0] not in (_JUDGE, _REACHED))
+    if (experiment := row.in_group(_EXPERIMENT)) is not None:
+        title = f"{experiment} {_SHORT[row.measure]}".strip()
+        return TableColumn(title, row.measure, ((_EXPERIMENT, experiment),), summary=row.measure != ACCURACY)
     if row.measure == ACCURACY:
         return TableColumn(str(row.in_group(_IMAGES)), ACCURACY, group)
     panels, targets, seeds = (row.in_group(name) for name in (_PANELS, _TARGETS, _SEEDS))
@@ -420,6 +435,7 @@ def _order(column: TableColumn) -> tuple[bool, ...]:
     group = dict(column.group)
     return (
         _CONTEST in group,
+        _EXPERIMENT in group,
         column.measure == ACCURACY,
         group.get(_IMAGES, CLEAN) != CLEAN,
         group.get(_TARGETS, PHOTOS) != PHOTOS,
@@ -443,6 +459,8 @@ def remarks(scores: Scores) -> list[tuple[str, Row | None]]:
         if row.statistic == "difference" and row.in_group(_REACHED) == shown:
             title = f"{row.in_group(_JUDGE)}, {_column(row).title}"
             texts.append((f"{title}: {row.observer} minus {row.against}", row))
+        elif row.statistic == "difference" and row.in_group(_EXPERIMENT) is not None:
+            texts.append((f"{_column(row).title}: {row.observer} minus {row.against}", row))
     for row in scores.rows:
         reached = row.in_group(_REACHED)
         is_pooled = row.in_group(_SEEDS) == ALL_SEEDS and row.measure == TWO_AFC and row.statistic == "value"
@@ -462,7 +480,7 @@ def remarks(scores: Scores) -> list[tuple[str, Row | None]]:
 
 
 TABLE = TableLayout(
-    (TWO_AFC, CLUSTERING, CONVERGED, ACCURACY, DISTANCE),
+    (TWO_AFC, CLUSTERING, CONVERGED, ACCURACY, DISTANCE, HELLINGER, SHAPE_BIAS, CONSISTENCY),
     (_JUDGE, _TARGETS, _SEEDS, _REACHED),
     table_rows,
     representation_table,
@@ -470,4 +488,6 @@ TABLE = TableLayout(
     spread="people",
     shared=False,  # people and judges answer tasks, models do not
     takes_families=True,
+    takes_others=True,
+    is_own=has_own_trials,
 )
