@@ -52,8 +52,8 @@ def test_a_model_without_features_stores_logits_with_a_notice(few_images, in_wor
     rows = cosight.compare(done.folder, measure="linear_cka", resamples=10).rows
     assert {row.value for row in rows} == {None}
     assert all("logits only" in row.note for row in rows)
+    training = draw_images(tmp_path / "training", 20, seed=5)
     with pytest.raises(InvalidInput, match="features of python:tiny:logits_only"):
-        training = draw_images(tmp_path / "training", 20, seed=5)
         evaluate(lines[1], on=few_images, out=tmp_path / "probed", probe=training)
 
 
