@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -16,13 +17,17 @@ import polars as pl
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from cosight import compare
+from cosight.arrays import FloatArray
+from cosight.measures import class_level_error_similarity_from_confusions
 from cosight.scoring.plan import plan
+from cosight.statistics.rows import Row
 from cosight.trials import read
 from tests.measures.simulated import (
     DISTANCES,
     SHARES,
     Case,
     accuracy_difference_case,
+    class_similarity,
     cles_case,
     clustered_case,
     clustered_share_case,
@@ -98,6 +103,39 @@ def _cles(studies: int) -> None:
     for accuracy, stimuli in (((0.8, 0.7), 200), ((0.8, 0.7), 1000), ((0.5, 0.4), 1000)):
         for follow in (0.1, 0.6):
             _print(cles_case(accuracy, follow, stimuli), studies)
+
+
+def _confusions(studies: int) -> None:
+    """Class-level error similarity from two confusion matrices, beside the value expected at this size."""
+    _print_head()
+    for classes, answers, alike in product((5, 10), (40, 100), (True, False)):
+        rng = np.random.default_rng(classes)
+        habits = [class_similarity(classes, rng) for _ in range(1 if alike else 2)]
+        _print(_confusion_case((habits[0], habits[-1]), answers, "alike" if alike else "unlike"), studies)
+
+
+def _confusion_case(habits: tuple[FloatArray, FloatArray], answers: int, kind: str) -> Case:
+    """Two observers, accuracies .7 and .5, give so many answers to each class."""
+    classes = len(habits[0])
+    shares = [a * np.eye(classes) + (1 - a) * habit for a, habit in zip((0.7, 0.5), habits, strict=True)]
+
+    def draw(rng: np.random.Generator) -> list[FloatArray]:
+        return [rng.multinomial(answers, share) for share in shares]
+
+    def study(rng: np.random.Generator) -> Row:
+        names = ",".join(f"c{index}" for index in range(classes))
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder) / f"{name}.csv" for name in ("first", "second")]
+            for path, counts in zip(paths, draw(rng), strict=True):
+                rows = (f"c{index}," + ",".join(map(str, row)) for index, row in enumerate(counts.tolist()))
+                path.write_text("\n".join([f"truth,{names}", *rows, ""]))
+            return compare(*paths, measure="cles", resamples=400, seed=int(rng.integers(1 << 30))).rows[0]
+
+    def truth() -> float:
+        seeds = (np.random.default_rng([1, s]) for s in range(2000))
+        return float(np.mean([class_level_error_similarity_from_confusions(*draw(rng)).value for rng in seeds]))
+
+    return Case(f"CLES, {classes} classes, {answers} answers per class, {kind}", study, truth)
 
 
 def _differences(studies: int) -> None:
@@ -266,6 +304,7 @@ _TABLES: dict[str, Callable[[int], None]] = {
     "pairs": _pairs,
     "hellinger": _hellinger,
     "cles": _cles,
+    "confusions": _confusions,
     "differences": _differences,
     "item-differences": _item_differences,
     "people": _people,

@@ -23,7 +23,7 @@ PARTS = {"measures": "lines"} | {
     name: name
     for name in (
         *("reading", "corruptions", "distortions", "making", "evaluating", "abstaining"),
-        *("scoring", "serving", "exposing", "aligning", "laion_c", "representing"),
+        *("scoring", "serving", "exposing", "aligning", "laion_c", "representing", "reporting"),
     )
 }
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")

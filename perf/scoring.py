@@ -219,7 +219,7 @@ def engine_intervals(aligned: AlignedTrials, pairs: Pairs, resamples: int) -> di
 
 
 def plain_intervals(table: Answers, pairs: Pairs, resamples: int) -> dict[str, FloatArray]:
-    """The same intervals, each step written out for stimuli that are drawn one by one; CLES without `deflate`."""
+    """The same intervals, each step written out for stimuli that are drawn one by one; CLES by the bootstrap too."""
     rng = random_stream(0, "stimuli", "()")
     weights = draw_stimuli(np.ones(table.stimuli), resamples, rng)
     intervals = {}

@@ -1,7 +1,8 @@
-"""Latency of storing an answer while 300 people take part at once, over real HTTP.
+"""Latency of storing an answer while 300 or 1,000 people take part at once, over real HTTP.
 
-The server is a process of its own; every participant has a connection and sends one answer per second. The time is
-measured from the first byte sent to the last byte received; the answer is on the disk by then.
+The server is a process of its own, and the participants share the computer with it. Each of them has a connection and
+answers after random times; a line says how many seconds they are in the mean. The time is measured from the first byte
+sent to the last byte received; the answer is on the disk by then.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -50,6 +52,8 @@ CROWDED_GOAL = 0.05  # the same with 1,000 participants
 SET_SIZES = (1000, 100_000)  # images of a small and of a large set
 CLASSES = ("tiger", "zebra", "camel", "bear")
 _TIMEOUT = 30.0  # seconds until a request counts as lost
+_RETRY = 0.2  # seconds until a lost request is sent again
+_ARRIVING = 50  # participants who sign up at the same moment
 
 # The page is not requested, so it need not be built; spawned processes run this file again.
 _SERVER = """
@@ -58,9 +62,9 @@ from pathlib import Path
 from cosight.humans.web import server
 server.static_files = lambda: {"index.html": b""}
 if __name__ == "__main__":
-    url, processes = sys.argv[2] or None, int(sys.argv[3])
+    url, processes, port = sys.argv[2] or None, int(sys.argv[3]), int(sys.argv[4])
     announce = lambda addresses: print(addresses.participants, flush=True)
-    server.serve(Path(sys.argv[1]), url=url, port=0, processes=processes, announce=announce)
+    server.serve(Path(sys.argv[1]), url=url, port=port, processes=processes, announce=announce)
 """
 
 
@@ -70,11 +74,12 @@ class Size:
 
     participants: int
     answers: int  # per participant
-    seconds: float  # between two answers of one participant
+    seconds: float  # between two answers of one participant, in the mean
 
 
 FULL = Size(300, 10, 1.0)
-CROWDED = Size(999, 5, 1.0)
+CROWDED = Size(1002, 10, 2.0)
+HURRIED = Size(1002, 10, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,6 @@ class Crowd:
     """Everything that a crowd of participants received."""
 
     acknowledged: list[AcknowledgedAnswer] = field(default_factory=list)
-    tokens: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)
 
@@ -101,17 +105,22 @@ def lines(size: Size) -> Iterator[Line]:
     yield from _measure(size, "SQLite", "")
     yield _measure_draws(size)
     if size == FULL:
+        yield from _measure(CROWDED, "SQLite", "", goal=CROWDED_GOAL)
         yield from _measure(CROWDED, "SQLite", "", half_open=1100, goal=CROWDED_GOAL)
+        yield from _measure(HURRIED, "SQLite", "", goal=CROWDED_GOAL)
     if missing_postgres() is None:
         with postgres_server() as url:
             yield from _measure(size, "PostgreSQL", url)
+            if size == FULL:
+                yield from _measure(CROWDED, "PostgreSQL", url, goal=CROWDED_GOAL)
 
 
 def _measure(size: Size, database: str, url: str, *, half_open: int = 0, goal: float = GOAL) -> list[Line]:
     from perf.lines import Line  # it imports the peers of other lines, which the tests of a crowd do not need
 
     with tempfile.TemporaryDirectory() as folder:
-        study = write_study(Path(folder), participants=size.participants, images=size.answers)
+        name = f"crowd-{size.participants}"
+        study = write_study(Path(folder), participants=size.participants, images=size.answers, name=name)
         with serve_study(study, url=url) as server:
             crowd = asyncio.run(_visit(server.port, size, half_open))
     if crowd.errors:
@@ -241,9 +250,15 @@ class Server:
 
 @contextmanager
 def serve_study(
-    study: Path, *, url: str = "", processes: int = 1, files: int | None = None, log: Path | None = None
+    study: Path,
+    *,
+    url: str = "",
+    processes: int = 1,
+    port: int = 0,
+    files: int | None = None,
+    log: Path | None = None,
 ) -> Iterator[Server]:
-    """Serve `study` in a process of its own on a free port while the block runs.
+    """Serve `study` in a process of its own on `port` (0: a free one) while the block runs.
 
     `files` is the process's hard limit on open files, `log` takes its standard error.
     """
@@ -257,7 +272,7 @@ def serve_study(
     with tempfile.TemporaryDirectory() as folder, (log or Path(os.devnull)).open("wb") as errors:
         script = Path(folder) / "server.py"
         script.write_text(_SERVER)
-        command = [sys.executable, str(script), str(study), url, str(processes)]
+        command = [sys.executable, str(script), str(study), url, str(processes), str(port)]
         stderr = errors if log else None
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, preexec_fn=limit_files)
         try:
@@ -275,16 +290,26 @@ def serve_study(
 
 @dataclass(slots=True)
 class Client:
-    """One participant with a persistent connection."""
+    """One participant with a persistent connection, who tries again for `patience` seconds where it breaks."""
 
     port: int
     token: str = ""
+    patience: float = 0.0
     _reader: asyncio.StreamReader | None = None
     _writer: asyncio.StreamWriter | None = None
 
     async def request(self, method: str, path: str, body: Any = None, *, expected: int = 200) -> Any:
         """Send a request and return the JSON of its response. Raises RuntimeError for another status."""
-        status, content = await asyncio.wait_for(self._exchange(method, path, body), _TIMEOUT)
+        until = perf_counter() + self.patience
+        while True:
+            try:
+                status, content = await asyncio.wait_for(self._exchange(method, path, body), _TIMEOUT)
+                break
+            except (OSError, EOFError, TimeoutError):
+                if perf_counter() > until:
+                    raise
+            self.close()
+            await asyncio.sleep(_RETRY)
         if status != expected:
             raise RuntimeError(f"expected {expected}, got {status}: {content}")
         return content
@@ -314,8 +339,9 @@ class Client:
 
     async def start(self) -> None:
         """Create the participant and consent."""
-        session = await self.request("POST", "/api/sessions", {"platform": {}, "simulated": "panel"}, expected=201)
-        self.token = session["token"]
+        self.token = secrets.token_urlsafe(24)  # repeating the request creates no second participant
+        body = {"platform": {}, "simulated": "panel", "token": self.token}
+        await self.request("POST", "/api/sessions", body, expected=201)
         await self.request("POST", "/api/session/consent", {"agreed": True})
 
     async def trials(self) -> list[dict[str, Any]]:
@@ -337,6 +363,7 @@ class Client:
         """Close the connection."""
         if self._writer is not None:
             self._writer.close()
+            self._writer = None
 
 
 @asynccontextmanager
@@ -363,19 +390,30 @@ async def half_open_requests(port: int, count: int) -> AsyncIterator[None]:
         await asyncio.sleep(0)  # the connections are closed in the next turn of the loop
 
 
-async def run_crowd(port: int, size: Size, *, on_answer: Callable[[Crowd], None] = lambda crowd: None) -> Crowd:
-    """Let a crowd take part from the link to the code; `on_answer` is called after every acknowledged answer."""
+async def run_crowd(
+    port: int, size: Size, *, patience: float = 0.0, on_answer: Callable[[Crowd], None] = lambda crowd: None
+) -> Crowd:
+    """Let a crowd take part from the link to the code; `on_answer` is called after every acknowledged answer.
+
+    All have signed up before the first of them answers.
+    """
     crowd = Crowd()
-    clients = [Client(port) for _ in range(size.participants)]
-    await asyncio.gather(*(_record_errors(client.start(), crowd) for client in clients))
-    crowd.tokens = [client.token for client in clients]
-    assigned = await asyncio.gather(*(_record_errors(client.trials(), crowd) for client in clients))
+    clients = [Client(port, patience=patience) for _ in range(size.participants)]
+    door = asyncio.Semaphore(_ARRIVING)
+
+    async def arrive(client: Client) -> list[dict[str, Any]]:
+        async with door:
+            await client.start()
+            return await client.trials()
+
+    assigned = await asyncio.gather(*(_record_errors(arrive(client), crowd) for client in clients))
     start = perf_counter()
 
     async def answer_all(client: Client, trials: Sequence[dict[str, Any]], index: int) -> None:
-        """Answer one trial every `size.seconds`, out of phase with the others."""
-        for number, trial in enumerate(trials):
-            time = start + size.seconds * (number + index / size.participants)
+        """Answer at times that differ as people's do: `size.seconds` apart in the mean, half as much the spread."""
+        gaps = np.random.default_rng(index).gamma(4, size.seconds / 4, len(trials))
+        times = start + size.seconds * index / size.participants + np.cumsum(gaps)
+        for number, (trial, time) in enumerate(zip(trials, times, strict=True)):
             await asyncio.sleep(max(0.0, time - perf_counter()))
             crowd.acknowledged.append(await client.answer(trial["trial"], CLASSES[(index + number) % len(CLASSES)]))
             on_answer(crowd)

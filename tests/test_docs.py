@@ -26,6 +26,7 @@ from cosight.stimuli.alterations import FAMILIES
 from cosight.stimuli.attacks import attacks
 from cosight.stimuli.images import encode
 from cosight.trials import formats, label_spaces, samples, write
+from tests.terminal import in_terminal
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -46,6 +47,11 @@ PAGES = [
     *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", DOCS / "index.md"),
     *(page for kind in KINDS for page in sorted((DOCS / kind).glob("*.md"))),
 ]
+# pages whose outputs are compared: what a newcomer reads first
+CHECKED = {
+    *(ROOT / "README.md", DOCS / "index.md", *(DOCS / "tutorials").glob("*.md")),
+    *(DOCS / "guides" / f"{name}.md" for name in ("compare-two-models", "figure", "own-csv", "which-images")),
+}
 
 
 def generator():
@@ -129,11 +135,11 @@ def stories():
         steps = list(steps_of(page.read_text(encoding="utf-8")))
         name = page.relative_to(ROOT).as_posix()
         if any(step.kind != "file" for step in steps):
-            yield pytest.param(steps, False, id=f"{name}-as-it-stands", marks=pytest.mark.slow)
+            yield pytest.param(steps, False, page in CHECKED, id=f"{name}-as-it-stands", marks=pytest.mark.slow)
         if name.removeprefix("docs/") in LONG_PAGES:  # the Python blocks of tutorials read what their commands write
             steps = [step for step in steps if step.kind != "command" and page.parent.name != "tutorials"]
         if any(step.kind != "file" for step in steps):
-            yield pytest.param(steps, True, id=f"{name}-quick")
+            yield pytest.param(steps, True, False, id=f"{name}-quick")
 
 
 def write_photos(folder):
@@ -206,16 +212,19 @@ def test_without_the_mirror_only_what_reads_it_is_left_out():
 
 
 # Most of the time goes into resampling and into starting worker processes. An option given twice has its last value.
-QUICK = {"compare": ["--resamples", "10"], "score": ["--resamples", "10"]}
+QUICK = {command: ["--resamples", "10"] for command in ("compare", "report", "score")}
 QUICK |= {f"stimuli {verb}": ["--workers", "1"] for verb in ("corrupt", "distort", "manipulate")}
 
 
-@pytest.mark.parametrize(("steps", "quick"), list(stories()))
-def test_what_the_docs_show_runs(steps, quick, tmp_path, monkeypatch, mirror_or_none, cosight, simulated_observers):
+@pytest.mark.parametrize(("steps", "quick", "checked"), list(stories()))
+def test_what_the_docs_show_runs(
+    steps, quick, checked, tmp_path, monkeypatch, mirror_or_none, cosight, simulated_observers
+):
     """In a folder with photos, trials under the name the demo gives its own, and the mirror's folders, if any.
 
     A page is run from top to bottom, its Python blocks in one namespace. `make test` adds the options of QUICK and
-    leaves out the commands of LONG_PAGES; `make test-all` also runs every page as it stands.
+    leaves out the commands of LONG_PAGES; `make test-all` also runs every page as it stands, and where `checked`, in a
+    terminal: it shows every line that the page shows.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -244,6 +253,11 @@ def test_what_the_docs_show_runs(steps, quick, tmp_path, monkeypatch, mirror_or_
             arguments = shlex.split(step.text, comments=True)[1:]
             if quick:
                 arguments += QUICK.get(arguments[0], QUICK.get(" ".join(arguments[:2]), []))
+            if not quick and checked:
+                [(code, lines)] = in_terminal([arguments], folder=tmp_path)
+                assert code == 0, lines
+                assert [line for line in step.output if line not in ("...", *map(str.rstrip, lines))] == [], step.text
+                continue
             done = cosight(*arguments)
             assert done.code == 0, f"{step.text}\n{done.err}"
             if "--json" in arguments:

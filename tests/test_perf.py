@@ -20,7 +20,7 @@ from cosight.trials.join import align
 _PARTS = (
     *("abstaining", "aligning", "corruptions", "distortions", "evaluating", "exposing", "interval_coverage"),
     *("laion_c", "lines", "making", "reading", "run", "scoring", "serving"),
-    "representing",
+    *("representing", "reporting"),
 )
 
 
@@ -238,7 +238,7 @@ def test_intervals_written_out_are_those_of_the_engine(perf):
     plain = perf.scoring.plain_intervals(table, pairs, 50)
     for name, found in engine.items():
         assert found.shape == plain[name].shape == (10, 2)
-        if name == "class_level_error_similarity":  # its spread is corrected for what resampling adds
+        if name == "class_level_error_similarity":  # it is resampled to first order
             middle, other = found.astype(float).mean(axis=1), plain[name].mean(axis=1)
             assert middle == pytest.approx(other, abs=0.03)
         else:
@@ -305,3 +305,9 @@ def test_memory_of_laion_c_is_that_of_processes_of_their_own(perf, tmp_path):
     used = perf.laion_c.peaks(tmp_path, 4)
     assert set(used) == {"evaluate", "resume", "score"}
     assert all(50 < megabytes < 3000 for megabytes in used.values())
+
+
+def test_a_report_of_many_observers_is_timed(perf):
+    found = list(perf.reporting.lines(perf.reporting.Size(12, 300, 10)))
+    assert [line.unit for line in found] in ([], ["s", "MB", "s"])  # none without a browser
+    assert all(line.ours > 0 for line in found)

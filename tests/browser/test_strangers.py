@@ -98,7 +98,7 @@ def test_mturk_and_markup(people, mturk):
     person.sees(READY)
     as_text(person)
     person.answer(json.dumps({"keep": False, "reason": MARKUP}, separators=(",", ":")))
-    person.sees("#code")
+    person.sees("#submit")
     as_text(person)
     [[link, told]] = server.database("SELECT platform, demographics FROM cosight_participants")
     assert json.loads(link)["turkSubmitTo"] == "https://workersandbox.mturk.com"

@@ -116,7 +116,7 @@ def serving(*folders: Path) -> Iterator[list[Server]]:
 class Watch:
     """What no page should do: complain on the console, break, or ask anybody but its server."""
 
-    address: str
+    addresses: tuple[str, ...]
     complaints: list[str] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
 
@@ -127,7 +127,7 @@ class Watch:
         return self
 
     def _look(self, url: str) -> None:
-        if not url.startswith((self.address, "data:", "blob:")):
+        if not url.startswith((*self.addresses, "data:", "blob:")):
             self.strangers.append(url)
 
     def unexpected(self, expected: Sequence[str] = ()) -> list[str]:
@@ -260,11 +260,19 @@ class People:
     browser: Any
     arrived: list[tuple[Person, Watch, Sequence[str]]] = field(default_factory=list)
 
-    def come(self, server: Server, *, by: str = "mouse", expected: Sequence[str] = (), **options: Any) -> Person:
-        """`expected`: parts of what this person's console may complain of."""
+    def come(
+        self,
+        server: Server,
+        *,
+        by: str = "mouse",
+        expected: Sequence[str] = (),
+        platform: str | None = None,
+        **options: Any,
+    ) -> Person:
+        """`expected`: parts of what this person's console may complain of; `platform`: whom else pages may ask."""
         context = self.browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
         context.set_default_timeout(_LONGEST)
-        watch = Watch(server.address).over(context)
+        watch = Watch((server.address, *([platform] if platform else []))).over(context)
         self.arrived.append((Person(server, context, context.new_page(), by), watch, expected))
         return self.arrived[-1][0]
 

@@ -28,6 +28,7 @@ SMALL = "1=2,2=0,3=0,4=0,5=0,6=0,7=0,8=2,train=2,distractors=0"
 QUICK = {
     "cosight compare": "--resamples 5",
     "cosight score": "--resamples 5",
+    "cosight report": "--resamples 5",
     "cosight stimuli compose": "--size 32 --workers 1",
     "cosight build digits": "--counts 1=2,2=2,3=0,4=2,5=2,6=2,7=2,8=2,train=10,distractors=2",
     "cosight build visalign": f"--workers 1 --size 32 --counts {SMALL}",

@@ -21,6 +21,7 @@ from cosight.scoring.score import score
 from cosight.statistics.rows import Row, Scores
 from cosight.stimuli.sets import read_set
 from cosight.trials import label_spaces, make_trials, read, write
+from tests.reports.site_data import shard
 
 SPACE = label_spaces["digits-11"]
 
@@ -102,10 +103,11 @@ def test_a_person_is_told_who_is_near(played, folder):
     assert rows["cosight:near#sp", AGREEMENT].value > 0.5 > rows["cosight:far#knn", AGREEMENT].value
     check_against_score(rows, trials, folder)
     check_agreement(rows, trials, folder)
-    text = result.page.read_text(encoding="utf-8")
-    assert result.page == folder / "me" / "index.html"
-    assert "is closest to you: its Hellinger distance is 0." in text
-    assert "simulated" not in text
+    assert result.page == folder / "me" / "report" / "index.html"
+    site = shard(result.page.parent, "site")
+    assert "is closest to you: its Hellinger distance is 0." in site["parts"][0]["verdict"]
+    assert "simulated" not in {one["kind"] for one in site["sets"][0]["observers"]}
+    assert site["sets"][0]["stimuli"] == site["sets"][0]["pictures"] == 35
     assert json.loads((folder / "me" / "scores.json").read_text()) == json.loads(result.scores.to_json())
 
 
@@ -141,7 +143,8 @@ def test_who_comes_next_is_somebody_else(played, folder):
     assert trials.observers.height == 1
     assert set(trials.frame["kind"]) == {"simulated"}
     assert {row.against for row in result.scores.rows} == {"simulated people"}
-    assert "is closest to a simulated person" in result.page.read_text(encoding="utf-8")
+    site = shard(result.page.parent, "site")
+    assert "is closest to a simulated person" in site["parts"][0]["verdict"]
 
 
 def test_a_demo_that_is_not_there_is_run_first(tmp_path, monkeypatch, cosight):

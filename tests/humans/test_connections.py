@@ -158,7 +158,7 @@ def test_a_full_server_asks_to_come_back(tmp_path):
 
 
 def test_the_capacity_follows_the_limit_on_files():
-    assert Capacity.of_files(20_000) == Capacity(connections=10_000, batch=2048)
+    assert Capacity.of_files(20_000) == Capacity(connections=10_000, batch=64)
     for files in (64, 256, 1024, 4096, 20_000):
         capacity = Capacity.of_files(files)
         assert capacity.connections + 4 * capacity.batch < max(files, 64)

@@ -109,6 +109,33 @@ BAD_STUDIES = [
     (
         "classify",
         "[participants]",
+        "[participants]\nplatform = 'prolific'\nscreened_out_code = 'X'",
+        "screened_out_code needs questions, got no screening",
+    ),
+    (
+        "classify",
+        "[participants]",
+        "[participants]\nplatform = 'prolific'\nconsent = false\nno_consent_code = 'X'",
+        "no_consent_code needs consent",
+    ),
+    (
+        "classify",
+        "[participants]",
+        "[participants]\nplatform = 'prolific'\ncompletion_code = 'X'\nno_consent_code = 'X'",
+        "each outcome must have a code of its own, got X, X",
+    ),
+    (
+        "classify",
+        "[participants]",
+        "[participants]\nplatform = 'prolific'\ncompletion_url = 'https://a/?cc=X'\nno_consent_code = 'X'",
+        "completion_url must have {code}",
+    ),
+    ("classify", "[participants]", "[participants]\nmturk_hosts = ['https://a/b']", "without a path"),
+    ("classify", "[participants]", "[participants]\nscreening = ['vision', 'vision']", "different questions"),
+    ("classify", "[participants]", "[participants]\nscreening = ['height']", "screening_height must be a sentence"),
+    (
+        "classify",
+        "[participants]",
         "[participants]\nplatform = 'mturk'\ncompletion_url = 'javascript:1'",
         "begin with https",
     ),

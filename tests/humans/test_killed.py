@@ -1,61 +1,49 @@
-"""`kill -9` of the server in the middle: whatever was acknowledged is there, and everybody can go on."""
+"""`kill -9` of the server, again and again: what was acknowledged is stored, nothing else is, and all finish."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+from contextlib import ExitStack
 
 import pytest
-import sqlalchemy as sa
 
-from cosight.humans.database.schema import showings
-from cosight.humans.database.store import Store
-from cosight.humans.study.design import read_study
+from .test_load import check_all_kept
 
 
-def stored(folder, url=None):
-    study = read_study(folder)
-    store = Store.open(study, url)
-    query = sa.select(showings.c.trial, showings.c.response).where(showings.c.received.is_not(None))
-    found = {row.trial: row.response.strip('"') for row in store.read(lambda c: c.execute(query).all())}
-    store.close()
-    return found
+async def take_part_through_kills(crowds, folder, size, *, kills, url=""):
+    """A crowd whose server is killed at regular intervals; each time it comes back on the same port."""
+    with ExitStack() as stack:
+        server = stack.enter_context(crowds.serve_study(folder, url=url))
+        total, port, restarts = size.participants * size.answers, server.port, []
 
-
-async def answer_the_rest(crowds, port, tokens):
-    """Everyone comes back with their token and answers what is left."""
-    clients = [crowds.Client(port, token) for token in tokens]
-
-    async def rest(client):
-        for trial in await client.trials():
-            await client.answer(trial["trial"], "zebra")
-        code = await client.finish()
-        client.close()
-        return code
-
-    return await asyncio.gather(*map(rest, clients))
-
-
-@pytest.mark.parametrize(("people", "after"), [(10, 20), pytest.param(40, 60, marks=pytest.mark.slow)])
-def test_every_acknowledged_answer_survives(crowds, tmp_path, people, after):
-    """They answer as fast as they can; the server dies when so many answers have been acknowledged."""
-    size = crowds.Size(participants=people, answers=6, seconds=0.0)
-    folder = crowds.write_study(tmp_path, participants=size.participants, images=size.answers)
-    with crowds.serve_study(folder) as server:
+        async def restart():
+            os.kill(server.process.pid, signal.SIGKILL)
+            assert await asyncio.to_thread(server.process.wait, 20) == -signal.SIGKILL
+            running = crowds.serve_study(folder, url=url, port=port)
+            return await asyncio.to_thread(stack.enter_context, running)
 
         def kill(crowd):
-            if len(crowd.acknowledged) == after:
-                os.kill(server.process.pid, signal.SIGKILL)
+            nonlocal server
+            if len(restarts) < kills and len(crowd.acknowledged) > total * (len(restarts) + 1) / (kills + 1):
+                if restarts and not restarts[-1].done():
+                    return  # answers that were on their way when it was killed
+                server = restarts[-1].result() if restarts else server
+                restarts.append(asyncio.create_task(restart()))
 
-        crowd = asyncio.run(crowds.run_crowd(server.port, size, on_answer=kill))
-        assert server.process.wait(20) == -signal.SIGKILL
-    assert after <= len(crowd.acknowledged) < size.participants * size.answers
-    assert crowd.errors  # the others saw the connection break
-    kept = stored(folder)
-    assert {one.trial: one.response for one in crowd.acknowledged}.items() <= kept.items()
-    with crowds.serve_study(folder) as server:
-        assert all(asyncio.run(answer_the_rest(crowds, server.port, crowd.tokens)))
-    after_all = stored(folder)
-    assert len(after_all) == size.participants * size.answers
-    assert kept.items() <= after_all.items()
+        crowd = await crowds.run_crowd(port, size, patience=120.0, on_answer=kill)
+        await asyncio.gather(*restarts)
+        assert len(restarts) == kills
+        return crowd
+
+
+@pytest.mark.parametrize(
+    ("people", "answers", "seconds", "kills"),
+    [(9, 4, 0.05, 1), pytest.param(1002, 10, 1.0, 5, marks=pytest.mark.slow)],
+)
+def test_acknowledged_is_stored_on_sqlite(crowds, tmp_path, people, answers, seconds, kills):
+    size = crowds.Size(participants=people, answers=answers, seconds=seconds)
+    folder = crowds.write_study(tmp_path, participants=people, images=answers)
+    crowd = asyncio.run(take_part_through_kills(crowds, folder, size, kills=kills))
+    check_all_kept(folder, crowd, participants=people, images=answers)

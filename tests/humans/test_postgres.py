@@ -19,7 +19,7 @@ from cosight.humans.database.study_trials import study_trials
 from cosight.humans.study.design import read_study
 
 from .conftest import make_study, open_study
-from .test_killed import answer_the_rest, stored
+from .test_killed import take_part_through_kills
 from .test_load import check_all_kept
 from .test_store import StudyStore
 
@@ -144,20 +144,15 @@ def test_a_crowd_on_two_processes(postgres, crowds, tmp_path, participants, seco
     check_all_kept(folder, crowd, participants=participants, images=3, url=postgres)
 
 
-def test_every_acknowledged_answer_survives_the_servers_end(postgres, crowds, tmp_path):
-    size = crowds.Size(participants=10, answers=6, seconds=0.0)
-    folder = crowds.write_study(tmp_path, participants=10, images=6, name="killed-pg")
-    with crowds.serve_study(folder, url=postgres) as server:
-
-        def kill(crowd):
-            if len(crowd.acknowledged) == 20:
-                os.kill(server.process.pid, signal.SIGKILL)
-
-        crowd = asyncio.run(crowds.run_crowd(server.port, size, on_answer=kill))
-    kept = stored(folder, postgres)
-    assert {one.trial: one.response for one in crowd.acknowledged}.items() <= kept.items()
-    with crowds.serve_study(folder, url=postgres) as server:
-        assert all(asyncio.run(answer_the_rest(crowds, server.port, crowd.tokens)))
+@pytest.mark.parametrize(
+    ("people", "answers", "seconds", "kills"),
+    [(12, 6, 0.05, 1), pytest.param(1002, 10, 1.0, 5, marks=pytest.mark.slow)],
+)
+def test_acknowledged_is_stored(postgres, crowds, tmp_path, people, answers, seconds, kills):
+    size = crowds.Size(participants=people, answers=answers, seconds=seconds)
+    folder = crowds.write_study(tmp_path, participants=people, images=answers, name=f"killed-{people}")
+    crowd = asyncio.run(take_part_through_kills(crowds, folder, size, kills=kills, url=postgres))
+    check_all_kept(folder, crowd, participants=people, images=answers, url=postgres)
 
 
 def workers_of(pid):

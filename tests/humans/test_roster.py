@@ -22,6 +22,7 @@ def test_what_people_say_and_how_the_platform_knows_them(serve_study):
         "platform_id": "5f3e",
         "code": "C1A2B3",
         "finished": True,
+        "screened_out": False,
         "answers": 7,  # four images, two distractors, one repeat
         "bonus": None,
         "pixels_per_cm": None,

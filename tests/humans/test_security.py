@@ -10,9 +10,11 @@ import threading
 import time
 
 import pytest
+import sqlalchemy as sa
 import uvicorn
 
 from cosight.errors import InvalidInput
+from cosight.humans.database.schema import showings
 from cosight.humans.web.admin import admin_token
 
 from .conftest import ADMIN, CLASSES, make_study, open_study
@@ -42,6 +44,13 @@ def here(tmp_path_factory):
         yield one
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def each(request, tmp_path_factory):
+    """The same for a study of each type."""
+    with open_study(make_study(tmp_path_factory.mktemp(request.param), request.param, answers=1000)) as one:
+        yield one
+
+
 @pytest.mark.parametrize(("method", "path"), [*ROUTES, *ADMIN_ROUTES])
 @pytest.mark.parametrize("value", [None, "", "Bearer", "Bearer ", "Basic abc", "Bearer guessed", "Bearer \xe9"])
 def test_without_a_token_nothing(here, method, path, value):
@@ -63,15 +72,15 @@ def test_a_participants_token_opens_no_experimenters_door(here, method, path, ca
     assert not here.client.get("/api/admin/state", headers=admin).json()["paused"]
 
 
-def test_anothers_trials_cannot_be_answered_or_seen(here):
-    one, other = here.begin(), here.begin()
-    trial = here.trials(one)[0]
-    refused = here.answer(other, trial)
-    made_up = here.answer(other, {**trial, "trial": "A" * 22})
+def test_anothers_trials_cannot_be_answered_or_seen(each):
+    one, other = each.begin(), each.begin()
+    trial = each.trials(one)[0]
+    refused = each.answer(other, trial)
+    made_up = each.answer(other, {**trial, "trial": "A" * 22})
     assert (refused.status_code, refused.json()) == (made_up.status_code, made_up.json())
     assert refused.status_code == 404
-    assert trial["trial"] not in json.dumps(here.trials(other))
-    assert here.answer(one, trial).json()["stored"]
+    assert trial["trial"] not in json.dumps(each.trials(other))
+    assert each.answer(one, trial).json()["stored"]
 
 
 def test_ids_cannot_be_guessed(serve_study):
@@ -87,18 +96,19 @@ def test_ids_cannot_be_guessed(serve_study):
 @pytest.mark.parametrize(
     "name",
     [
-        "0" * 24, "A" * 22 + "00", "00", "x", "{trial}", "{trial}99", "{trial}01", "{trial}0", "{trial}-1",
+        "0" * 24, "A" * 22 + "00", "00", "x", "{trial}", "{trial}99", "{trial}{{after}}", "{trial}0", "{trial}-1",
         "{trial}\N{ARABIC-INDIC DIGIT ONE}1", "{item}", "{file}", "p0001", "1", "%00", "{trial}00%00", "*", "%25",
         "_" * 5000,
     ],
 )  # fmt: skip
-def test_addresses_that_were_never_made_show_nothing(here, name):
-    trial = here.trials(here.begin())[0]
-    item = next(iter(here.pool.items.values()))
+def test_addresses_that_were_never_made_show_nothing(each, name):
+    trial = each.trials(each.begin())[0]
+    item = next(iter(each.pool.items.values()))
     made_up = name.format(trial=trial["trial"], item=item.item, file=item.slots[0].file.name)
-    refused = here.client.get(f"/images/{made_up}")
+    made_up = made_up.replace("{after}", f"{len(item.slots):02d}")
+    refused = each.client.get(f"/images/{made_up}")
     assert refused.status_code == 404
-    assert refused.json()["error"] in ("there is no such image", "there is nothing here")
+    assert refused.json()["error"] in ("there is no such image", "there is nothing each")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -141,6 +151,12 @@ def test_nothing_tells_the_truth_the_condition_or_a_check(serve_study, kind):
     assert len(answers) == 1 or kind == "timed"  # there the last answer of a block tells the bonus
 
 
+def first_address(trial):
+    """The address of a picture of a trial."""
+    address = next(iter(trial["images"].values()))
+    return address[0] if isinstance(address, list) else address
+
+
 def _shape(value):
     """The same structure with the length of each text in its place."""
     if isinstance(value, dict):
@@ -150,43 +166,44 @@ def _shape(value):
     return len(value) if isinstance(value, str) else type(value).__name__
 
 
-def test_the_same_answer_to_a_check_and_to_a_test_looks_alike(here):
+def test_the_same_answer_to_a_check_and_to_a_test_looks_alike(each):
     """Headers too: names and sizes of everything that comes back."""
-    headers = here.begin()
+    headers = each.begin()
     seen = set()
-    for trial in here.trials(headers):
-        response = here.answer(headers, trial)
-        seen.add(json.dumps(sorted((key, value) for key, value in response.headers.items() if key != "date")))
+    for trial in each.trials(headers):
+        response = each.answer(headers, trial)
+        if response.json()["block"] is None:  # the last answer of a timed block tells the bonus
+            seen.add(json.dumps(sorted((key, value) for key, value in response.headers.items() if key != "date")))
     assert len(seen) == 1
 
 
-def test_images_tell_nothing_of_their_files(here):
-    trial = here.trials(here.begin())[0]
-    image = here.client.get(trial["images"]["image"])
+def test_images_tell_nothing_of_their_files(each):
+    trial = each.trials(each.begin())[0]
+    image = each.client.get(first_address(trial))
     assert image.headers["cache-control"].startswith("private")
     assert not {"etag", "last-modified", "content-disposition", "server"} & image.headers.keys()
     assert image.headers["content-type"] == "image/png"
 
 
-def test_headers_of_everything(here):
-    headers = here.begin()
-    trial = here.trials(headers)[0]
+def test_headers_of_everything(each):
+    headers = each.begin()
+    trial = each.trials(headers)[0]
     for path in (
         "/",
         "/admin",
         "/static/page.js",
         "/api/session",
         "/nowhere",
-        trial["images"]["image"],
+        first_address(trial),
         "/api/admin/state",
     ):
-        got = here.client.get(path, headers=headers).headers
+        got = each.client.get(path, headers=headers).headers
         policy = got["content-security-policy"]
         assert "script-src 'self';" in policy
         assert "unsafe" not in policy
         assert (got["x-content-type-options"], got["referrer-policy"]) == ("nosniff", "no-referrer")
         assert "cache-control" in got
-    assert here.client.get("/api/session", headers=headers).headers["cache-control"] == "no-store"
+    assert each.client.get("/api/session", headers=headers).headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
@@ -219,26 +236,70 @@ def test_other_methods_are_refused(here, method):
     ],
     ids=range(17),
 )
-def test_bodies_that_are_not_answers(here, body, status):
-    headers = {**here.begin(), "Content-Type": "application/json"}
-    refused = here.client.post("/api/answers", content=body, headers=headers)
+def test_bodies_that_are_not_answers(each, body, status):
+    headers = {**each.begin(), "Content-Type": "application/json"}
+    refused = each.client.post("/api/answers", content=body, headers=headers)
     assert refused.status_code == status
     assert set(refused.json()) == {"error"}
     assert "\n" not in refused.json()["error"]
-    assert here.trials(headers)  # the server is well
+    assert each.trials(headers)  # the server is well
 
 
-@pytest.mark.parametrize(
-    "response", [None, 3, True, ["tiger"], {"keep": True}, "unicorn", "", "left", "Tiger", "<script>", "x" * 30_000]
-)
-def test_responses_that_are_no_answer(here, response):
-    headers = here.begin()
-    trial = here.trials(headers)[0]
-    body = {"trial": trial["trial"], "response": response, "rt": 1.0, "shown": None, "input": "key"}
-    refused = here.client.post("/api/answers", json=body, headers=headers)
-    assert refused.status_code == 400
-    assert len(refused.text) < 400
-    assert here.answer(headers, trial).json()["stored"]
+NO_ANSWER = [3, True, ["tiger"], {"keep": True}, "unicorn", "", "left", "Tiger", "<script>", "x" * 30_000, {"tiger": 1}]
+NO_ANSWERS = {
+    "classify": [None, *NO_ANSWER],
+    "timed": NO_ANSWER,  # null: the time ran out
+    "2afc": [None, 0, True, "tiger", "Left", "left ", "both", ["left"], {"left": True}, "<script>", "x" * 30_000],
+    "cluster": [None, 0, "000", [], [0, 0], [0] * 4, [0, 0, 3], [0, 0, -1], [0, 0, 1.0], [0, 0, True], [0, 0, None],
+                [0, 0, "0"], [[0], 0, 0], {"0": 0}, [0] * 20_000, [10**400, 0, 0]],
+    "curate": [None, True, "keep", {}, {"keep": False}, {"keep": 1}, {"keep": True, "reason": "wrong class"},
+               {"keep": False, "reason": "other"}, {"keep": False, "reason": ["wrong class"]},
+               {"keep": False, "reason": {}}, {"keep": True, "more": 1}, [True]],
+}  # fmt: skip
+
+
+def test_responses_that_are_no_answer(each):
+    headers = each.begin()
+    trial = each.trials(headers)[0]
+    for response in NO_ANSWERS[each.study.type]:
+        body = {"trial": trial["trial"], "response": response, "rt": 1.0, "shown": None, "input": "key"}
+        refused = each.client.post("/api/answers", json=body, headers=headers)
+        assert refused.status_code == 400, response
+        assert len(refused.text) < 400
+    assert each.answer(headers, trial).json()["stored"]
+
+
+NOT_MEASURED = [
+    {"rt": -0.001}, {"rt": "1"}, {"rt": True}, {"rt": [1]}, {"rt": 1e7}, {"rt": None}, {"input": "mind"},
+    {"input": 1}, {"input": ["key"]}, {"shown": []}, {"shown": "now"}, {"shown": {"onset": -1.0}},
+    {"shown": {"onset": "0"}}, {"shown": {"exposure": True}}, {"shown": {"frame": {}}}, {"shown": {"offset": 1e300}},
+    {"shown": {"late": 1}}, {"shown": {"windowed": "no"}}, {"shown": {"late": None}}, {"shown": {"truth": "tiger"}},
+    {"shown": {"onset": 0.0, "<script>": 1.0}},
+]  # fmt: skip
+
+
+def test_times_and_devices_that_nobody_measured(each):
+    headers = each.begin()
+    trial = each.trials(headers)[0]
+    for more in NOT_MEASURED:
+        refused = each.answer(headers, trial, **more)
+        assert (refused.status_code, set(refused.json())) == (400, {"error"}), more
+        assert "\n" not in refused.json()["error"]
+    assert each.answer(headers, trial).json()["stored"]
+
+
+def test_an_answer_cannot_be_changed_or_given_for_a_trial_of_another_study(each, here):
+    headers, other = each.begin(), here.begin()
+    trial = each.trials(headers)[0]
+    assert here.answer(other, {**here.trials(other)[0], "trial": trial["trial"]}).status_code == 404
+    assert each.answer(headers, trial).json()["stored"]
+    changed = {"2afc": "right", "cluster": [1, 1, 1], "curate": {"keep": False, "reason": "bad quality"}}
+    again = each.answer(headers, trial, changed.get(each.study.type, "bear"))
+    assert (again.status_code, again.json()["stored"]) == (200, False)
+    row = each.store.read(
+        lambda c: c.execute(sa.select(showings.c.response).where(showings.c.trial == trial["trial"])).scalar_one()
+    )
+    assert json.loads(row) == each.response(trial)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers
 from cosight.measures.consistency import error_consistency, error_consistency_resampled
 from cosight.measures.declarations import pair_forms
 from cosight.measures.differences import holm, paired_difference, rank_intervals, ranks, ranks_of_differences
-from cosight.measures.draws import compress, deflate, draw_again, draw_people, draw_stimuli, effective_clusters
+from cosight.measures.draws import compress, draw_people, draw_stimuli, effective_clusters, jackknife
 from cosight.measures.uncertainty import (
     mean_over_pairs,
     mean_with_interval,
@@ -148,42 +148,56 @@ def test_bad_input_is_refused(call, message):
         call()
 
 
-def test_a_resample_of_a_resample_has_as_many_stimuli_and_only_those_that_were_drawn():
-    weights = draw_stimuli(np.ones(50), 3000, rng())
-    again = draw_again(weights, rng(1))
-    assert (again.sum(axis=1) == 50).all()
-    assert (again[weights == 0] == 0).all()
-    items = rng(2).normal(size=50)
-    spread = ((again - weights) @ items / 50).var()  # around the resample that each was drawn from
-    assert spread == pytest.approx(items.var() / 50, rel=0.1)
-
-
-def test_what_resampling_adds_to_a_squared_distance_is_taken_away_again():
-    """Of noise alone, the resamples of a square vary three times as much as the square itself."""
-    values, plain, shrunk = [], [], []
+def test_second_order_noise_is_counted_one_and_a_third_times():
+    """Of noise alone, the resamples of a squared distance vary three times as much as the distance itself."""
+    values, drawn, linear = [], [], []
     for seed in range(200):
         items = rng(seed).normal(size=(100, 10))
         weights = rng(seed).multinomial(100, np.full(100, 0.01), size=400)
-        again = rng(seed + 1000).multinomial(100, weights / 100)
-        resampled, twice = (((drawn @ items / 100) ** 2).sum(axis=1)[None] for drawn in (weights, again))
-        values.append((items.mean(axis=0) ** 2).sum())
-        plain.append(resampled.var())
-        deflate(resampled, twice)
-        shrunk.append(resampled.var())
-    assert np.mean(plain) / np.var(values) > 2.2
-    assert np.mean(shrunk) / np.var(values) < 1.5
+        left_out = jackknife(np.ones(100), 400, rng(seed))
+
+        def square(weights, items=items):
+            return ((weights @ items / weights.sum(axis=1, keepdims=True)) ** 2).sum(axis=1)[None]
+
+        values.append(square(np.ones((1, 100))).item())
+        drawn.append(square(weights).var())
+        linear.append(left_out.deviations(square(left_out.weights)).var())
+    assert np.mean(drawn) / np.var(values) > 2.2
+    assert np.mean(linear) / np.var(values) == pytest.approx(
+        4 / 3, abs=0.3
+    )  # the variance of 200 values is known to 10 %
 
 
-def test_a_linear_measure_keeps_its_spread_and_undefined_resamples_stay_undefined():
-    items = rng().normal(size=300)
-    weights = draw_stimuli(np.ones(300), 2000, rng())
-    resampled = np.vstack([weights @ items / 300, np.full(2000, 0.5)])
-    resampled[0, :5] = nan
-    before = resampled.copy()
-    deflate(resampled, np.vstack([draw_again(weights, rng(1)) @ items / 300, np.full(2000, 0.5)]))
-    assert np.nanstd(resampled[0]) == pytest.approx(np.nanstd(before[0]), rel=0.05)
-    assert np.isnan(resampled[0, :5]).all()
-    assert (resampled[1] == 0.5).all()
+def test_a_mean_keeps_its_standard_error_and_an_undefined_value_has_no_resamples():
+    items = rng().normal(size=1000)
+    left_out = jackknife(np.ones(1000), 5000, rng(1))
+    weights = left_out.weights
+    means = weights @ items / weights.sum(axis=1)
+    once_undefined = np.where(weights[:, 0] == 0, nan, 0.5)
+    found = left_out.deviations(np.vstack([means, np.full(len(means), 0.5), once_undefined]))
+    assert found.shape == (3, 5000)
+    assert found[0].std() == pytest.approx(items.std() / np.sqrt(1000), rel=0.25)
+    assert (found[1] == 0).all()
+    assert np.isnan(found[2]).all()
+
+
+def test_every_stimulus_is_left_out_once_and_every_two_larger_groups_are():
+    weights = jackknife([2, 0, 500], 3, rng()).weights
+    assert weights.shape == (1 + 100 + 14 + 91, 3)
+    assert weights[0].tolist() == [2, 0, 500]
+    left_out = weights[0] - weights
+    assert left_out[1:101].sum(axis=0).tolist() == left_out[101:115].sum(axis=0).tolist() == [2, 0, 500]
+    assert left_out[115:].sum(axis=0).tolist() == [26, 0, 13 * 500]
+    assert jackknife([1, 1], 3, rng()).weights.shape == (1 + 2 + 2 + 1, 2)  # two groups of one stimulus
+    assert jackknife([], 3, rng()).weights.shape[1] == 0
+
+
+def test_clusters_are_left_out_as_a_whole():
+    clusters = np.array([0, 2, 2, -1, 0])
+    weights = jackknife(np.ones(5), 3, rng(), clusters=clusters, size=4).weights[1:5]  # cluster 1 and 3 have no row
+    assert (weights[:, 3] == 1).all()
+    assert (weights[:, 0] == weights[:, 4]).all()
+    assert sorted(weights.sum(axis=1).tolist()) == [3, 3, 5, 5]
 
 
 def test_clusters_of_unequal_size_are_worth_fewer():

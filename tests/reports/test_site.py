@@ -1,7 +1,11 @@
 """A report has the rows of scores.parquet and the answers of the trials, whatever these are called."""
 
 import json
+import shutil
+import sys
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -18,6 +22,7 @@ from cosight.trials import read
 from cosight.trials.samples import samples
 from cosight.trials.table import make_trials
 from tests.reports.site_data import numbers, rows, shard
+from tests.runs.conftest import CLASSES, draw_images
 
 FEW = {"resamples": 20, "progress": False}
 HOSTILE = ("<script>alert(1)</script>", "\"'`;--", "x" * 300, "\u202eevil\u2067", "a/../b?c#d%20", "${1}\u2028")
@@ -98,6 +103,15 @@ def test_everything_that_is_cited_has_an_entry():
     assert [text for text in texts if not cited_entries(text)] == []
     used = {key for text in texts for key in cited_entries(text)} | {"cosight"}
     assert used == set(bibliography())
+
+
+def test_charts_of_benchmarks_are_about_registered_measures():
+    for entry in benchmarks.values():
+        for chart in (chart for section in entry.sections.values() for chart in section.charts):
+            named = [chart.measure, *([chart.x, chart.y] if "scatter" in chart.kind else [])]
+            assert all(name in measures for name in named if name), (entry.name, chart)
+            assert chart.kind == "pictures" or any(named)
+            assert bool(chart.x) == (chart.kind not in ("pictures", "pairs"))
 
 
 def hostile_trials(*, people=2, models=1, images=4):
@@ -208,3 +222,82 @@ def test_the_command_writes_a_report(cosight, tmp_path, few):
     assert done.code == 0, done.err
     assert f"report: {tmp_path / 'site' / 'index.html'}".split("/")[-1] in done.out
     assert Path(tmp_path / "site" / "index.html").is_file()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run of two models on small images, and the folder of its images."""
+    from cosight import evaluate
+    from cosight.models import Preprocessing, as_model
+
+    root = tmp_path_factory.mktemp("run")
+    draw_images(root / "images", 20)
+
+    def model(seed):
+        weights = np.random.default_rng(seed).normal(size=(3, 10))
+        small = Preprocessing(size=16, mean=0, std=1)
+        return as_model(
+            lambda images: images.mean(axis=(2, 3)) @ weights,
+            name=f"model{seed}",
+            preprocessing=small,
+            class_names=CLASSES,
+        )
+
+    evaluate(model(0), model(1), on=root / "images", labels="cifar-10", out=root / "run", progress=False)
+    return root / "run"
+
+
+def test_a_run_brings_its_pictures_and_how_it_was_made(run, tmp_path):
+    out = report(run, out=tmp_path / "site", **FEW).folder
+    facts = shard(out, "site")
+    assert facts["sets"][0]["pictures"] == facts["sets"][0]["stimuli"] == 20
+    (about,) = facts["method"]["runs"]
+    assert about["state"] == "finished"
+    assert about["sessions"][0]["versions"]
+    assert all(one["probabilities"] for one in facts["sets"][0]["observers"])
+    assert not any(one["kind"] == "human" for one in facts["sets"][0]["observers"])
+
+
+def test_a_run_that_is_half_finished_gives_a_report(run, tmp_path):
+    half = tmp_path / "half"
+    shutil.copytree(run, half)
+    next((half / "trials").glob("*model1*")).unlink()
+    record = json.loads((half / "run.json").read_text())
+    record["state"] = record["observers"][1]["state"] = "going"
+    (half / "run.json").write_text(json.dumps(record))
+    out = report(half, out=tmp_path / "site", **FEW).folder
+    facts = shard(out, "site")
+    assert [one["name"] for one in facts["sets"][0]["observers"]] == ["model0"]
+    assert facts["method"]["runs"][0]["state"] == "stopped"
+    assert [line[1] for line in facts["method"]["runs"][0]["answered"]] == [20, 0]
+
+
+def test_a_report_is_written_again_while_a_run_is_in_progress(run, tmp_path, monkeypatch):
+    states = iter(["going", "going", "finished"])
+    seen = []
+
+    def wait(_):
+        facts = shard(tmp_path / "site", "site")
+        seen.append((facts["watched"], facts["stamp"], shard(tmp_path / "site", "stamp")))
+
+    module = sys.modules["cosight.reports.site.report"]  # the package has a function of the same name
+    monkeypatch.setattr(module, "status", lambda folder: SimpleNamespace(state=next(states)))
+    monkeypatch.setattr(module.time, "sleep", wait)
+    report(run, out=tmp_path / "site", watch=True, **FEW)
+    assert [watched for watched, _, _ in seen] == [True, True]
+    assert all(stamp == own for _, stamp, own in seen)
+    assert seen[0][1] != seen[1][1]
+    assert shard(tmp_path / "site", "site")["watched"] is False
+
+
+def test_disagree_opens_the_view_of_the_first_line(cosight, few, tmp_path, monkeypatch):
+    from cosight.trials import write
+
+    write(few, tmp_path / "few.parquet")
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("tempfile.mkdtemp", lambda prefix: str(tmp_path))
+    monkeypatch.setattr("cosight.reports.site.report", partial(report, resamples=20))
+    done = cosight("disagree", tmp_path / "few.parquet", "--only", "model:vgg16", "--open")
+    assert done.code == 0, done.err
+    assert opened == [(tmp_path / "report" / "index.html").as_uri() + "#/disagree?a=model%3Avgg16&b=people&cell=01"]

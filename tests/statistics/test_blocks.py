@@ -13,7 +13,6 @@ from scipy.stats import binom
 
 import cosight
 from cosight.measures import (
-    RESAMPLED_AGAIN,
     class_level_error_similarity,
     draw_people,
     draw_stimuli,
@@ -137,15 +136,25 @@ class Plain:
             often = dict(zip(together, times, strict=True))
             yield [p for p in places for _ in range(often[p[:3]])]
 
-    def drawn_again(self, places):
-        """Each of the first resamples resampled; only for ungrouped stimuli that were presented once."""
-        first = draw_stimuli(np.ones(len(places)), RESAMPLES, random_stream(SEED, "stimuli", "()"))[
-            : RESAMPLES // RESAMPLED_AGAIN
-        ]
-        rng = random_stream(SEED, "again", "()")
-        for often in first.astype(int):
-            drawn = np.repeat(np.arange(len(places)), often)
-            yield [places[i] for i in sorted(drawn[rng.integers(0, len(places), len(places))])]
+    def leave_out(self, one, two, places):
+        """Leave out one group of stimuli at a time, and every two of 14 larger ones (Efron & Stein 1981).
+
+        Returns the influence of each group, and how often each is drawn; only for ungrouped stimuli presented once.
+        """
+        rng = random_stream(SEED, "jackknife", "()")
+        groups = min(100, len(places))
+        group = rng.permutation(len(places)) % groups
+        drawn = draw_stimuli(np.ones(groups), RESAMPLES, rng)
+        value = lambda left_out, many: self.value(  # noqa: E731
+            one, two, [p for p, g in zip(places, group, strict=True) if g % many not in left_out]
+        )
+        without = np.array([value({g}, groups) for g in range(groups)])
+        influence = (without.mean() - without) * np.sqrt((groups - 1) / groups)
+        joint = []
+        for i, j in combinations(range(14), 2):
+            joint.append(14 * value(set(), 14) - 13 * (value({i}, 14) + value({j}, 14)) + 12 * value({i, j}, 14))
+        of_pairs = np.var(joint) * 13 / 28 / (influence**2).sum()
+        return influence * np.sqrt(1 - min(of_pairs, 1) * 2 / 3), drawn
 
     def drawn_people(self, kind, places):
         experiments = sorted({p[0] for p in places})
@@ -224,12 +233,13 @@ def test_every_pair_matches_the_plain_loop(measure):
     found = cosight.compare(trials(rows), measure=[measure], resamples=RESAMPLES, seed=SEED)
     name = cosight.measures.measures.name_of(measure)
     for one, two in [("human:0", "human:4"), ("model:0", "human:1"), ("model:0", "model:1")]:
-        samples = np.array([plain.value(one, two, again) for again in plain.drawn_stimuli((), plain.stimuli)])
-        if measure == "cles":  # resampling adds noise: how much is seen by doing it again
-            again = np.array([plain.value(one, two, twice) for twice in plain.drawn_again(plain.stimuli)])
-            scale = np.sqrt(np.clip(2 - (again - samples[: len(again)]).var() / samples.var(), 0.25, 1.44))
-            samples = samples.mean() + scale * (samples - samples.mean())
-        check(row_of(found, one, two, name), plain.value(one, two, plain.stimuli), (samples, np.inf))
+        value = plain.value(one, two, plain.stimuli)
+        if measure == "cles":  # to first order
+            influence, drawn = plain.leave_out(one, two, plain.stimuli)
+            samples = value + (drawn - 1) @ influence
+        else:
+            samples = np.array([plain.value(one, two, again) for again in plain.drawn_stimuli((), plain.stimuli)])
+        check(row_of(found, one, two, name), value, (samples, np.inf))
 
 
 def test_groups_and_their_mean_match_the_plain_loop(rows):

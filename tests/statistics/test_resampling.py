@@ -15,6 +15,7 @@ from cosight.statistics.resampling import (
 )
 from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED
 from cosight.trials import align, stimulus_groups
+from cosight.trials.clusters import with_clusters
 from tests.scoring.made import answered, observers, row_of, trials
 
 
@@ -103,12 +104,33 @@ def test_blocks_of_resamples_add_up_to_all_of_them(monkeypatch):
     assert (whole.resample([lambda a, w: w.T])[0] == one).all()
 
 
-def test_resamples_of_resamples_come_from_the_first_ones():
-    (found,) = draw(answered(observers(people=4), conditions={"one": ("x",)}, stimuli=30))
-    [first], [again] = (found.resample([lambda _, weights: weights.T], again=again) for again in (None, 12))
-    assert again.shape == (30, 12)
-    assert (again.sum(axis=0) == 30).all()
-    assert (again[first[:, :12] == 0] == 0).all()
+def test_to_first_order_a_linear_statistic_varies_as_by_resampling():
+    rows = answered(observers(people=5), conditions={"one": ("x",)}, stimuli=300)
+    (found,) = draw(rows, resamples=4000)
+
+    def share(answers, weights):
+        return answers.correct @ weights.T / weights.sum(axis=1)
+
+    drawn, linear = found.resample([share])[0], found.resample_to_first_order(share)
+    assert linear.shape == (5, 4000)
+    assert linear.mean(axis=1) == pytest.approx(drawn.mean(axis=1), abs=0.003)
+    spread = linear.std(axis=1) / drawn.std(axis=1)
+    assert spread == pytest.approx(np.ones(5), abs=0.3)  # a spread over 100 groups is known to 7 %
+    assert spread.mean() == pytest.approx(1, abs=0.12)
+    assert (found.resample_to_first_order(share) == linear).all()
+
+
+def test_to_first_order_clusters_are_drawn_as_a_whole_and_groups_of_stimuli_share_them():
+    rows = answered(observers(people=4), conditions={"one": ("x", "y")}, stimuli=40)
+    table = with_clusters(align(trials(rows)), trials(rows), None, ["image"])
+    first, second = (
+        draw_resamples(table, group, resamples=200, seed=1).resample_to_first_order(
+            lambda answers, weights: (weights * (np.arange(40) % 2)).sum(axis=1)[None] / weights.sum(axis=1)
+        )
+        for group in stimulus_groups(table, ["condition"])
+    )
+    assert first.std() > 0
+    assert (first == second).all()
 
 
 def test_presentations_of_one_stimulus_have_one_weight():

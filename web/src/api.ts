@@ -38,6 +38,7 @@ export interface Study {
   readonly calibration: boolean;
   readonly examples: readonly { readonly image: string; readonly answer: string }[];
   readonly reasons: readonly string[];
+  readonly mturk_hosts: readonly string[];
 }
 
 export interface Completion {
@@ -45,7 +46,13 @@ export interface Completion {
   readonly url: string | null;
 }
 
-export interface Session {
+/** The questions that are left, and where somebody goes who cannot take part. */
+export interface Screening {
+  readonly screening: readonly string[];
+  readonly screened_out: Completion | null;
+}
+
+export interface Session extends Screening {
   readonly consented: boolean;
   readonly demographics: boolean; // whether they were asked
   readonly pixels_per_cm: number | null;

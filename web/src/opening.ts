@@ -13,6 +13,7 @@ export type Node = Record<string, unknown>;
 export interface Reports {
   readonly consented: () => Promise<void>;
   readonly declined: () => void;
+  readonly screened: (question: string, eligible: boolean) => Promise<void>;
   readonly demographics: (values: Record<string, string>) => Promise<void>;
   readonly calibrated: (pixelsPerCm: number) => Promise<void>;
 }
@@ -22,6 +23,7 @@ export function opening({ study, session }: Opened, reports: Reports): Node[] {
   const timed = study.timing !== null;
   return [
     ...(study.consent && !session.consented ? [consent(study.texts, reports)] : []),
+    ...session.screening.map((question) => screening(study.texts, question, reports)),
     ...(study.demographics.length > 0 && !session.demographics ? [demographics(study, reports)] : []),
     ...(timed && study.calibration && session.pixels_per_cm === null ? [calibration(study.texts, reports)] : []),
     ...(session.answered === 0 ? [instructions(study)] : []),
@@ -56,6 +58,22 @@ function consent(texts: Texts, reports: Reports): Node {
       ),
     );
   return node(build, reports.consented);
+}
+
+/** A question on a page of its own: who answers no goes no further. */
+function screening(texts: Texts, question: string, reports: Reports): Node {
+  const build = (done: (data: object) => void): HTMLElement =>
+    page(
+      say(texts, "screening_heading"),
+      ...paragraphs(say(texts, `screening_${question}`)),
+      el(
+        "div",
+        { class: "buttons" },
+        button(say(texts, "screening_no"), () => done({ eligible: false })),
+        button(say(texts, "screening_yes"), () => done({ eligible: true }), { class: "primary" }),
+      ),
+    );
+  return node(build, (data) => reports.screened(question, data["eligible"] as boolean));
 }
 
 function demographics(study: Study, reports: Reports): Node {

@@ -2,8 +2,8 @@
 
 import { initJsPsych } from "jspsych";
 
-import { Refused, request, type About, type Completion, type Opened, type Stored, type Trials } from "./api";
-import { completed, ended, Over } from "./closing";
+import { Refused, request, type About, type Completion, type Opened, type Screening, type Stored, type Trials } from "./api";
+import { completed, ended, Over, submission } from "./closing";
 import { button, el, page, type Child } from "./dom";
 import { ImageFailed, ImageStore } from "./images";
 import { NOMINAL_PIXELS_PER_CM, opening, type Node } from "./opening";
@@ -56,6 +56,7 @@ export class Visit {
     const queue = this.#queueOf(found.study.name);
     const opened = (await this.#sendLeft(queue)) ? await this.#call<Opened>("GET", "/api/session") : found;
     this.#pixelsPerCm = opened.session.pixels_per_cm ?? NOMINAL_PIXELS_PER_CM;
+    if (opened.session.screened_out !== null) throw new Over("screening_out", opened.session.screened_out.url);
     if (!opened.session.done) await this.#answer(opened, queue);
     const completion = opened.session.completion ?? (await this.#call<Completion>("POST", "/api/finish", {}));
     this.#complete(opened, completion);
@@ -150,8 +151,13 @@ export class Visit {
       consented: () => this.#call("POST", "/api/session/consent", { agreed: true }),
       declined: () => {
         // sent once, without a retry: nothing of this participant is stored
-        void request("POST", "/api/session/decline", this.#ticket!.token, {}).catch(() => undefined);
-        this.#stop(new Over("declined"));
+        void request<Completion>("POST", "/api/session/decline", this.#ticket!.token, {})
+          .catch(() => null)
+          .then((back) => this.#stop(new Over("declined", back?.url ?? null)));
+      },
+      screened: async (question, eligible) => {
+        const { screened_out: out } = await this.#call<Screening>("POST", "/api/session/screening", { question, eligible });
+        if (out !== null) this.#stop(new Over("screening_out", out.url));
       },
       demographics: (values) => this.#call("POST", "/api/session/demographics", values),
       calibrated: async (pixelsPerCm) => {
@@ -196,7 +202,8 @@ export class Visit {
   #complete(opened: Opened, completion: Completion): void {
     document.documentElement.classList.remove("grey");
     if (document.fullscreenElement) void document.exitFullscreen();
-    this.#show(completed(this.#texts, completion, this.#bonus(), this.#nextPerson(opened.study.name)));
+    const form = submission(opened.study.mturk_hosts, platformOf(location.search).values, completion.code);
+    this.#show(completed(this.#texts, completion, this.#bonus(), form, this.#nextPerson(opened.study.name)));
   }
 
   /** Without a platform the next person may sit down at the same computer. */

@@ -45,7 +45,7 @@ class AlteredPhotos:
     laion_c_layout: bool = False  # whether stored files are called as in the published LAION-C
 
 
-ChartKind = Literal["lines", "bars", "grid", "scatter", "pairs", "pair-scatter", "pictures"]
+ChartKind = Literal["lines", "bars", "dots", "grid", "scatter", "pairs", "pair-scatter", "pictures"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,10 @@ class ReportChart:
     """A chart of a report: which score rows it shows, and how.
 
     Attributes:
-        kind: `lines`, `bars` and `grid` show a measure over the values of a key of the rows' groups, one line per
-            observer; `scatter` shows two measures, one point per observer; `pairs` a measure of every two observers;
-            `pair-scatter` two such measures, one point per pair; `pictures` one stimulus per condition and level.
+        kind: `lines`, `bars` (stacked), `dots` and `grid` show a measure over the values of a key of the rows' groups,
+            one line per observer; `scatter` shows two measures, one point per observer; `pairs` a measure of every two
+            observers; `pair-scatter` two such measures, one point per pair; `pictures` one stimulus per condition and
+            level.
         title: What it shows.
         measure: Registered name; empty for `scatter`, `pair-scatter` and `pictures`.
         x: The key of the groups; the first measure of `scatter` and `pair-scatter`.

@@ -31,14 +31,14 @@ def demo(
         bool,
         typer.Option("--me", help="Label 35 digits yourself, in a browser, and see how far each model is from you."),
     ] = False,
-    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser at the end.")] = False,
+    show: Annotated[bool, typer.Option("--open", help="Open the report in a browser at the end.")] = False,
 ) -> None:
     """Answer a question with real people and networks in seconds, then run the whole pipeline in some minutes; offline.
 
     people compares 25 networks with 10 people on images that ship with the package. digits builds the digits benchmark,
     trains five small architectures with five seeds each, evaluates them with every abstention function, and scores them
-    against simulated people. Both write a page. With --me you label digits yourself; the digits part runs first if it
-    is not finished.
+    against simulated people. Both end with a report. With --me you label digits yourself; the digits part runs first if
+    it is not finished.
 
     Examples:
         cosight demo people
@@ -68,7 +68,7 @@ def _run_demo(part: str | None, out: Path, seed: int) -> Path:
 
 
 def _print_result(result: Demo) -> None:
-    """Print a small table and the verdict of each part, and where the page is."""
+    """Print a small table and the verdict of each part, and where the report is."""
     from cosight.cli.tables import print_grid, print_text
     from cosight.demos.people import SAMPLE
     from cosight.demos.report import digits_summary, people_summary
@@ -90,7 +90,7 @@ def _print_result(result: Demo) -> None:
         print_text("25 small networks, trained here on handwritten digits, and simulated people")
         print_grid(lambda _: [summary])
         print_text(verdict_text(benchmark))
-    print_text(f"page: {result.page}")
+    print_text(f"report: {result.page}")
 
 
 def _compare_with_me(out: Path, seed: int) -> Path:
@@ -102,6 +102,6 @@ def _compare_with_me(out: Path, seed: int) -> Path:
 
     with progress_bar() as progress:
         result = me(out, seed=seed, progress=progress, announce=announce)
-    print_scores(result.scores, more=str(result.page.with_name("scores.json")))
-    typer.echo(f"your answers are in {result.trials}, the page is {result.page}")
+    print_scores(result.scores, more=str(result.trials.with_name("scores.json")))
+    typer.echo(f"your answers are in {result.trials}, the report is {result.page}")
     return result.page

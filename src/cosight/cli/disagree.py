@@ -30,11 +30,17 @@ def disagree(
     as_csv: AsCsv = False,
     out: OutFile = None,
     force: Force = False,
+    show: Annotated[
+        bool, typer.Option("--open", help="Also write a report to a new folder and open its browser of disagreements.")
+    ] = False,
 ) -> None:
     """List the images on which models and people differ most, with the answers of both.
 
     The difference is the Hellinger distance between the distribution of people's answers and the model's
     probabilities, or its single answer where it gave no probabilities: 0 the same, 1 no label in common.
+
+    With --open, a browser shows the images, the answers of both and a matrix of their errors; `cosight report` writes
+    the same pages to a folder of your choice.
 
     Examples:
         cosight disagree sample:cue-conflict --only model:resnet50
@@ -45,3 +51,22 @@ def disagree(
     output = row_output(as_json=as_json, as_csv=as_csv, out=out, force=force)
     found: Disagreements = call(top=top if output.format else top or _LINES)
     write_rows(found, output, lambda: print_disagreements(found, top=top or _LINES))
+    if show:
+        _open_report(call, found)
+
+
+def _open_report(call: Call, found: Disagreements) -> None:
+    """Write a report of the same sources and open the view of the first model and people."""
+    import webbrowser
+    from tempfile import mkdtemp
+    from urllib.parse import quote
+
+    from cosight.cli.options import progress_bar
+    from cosight.reports.site import report
+
+    options = {name: value for name, value in call.options.items() if name in ("labels", "role", "gamma")}
+    first = found.rows[0]
+    with progress_bar() as progress:
+        made = report(*call.arguments, out=f"{mkdtemp(prefix='cosight-')}/report", progress=progress, **options)
+    typer.echo(f"report: {made.page}", err=True)
+    webbrowser.open(made.view(f"disagree?a={quote(first.observer, safe='')}&b={quote(first.against, safe='')}&cell=01"))

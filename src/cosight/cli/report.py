@@ -26,8 +26,8 @@ def report(
     and load nothing from the network.
 
     Examples:
-        cosight report sample:cue-conflict --out site
-        cosight report sample:edges sample:silhouettes --out drawings
+        cosight report sample:edges --out site
+        cosight report sample:edges sample:silhouettes --out drawings --images none
     """
     from cosight.cli.tables import print_text
 

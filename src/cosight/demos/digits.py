@@ -11,10 +11,10 @@ from typing import Any
 import polars as pl
 
 from cosight.benchmarks.digits.digits_builder import build_digits
-from cosight.benchmarks.visalign.categories import Counts, write_category_sheet
+from cosight.benchmarks.visalign.categories import Counts
 from cosight.benchmarks.visalign.results_table import FUNCTIONS
 from cosight.demos.report import CLEAN, LETTER
-from cosight.demos.size import ARCHITECTURES, REPORT, STIMULI, Size
+from cosight.demos.size import ARCHITECTURES, STIMULI, Size
 from cosight.files import atomic_write
 from cosight.humans.simulated.panel import Panel, simulated_trials
 from cosight.models.model_spec import ensemble_of
@@ -44,11 +44,13 @@ class DigitsResult:
         benchmark: VisAlign's table on digits.
         abstention: Mean abstention of clean digits and of letters.
         comparison: Errors of one network per architecture and of the simulated panel.
+        answers: What these answered to all test images.
     """
 
     benchmark: Scores
     abstention: Scores
     comparison: Scores
+    answers: Trials
 
 
 def demo_digits(
@@ -70,9 +72,7 @@ def demo_digits(
         for done, step in enumerate(_train_and_evaluate(pool, folder, size), start=1):
             if progress:
                 progress(done, total, step)
-    result = _score(folder, stimuli, size, seed, progress)
-    write_category_sheet(stimuli, folder / REPORT / "categories.png", side=48)
-    return result
+    return _score(folder, stimuli, size, seed, progress)
 
 
 def _use_one_thread() -> None:
@@ -151,12 +151,13 @@ def _score(folder: Path, stimuli: StimulusSet, size: Size, seed: int, progress: 
     first_seeds = [f"cosight:{architecture}@{size.seeds[0]}" for architecture in size.architectures]
     networks = [read(run).only(name) for run, name in zip(runs, first_seeds, strict=True)]
     shows_digit = pl.col("truth") != ABSTAIN
-    write(_select(concat([people, *networks]), stimuli, shows_digit), folder / "trials.parquet", force=True)
+    answers = concat([people, *networks])
+    write(_select(answers, stimuli, shows_digit), folder / "trials.parquet", force=True)
     comparison = compare(folder / "trials.parquet", stimuli.root, **options)
     for name, scores in (("benchmark", benchmark), ("abstention", abstention), ("comparison", comparison)):
         with atomic_write(folder / f"{name}.json") as draft:
             draft.write_text(scores.to_json(), encoding="utf-8")
-    return DigitsResult(benchmark, abstention, comparison)
+    return DigitsResult(benchmark, abstention, comparison, answers)
 
 
 def _select(trials: Trials, stimuli: StimulusSet, condition: pl.Expr) -> Trials:

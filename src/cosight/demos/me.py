@@ -15,7 +15,7 @@ import polars as pl
 
 from cosight.benchmarks.visalign.results_table import AVERAGE, HELLINGER
 from cosight.demos.run import demo
-from cosight.demos.size import STIMULI
+from cosight.demos.size import REPORT, STIMULI
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.humans.database.store import Store
@@ -25,8 +25,10 @@ from cosight.humans.study.design import STUDY, Study, read_study
 from cosight.humans.study.pool import load_pool
 from cosight.humans.study.texts import TEXTS, new_texts
 from cosight.humans.web.server import serve_in_background
-from cosight.reports.grids import interval_caption, score_grid
-from cosight.reports.page import Page, PageTable, Section, write_page
+from cosight.reports.site.answers import read_answers
+from cosight.reports.site.method import method_facts
+from cosight.reports.site.parts import ReportPart
+from cosight.reports.site.report import write_site
 from cosight.scoring.score import score
 from cosight.statistics.row_text import number_text
 from cosight.statistics.rows import Scores, read_rows
@@ -105,10 +107,10 @@ def me(
             webbrowser.open(address)
         answers = _wait_for_participant(study, progress)
     write(answers, study.root / "trials.parquet", force=True)
-    scores = _score_networks(folder, select_roles(answers), seed=seed)
+    scores, networks = _score_networks(folder, select_roles(answers), seed=seed)
     with atomic_write(study.root / "scores.json") as draft:
         draft.write_text(scores.to_json(), encoding="utf-8")
-    page = write_page(_page(scores, answers), study.root)
+    page = _write_report(scores, answers, networks, study)
     return MeResult(scores, study.root / "trials.parquet", page)
 
 
@@ -162,8 +164,10 @@ def _finished_participants(trials: Trials) -> set[str]:
     return set(study_records(trials).filter("finished")["participant"])
 
 
-def _score_networks(folder: Path, answers: Trials, *, seed: int) -> Scores:
+def _score_networks(folder: Path, answers: Trials, *, seed: int) -> tuple[Scores, Trials]:
     """Return distance and agreement of each architecture with its abstention function nearest to the gold labels.
+
+    Also return the trials of these networks on the digits that were answered.
 
     The functions do not depend on this person's answers: choosing them by the answers would favour the networks.
     """
@@ -174,7 +178,7 @@ def _score_networks(folder: Path, answers: Trials, *, seed: int) -> Scores:
         if (line := observer_name(name).line) in by_line:
             by_line[line].append(name)
     selected = [name for names in by_line.values() for name in names]
-    networks = replace(networks, frame=networks.frame.filter(pl.col("observer").is_in(selected)))
+    networks = networks.keep(pl.col("observer").is_in(selected))
     scores = score(networks, answers, measure=[HELLINGER, AGREEMENT], seed=seed)
     names = {line if len(seeds) > 1 else seeds[0]: line for line, seeds in by_line.items()}
     rows = [
@@ -183,7 +187,8 @@ def _score_networks(folder: Path, answers: Trials, *, seed: int) -> Scores:
         if row.observer in names and row.statistic == "value"
     ]
     distance = {row.observer: row.value or 0.0 for row in rows if row.measure == HELLINGER}
-    return replace(scores, rows=tuple(sorted(rows, key=lambda row: distance[row.observer])))
+    shown = networks.keep(pl.col("stimulus").is_in(answers.frame["stimulus"].to_list()))
+    return replace(scores, rows=tuple(sorted(rows, key=lambda row: distance[row.observer]))), shown
 
 
 def _best_lines(benchmark: Path) -> list[str]:
@@ -205,20 +210,23 @@ def _best_lines(benchmark: Path) -> list[str]:
     return [line for _, line in best.values()]
 
 
-def _page(scores: Scores, answers: Trials) -> Page:
+def _write_report(scores: Scores, answers: Trials, networks: Trials, study: Study) -> Path:
     simulated = answers.frame["kind"][0] != "human"
     person = "a simulated person" if simulated else "you"
     distances = [row for row in scores.rows if row.measure == HELLINGER]
     texts = [f"{row.observer} {number_text(row)}" for row in distances]
     verdict = f"Of these networks {distances[0].observer} is closest to {person}: its Hellinger distance is "
     verdict += f"{number_text(distances[0])}. " + (f"Then {', '.join(texts[1:])}." if texts[1:] else "")
-    paragraphs = (
+    text = (
         f"{answers.frame.height} digits were shown to one {'simulated person' if simulated else 'person'}. Distance: "
-        "Hellinger distance of a network's distribution to the one answer given, 0 the same, 1 as far as can be. "
-        "Agreement: fraction of the digits to which the network gives the same answer, refusals included.",
-        "The intervals are about the digits: others would have given other numbers. They say nothing of other people.",
+        "Hellinger distance of a network's distribution to the one answer given, 0 the same, 1 as far as can be; where "
+        "intervals overlap, the order may be chance. Agreement: fraction of the digits to which the network gives the "
+        "same answer, refusals included. The abstention function of each network is the one nearest to the gold "
+        "labels, whoever answers here. The intervals are about the digits: others would have given other numbers. "
+        "They say nothing of other people."
     )
-    remarks = ("the abstention function of each is the one nearest to the gold labels, whoever answers here",)
-    table = PageTable(score_grid(scores), interval_caption(scores), remarks)
-    lead = "A smaller distance is closer. Where intervals overlap, the order may be chance."
-    return Page("Which network sees digits as you do?", verdict, lead, (Section("Near and far", paragraphs, (table,)),))
+    part = ReportPart("me", "Near and far", text, scores, 0, verdict=verdict)
+    shown = read_answers([answers, networks, study.root / "digits"], labels=None, role=("test",), gamma=0.5)
+    method = method_facts([part], [study.root / "trials.parquet"], command="cosight demo --me", passed={}, defaulted={})
+    title = "Which network sees digits as you do?"
+    return write_site(study.root / REPORT, [part], shown, title=title, method=method).page

@@ -1,4 +1,4 @@
-"""`cosight demo`: real people and networks first, then the digits benchmark, and a page about both."""
+"""`cosight demo`: real people and networks first, then the digits benchmark, and a report about both."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from cosight.demos.people import PEOPLE_FILE, demo_people
-from cosight.demos.report import write_demo_page
+from cosight.demos.report import write_demo_report
 from cosight.demos.size import REPORT, STIMULI, Size
 from cosight.errors import InvalidInput
 from cosight.extras import require
@@ -32,7 +32,7 @@ class Demo:
         folder: The output folder.
         people: Real people and networks compared; None where only `digits` ran.
         digits: Scores on the digits benchmark; None where only `people` ran.
-        page: The page, an HTML file.
+        page: The first page of the report, an HTML file.
     """
 
     folder: Path
@@ -50,7 +50,7 @@ def demo(
     processes: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Demo:
-    """Run the whole job on what ships with the package, and write a page about it.
+    """Run the whole job on what ships with the package, and write a report about it.
 
     First the people and networks of a sample are compared, in seconds. Then the digits benchmark is built, and small
     networks are trained, evaluated, scored and compared with simulated people, in minutes. Networks are trained in
@@ -66,7 +66,7 @@ def demo(
             that is called with steps done, steps in all, and a description.
 
     Returns:
-        The scores and the page.
+        The scores and the report.
 
     Raises:
         InvalidInput: `part` is neither of the two, or `out` has other content.
@@ -97,4 +97,5 @@ def demo(
             from cosight.demos.digits import demo_digits  # needs torch
 
             digits = demo_digits(folder, seed=seed, size=size, processes=processes, progress=report)
-    return Demo(folder, people, digits, write_demo_page(folder / REPORT, people, digits))
+    page = write_demo_report(folder, folder / REPORT, people, digits, seed=seed)
+    return Demo(folder, people, digits, page)

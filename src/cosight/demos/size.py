@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["ARCHITECTURES", "REPORT", "STIMULI", "Size"]
 
-STIMULI, REPORT = "digits", "report"  # folders of the stimulus set and of the page
+STIMULI, REPORT = "digits", "report"  # folders of the stimulus set and of the report
 
 # The five architectures of Lee et al. 2023, small; the slowest first, so that the processes end together. Rates and
 # epochs were tuned on handwritten digits (docs/guides/training.md).

@@ -1,4 +1,4 @@
-"""Bootstrap resamples of stimuli and people, and what resampling adds to the spread of a measure.
+"""Bootstrap resamples of stimuli and people, and resamples to first order (`jackknife`).
 
 How often each stimulus or person was drawn is a row of weights. Stimuli that fall into few distinct patterns of answers
 (`compress`) are drawn from a multinomial over the patterns, which is exact and far faster.
@@ -16,24 +16,21 @@ from cosight.arrays import FloatArray, finite, labels, same_length
 from cosight.errors import InvalidInput
 from cosight.measures.answers import Answers
 from cosight.measures.arithmetic import (
-    ROUNDING,
     Weights,
     divide,
 )
 
 __all__ = [
-    "RESAMPLED_AGAIN",
     "Compressed",
+    "Jackknife",
     "compress",
-    "deflate",
-    "draw_again",
     "draw_people",
     "draw_stimuli",
     "effective_clusters",
+    "jackknife",
 ]
 
-RESAMPLED_AGAIN = 5  # one in so many resamples is resampled again, for `deflate`
-_LEAST_SCALE, _MOST_SCALE = 0.5, 1.2  # of deviations, by `deflate`
+_GROUPS, _LARGER_GROUPS = 100, 14  # of stimuli: those left out one at a time, and those left out in twos too
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,22 +123,6 @@ def _draw_multinomial(counts: NDArray[np.int64], resamples: int, rng: np.random.
     return out.T
 
 
-def draw_again(weights: Weights, rng: np.random.Generator) -> Weights:
-    """Resample resamples: draw as many stimuli as each has, with replacement, from those that it has.
-
-    Args:
-        weights: How often each row was drawn, (resamples, rows).
-        rng: The source of randomness.
-
-    Returns:
-        How often each row was drawn from each resample, (resamples, rows).
-
-    >>> draw_again(np.array([[0.0, 3.0, 0.0]], dtype=np.float32), np.random.default_rng(0))
-    array([[0., 3., 0.]], dtype=float32)
-    """
-    return np.concatenate([draw_stimuli(row, 1, rng) for row in weights])
-
-
 def effective_clusters(count: Callable[[NDArray[np.int64]], FloatArray], clusters: NDArray[np.int64]) -> FloatArray:
     """Compute the number of clusters of equal size that clusters of unequal size are worth.
 
@@ -168,32 +149,90 @@ def effective_clusters(count: Callable[[NDArray[np.int64]], FloatArray], cluster
     return np.nan_to_num(divide(total**2, squares))
 
 
-def deflate(resampled: FloatArray, again: FloatArray) -> None:
-    """Shrink, in place, resamples of a measure that is noisier the more often its data were resampled.
+@dataclass(frozen=True, slots=True, eq=False)
+class Jackknife:
+    """Stimuli left out in groups, and how often each group is drawn: resamples to first order.
 
-    A distance between two distributions of few errors is mostly noise, and resampling adds noise of its own: the
-    variance of the resamples is up to three times that of the value. How much resampling adds is seen by doing it
-    again. With v1 the variance of the resamples and v2 that of resamples of resamples around the resample that they
-    come from, 2 v1 - v2 is the variance of a quadratic function of the counts without bias. Deviations are multiplied
-    by the root of 2 - v2 / v1, kept between .5 and 1.2.
+    A measure that is mostly noise, such as a distance between two distributions of few errors, is noisier still when
+    its stimuli are drawn again: the bootstrap counts the noise of a quadratic function three times. Here, a resample is
+    the value plus the influences of the groups that are drawn, which follow from leaving out one group at a time. Their
+    variance counts terms of the k-th order k times. Leaving out two groups at a time gives an estimate that counts
+    them k (k - 1) / 2 times (Efron & Stein 1981). Two thirds of it are subtracted: all of it would remove third-order
+    terms altogether; so they are counted once, and second-order terms 4/3 times.
+    """
+
+    weights: Weights  # (replicates, rows): nothing left out, each group, each larger group, every two larger groups
+    drawn: FloatArray  # (resamples, groups): how often each group is drawn
+
+    def deviations(self, replicates: FloatArray) -> FloatArray:
+        """Compute the deviations of resamples from the value.
+
+        Args:
+            replicates: The values with `weights`, (values, replicates).
+
+        Returns:
+            The deviations, (values, resamples), in the precision of `replicates`; nan where the value is undefined,
+            or where it is without one of the groups.
+
+        >>> items = np.random.default_rng(0).normal(size=(1, 100))
+        >>> left_out = jackknife(np.ones(100), 5000, np.random.default_rng(1))
+        >>> deviations = left_out.deviations(items @ left_out.weights.T / left_out.weights.sum(axis=1))
+        >>> round(float(deviations.std() / items.std()), 2)  # the standard error of a mean of 100 items
+        0.1
+        """
+        groups = self.drawn.shape[1]
+        larger = min(_LARGER_GROUPS, groups)
+        value, without, rest = np.split(replicates, [1, 1 + groups], axis=1)
+        influence = (without.mean(axis=1, keepdims=True) - without) * np.sqrt((groups - 1) / groups)
+        if larger > 2:
+            without_one, without_two = np.split(rest, [larger], axis=1)
+            i, j = np.triu_indices(larger, 1)
+            joint = larger * value - (larger - 1) * (without_one[:, i] + without_one[:, j]) + (larger - 2) * without_two
+            of_pairs = divide(joint.var(axis=1) * (larger - 1) / (2 * larger), (influence**2).sum(axis=1))
+            influence = influence * np.sqrt(1 - np.minimum(np.nan_to_num(of_pairs), 1.0) * 2 / 3)[:, None]
+        # not by BLAS, whose sums depend on how many values there are
+        parts = (of.astype(replicates.dtype, copy=False) for of in (influence, self.drawn.T - 1))
+        deviations: FloatArray = np.einsum("vg,gr->vr", *parts)
+        return deviations
+
+
+def jackknife(
+    counts: ArrayLike,
+    resamples: int,
+    rng: np.random.Generator,
+    *,
+    clusters: NDArray[np.int64] | None = None,
+    size: int = 0,
+) -> Jackknife:
+    """Divide stimuli at random into up to 100 groups of equal size, and draw groups with replacement.
 
     Args:
-        resampled: Resampled values, (rows, resamples).
-        again: A resample of each of the first resamples, (rows, some of them).
+        counts: How many stimuli each row stands for: ones, or the counts of `compress`.
+        resamples: The number of resamples.
+        rng: The source of randomness.
+        clusters: The cluster of each row, which stands for one stimulus: clusters are left out as a whole. -1 for a
+            row that is never left out.
+        size: The number of clusters, some of which may have no row.
 
-    >>> rng = np.random.default_rng(0)
-    >>> resampled = rng.normal(0, 3**0.5, (1, 9000))
-    >>> deflate(resampled, resampled + rng.normal(0, 5**0.5, (1, 9000)))
-    >>> round(float(resampled.std()), 1)
-    1.0
+    Returns:
+        The weights of the rows, and how often each group is drawn.
+
+    >>> jackknife([1, 1, 4], 10, np.random.default_rng(0)).weights[:2]
+    array([[1., 1., 4.],
+           [1., 1., 3.]], dtype=float32)
     """
-    for row, second in zip(resampled, again, strict=True):
-        known, pairs = ~np.isnan(row), ~np.isnan(second + row[: len(second)])
-        first = float(row[known].var()) if known.any() else 0.0
-        if first > ROUNDING**2 and pairs.sum() > 1:
-            ratio = float((second - row[: len(second)])[pairs].var()) / first
-            scale = np.sqrt(np.clip(2 - ratio, _LEAST_SCALE**2, _MOST_SCALE**2))
-            row[:] = row[known].mean() * (1 - scale) + scale * row
+    table = np.asarray(counts, dtype=np.int64)
+    row = np.repeat(np.arange(len(table)), table)
+    cluster, units = (np.arange(len(row)), len(row)) if clusters is None else (clusters, size)
+    groups = min(_GROUPS, max(units, 1))
+    group = (rng.permutation(units) % groups)[cluster] if units else cluster
+    of_group = np.zeros((groups, len(table)), dtype=np.float32)
+    np.add.at(of_group, (group[cluster >= 0], row[cluster >= 0]), 1)
+    larger = np.stack([of_group[first::_LARGER_GROUPS].sum(axis=0) for first in range(min(_LARGER_GROUPS, groups))])
+    i, j = np.triu_indices(len(larger), 1)
+    left_out = np.concatenate([np.zeros((1, len(table))), of_group, larger, larger[i] + larger[j]])
+    drawn = draw_stimuli(np.ones(groups, dtype=np.int64), resamples, rng).astype(np.float64)
+    return Jackknife((table - left_out).astype(np.float32), drawn)
 
 
 def draw_people(people: int, resamples: int, rng: np.random.Generator) -> FloatArray:

@@ -1,9 +1,9 @@
 """Uncertainty: intervals of values, of means over pairs and of shares.
 
 Every interval is made in one way: stimuli are drawn again (`draws`), the measure's resampled form turns weights into
-values, and the interval is read off their percentiles or, for shares, off an exact distribution with as many trials as
-the spread of the resamples is worth (`share_intervals`). People are drawn again too, and the two deviations are added
-(`resample_mean_over_pairs`).
+values (for CLES, to first order), and the interval is read off their percentiles or, for shares, off an exact
+distribution with as many trials as the spread of the resamples is worth (`share_intervals`). People are drawn again
+too, and the two deviations are added (`resample_mean_over_pairs`).
 """
 
 from __future__ import annotations
@@ -29,12 +29,10 @@ from cosight.measures.arithmetic import (
 )
 from cosight.measures.declarations import measures, pair_forms
 from cosight.measures.draws import (
-    RESAMPLED_AGAIN,
     check_resamples,
     compress,
-    deflate,
-    draw_again,
     draw_stimuli,
+    jackknife,
 )
 
 __all__ = [
@@ -88,9 +86,8 @@ def percentile_interval(
 ) -> Interval:
     """Compute the interval of each row of resamples around its estimate.
 
-    The percentiles of the resamples, moved so that their median lies on the estimate: a similarity of distributions
-    (CLES) falls whenever its counts are resampled, and plain percentiles would leave the estimate out. Undefined
-    resamples (nan) are left out and counted.
+    The percentiles of the resamples, moved so that their median lies on the estimate: two distributions look less alike
+    whenever their counts are resampled. Undefined resamples (nan) are left out and counted.
 
     Args:
         samples: Resampled values, (rows, resamples).
@@ -345,13 +342,15 @@ def pair_estimate(
     form = pair_forms[measures.name_of(measure)]
     pairs = np.array([[0, 1]])
     compressed = compress(answers)
-    weights = draw_stimuli(compressed.counts, resamples, rng)
     value, n = form.matrix(answers)[:1, 1], form.count(answers, pairs)
     min_high = None if form.min_high is None else form.min_high(answers, pairs, confidence)
-    samples = form.resampled(compressed.answers, weights, pairs)
-    if form.at_equal_errors is not None:
-        again = draw_again(weights[: max(1, resamples // RESAMPLED_AGAIN)], rng)
-        deflate(samples, form.resampled(compressed.answers, again, pairs))
+    if form.at_equal_errors is None:
+        weights = draw_stimuli(compressed.counts, resamples, rng)
+        samples = form.resampled(compressed.answers, weights, pairs)
+    else:
+        left_out = jackknife(compressed.counts, resamples, rng)
+        replicates = form.resampled(compressed.answers, left_out.weights, pairs)
+        samples = value[:, None] + left_out.deviations(replicates)
     facts = measures[measure]
     if facts.share:
         interval = share_intervals(samples, value, n=n, clusters=n, confidence=confidence)

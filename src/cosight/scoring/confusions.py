@@ -7,12 +7,13 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosight.arrays import FloatArray
 from cosight.errors import InvalidInput
 from cosight.measures import pair_forms
 from cosight.measures.arithmetic import BLOCK, blocks, divide
-from cosight.measures.draws import RESAMPLED_AGAIN, deflate
+from cosight.measures.draws import jackknife
 from cosight.statistics.blocks import Block, Key, finite_resampled, make_block, rows_of
 from cosight.statistics.resampling import random_stream
 from cosight.statistics.rows import Scores, check_names, settings_of
@@ -23,8 +24,8 @@ __all__ = ["compare_confusions"]
 
 _DEFAULT = ("accuracy", "class_level_error_similarity")
 _NOTICE = (
-    "confusion matrices: for the intervals, the answers to each true class are drawn again from a multinomial, for "
-    "every observer by itself; answers are taken to be independent of each other"
+    "confusion matrices: for the intervals, answers are resampled for every observer by itself; answers are taken to "
+    "be independent of each other"
 )
 
 
@@ -95,55 +96,47 @@ def compare_confusions(
 
 def _block(tables: Sequence[ConfusionTable], name: str, resamples: int, seed: int) -> Block:
     counts = np.stack([table.counts for table in tables])  # (observers, classes, classes + 1)
-    first, second = (
-        [random_stream(seed, words, table.observer) for table in tables]
-        for words in ("confusion matrix", "confusion matrix again")
-    )
-    pairs = np.array(list(combinations(range(len(tables)), 2)))
     answers = counts.sum(axis=(1, 2))
-    form = None if name == "accuracy" else pair_forms[name].from_confusions
+    if name == "accuracy":
+        keys = [Key(table.observer, None, name) for table in tables]
+        numbers = np.arange(len(tables))[:, None]  # the observers of each number
+    else:
+        numbers = np.array(list(combinations(range(len(tables)), 2)))
+        keys = [Key(tables[a].observer, tables[b].observer, name) for a, b in numbers]
 
-    def compute(sample: FloatArray) -> FloatArray:
-        """Compute the values (numbers, resamples) of counts (observers, resamples, classes, classes + 1)."""
-        if form is not None:
-            return form(sample[..., :-1], pairs)
-        return divide(np.trace(sample, axis1=2, axis2=3), sample.sum(axis=(2, 3)))
+    def compute(sample: FloatArray, numbers: NDArray[np.int64]) -> FloatArray:
+        """Compute numbers (numbers, samples) from counts (observers, samples, classes, classes + 1)."""
+        if name == "accuracy":
+            return divide(np.trace(sample, axis1=2, axis2=3), sample.sum(axis=(2, 3)))[numbers[:, 0]]
+        form = pair_forms[name].from_confusions
+        assert form is not None  # checked by `compare_confusions`
+        return form(sample[..., :-1], numbers)
 
-    values = compute(counts[:, None])[:, 0]
-    resampled, again = np.empty((len(values), resamples)), np.empty((len(values), max(1, resamples // RESAMPLED_AGAIN)))
-    for part in blocks(resamples, counts.size, most=BLOCK // 8):
-        size, size_again = resampled[:, part].shape[1], again[:, part].shape[1]
-        drawn = _draw(np.broadcast_to(counts[:, None], (len(counts), size, *counts.shape[1:])), first)
-        resampled[:, part] = compute(drawn)
-        if size_again and form is not None:
-            again[:, part] = compute(_draw(drawn[:, :size_again], second))
-    if form is not None and pair_forms[name].at_equal_errors is not None:
-        deflate(resampled, again)
+    values = compute(counts[:, None], numbers)[:, 0]
+    resampled = np.repeat(values[:, None], resamples, axis=1)
+    for observer, table in enumerate(tables):
+        concerned = (numbers == observer).any(axis=1)
+        cells = np.flatnonzero(counts[observer])
+        stream = random_stream(seed, "confusion matrix", table.observer)
+        left_out = jackknife(counts[observer].ravel()[cells], resamples, stream)
+        replicates = np.empty((int(concerned.sum()), len(left_out.weights)))
+        for part in blocks(len(left_out.weights), counts.size, most=BLOCK // 8):
+            weights = left_out.weights[part]
+            sample = np.repeat(counts[:, None], len(weights), axis=1)
+            sample[observer].reshape(len(weights), -1)[:, cells] = weights
+            replicates[:, part] = compute(sample, numbers[concerned])
+        resampled[concerned] += left_out.deviations(replicates)
     resampled = finite_resampled(values, resampled)
-    if form is None:
-        return make_block((), [Key(table.observer, None, name) for table in tables], values, resampled, answers)
+    if name == "accuracy":
+        return make_block((), keys, values, resampled, answers)
     errors = answers - np.trace(counts, axis1=1, axis2=2) - counts[..., -1].sum(axis=1)
     return make_block(
         (),
-        [Key(tables[a].observer, tables[b].observer, name) for a, b in pairs],
+        keys,
         values,
         resampled,
-        errors[pairs].sum(axis=1),
+        errors[numbers].sum(axis=1),
         notes=[f"undefined: {pair_forms[name].undefined}" if np.isnan(value) else "" for value in values],
         flags=[("undefined",) if np.isnan(value) else () for value in values],
-        clusters=answers[pairs].min(axis=1),
+        clusters=answers[numbers].min(axis=1),
     )
-
-
-def _draw(counts: FloatArray, streams: Sequence[np.random.Generator]) -> FloatArray:
-    """Draw the answers to every true class again, as many as there were.
-
-    Args:
-        counts: Confusion counts (observers, resamples, classes, classes + 1).
-        streams: The source of randomness of each observer.
-    """
-    totals = counts.sum(axis=-1)
-    fractions = counts / np.maximum(totals, 1)[..., None]
-    fractions[..., -1] += totals == 0  # nothing is drawn from these
-    drawn = [rng.multinomial(n, p) for rng, n, p in zip(streams, totals.astype(np.int64), fractions, strict=True)]
-    return np.stack(drawn).astype(np.float64)

@@ -30,7 +30,7 @@ from cosight.measures.answers import (
 )
 from cosight.measures.arithmetic import BLOCK, SCARCE, Pairs, blocks, divide, mean_or_nan
 from cosight.measures.declarations import PairForm
-from cosight.measures.draws import RESAMPLED_AGAIN, Compressed, deflate
+from cosight.measures.draws import Compressed
 from cosight.measures.uncertainty import mean_over_pairs, resample_mean_over_pairs
 from cosight.statistics.blocks import (
     Block,
@@ -116,14 +116,10 @@ def pair_blocks(draw: Draw, pairs: Pairs, forms: Mapping[str, PairForm], confide
     """
     both_orders = np.concatenate([pairs, pairs[:, ::-1]])
     used = {name: pairs if measures[name].symmetric else both_orders for name in forms}
-    statistics = [_on_pairs(form, used[name]) for name, form in forms.items()]
-    resampled = draw.resample(statistics, values=len(both_orders))
+    resampled = _resample_pairs(draw, forms, used)
     blocks = []
-    for (name, form), values in zip(forms.items(), resampled, strict=True):
-        if form.at_equal_errors is not None:
-            again = max(1, draw.resamples // RESAMPLED_AGAIN)
-            deflate(values, draw.resample([_on_pairs(form, used[name])], values=len(both_orders), again=again)[0])
-        each = _each_pair(draw, used[name], name, form, values, confidence)
+    for name, form in forms.items():
+        each = _each_pair(draw, used[name], name, form, resampled.pop(name), confidence)
         means = _means_over_pairs(each, draw, used[name], name)
         blocks += [each, *means, *_differences_at_equal_errors(draw, name, form, means)]
     return blocks
@@ -164,8 +160,22 @@ def _differences_at_equal_errors(draw: Draw, name: str, form: PairForm, means: S
     ]
 
 
-def _on_pairs(form: PairForm, pairs: Pairs) -> WeightedStatistic:
-    return lambda answers, weights: form.resampled(answers, weights, pairs)
+def _resample_pairs(draw: Draw, forms: Mapping[str, PairForm], pairs: Mapping[str, Pairs]) -> dict[str, FloatArray]:
+    """Resample the measures of pairs, (pairs, resamples) each; to first order where they depend on numbers of errors.
+
+    Args:
+        draw: The answers and their resamples.
+        forms: The pair form of each measure.
+        pairs: The pairs of each measure.
+    """
+
+    def on_pairs(name: str) -> WeightedStatistic:
+        return lambda answers, weights: forms[name].resampled(answers, weights, pairs[name])
+
+    drawn = [name for name, form in forms.items() if form.at_equal_errors is None]
+    most = max((len(pairs[name]) for name in drawn), default=1)
+    resampled = dict(zip(drawn, draw.resample([on_pairs(name) for name in drawn], values=most), strict=True))
+    return resampled | {name: draw.resample_to_first_order(on_pairs(name)) for name in forms if name not in resampled}
 
 
 def _each_pair(draw: Draw, pairs: Pairs, name: str, form: PairForm, resampled: FloatArray, confidence: float) -> Block:
@@ -341,15 +351,15 @@ def _split_half_ceilings(draw: Draw, group: ObserverGroup, forms: Mapping[str, P
     halves = Answers(np.concatenate(kept)[: 2 * _RESAMPLED_SPLITS], answers.truth, answers.classes)
     pairs = half_pairs(halves.observers // 2)
     on_halves = replace(draw, patterns=Compressed(halves, np.ones(halves.stimuli, dtype=np.int64)))
-    resampled = on_halves.resample([_on_pairs(form, pairs) for form in forms.values()])
+    resampled = _resample_pairs(on_halves, forms, dict.fromkeys(forms, pairs))
     ceilings = []
-    for (name, form), of_splits in zip(forms.items(), resampled, strict=True):
+    for name, form in forms.items():
         of_measure = np.concatenate(values[name])
         defined = ~np.isnan(of_measure)
         value = float(of_measure[defined].mean()) if defined.any() else float("nan")
         observed = form.resampled(halves, once, pairs)
         nobody, all_once = np.zeros(halves.observers, dtype=np.bool_), np.ones((draw.resamples, halves.observers))
-        deviation = mean_over_pairs(of_splits, pairs, all_once, nobody)
+        deviation = mean_over_pairs(resampled[name], pairs, all_once, nobody)
         deviation -= mean_over_pairs(observed, pairs, all_once[:1], nobody)
         note = f"majority answers of two halves of {people} {group.name}, mean of {len(of_measure)} splits"
         if people > ALL_SPLITS_UP_TO:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cosight.arrays import BoolArray, FloatArray, whole_number
 from cosight.measures.answers import NOT_SHOWN, Answers
 from cosight.measures.arithmetic import BLOCK, Weights
-from cosight.measures.draws import Compressed, compress, draw_again, draw_people, draw_stimuli, effective_clusters
+from cosight.measures.draws import Compressed, compress, draw_people, draw_stimuli, effective_clusters, jackknife
 from cosight.statistics.blocks import Block
 from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, GroupKey
 from cosight.trials.join import AlignedTrials, ClusterPool, StimulusGroup
@@ -91,18 +91,14 @@ class ClusterFactor:
     member: NDArray[np.int64]  # (columns,): the cluster of each column; -1 where the factor does not apply
     stream: tuple[str, ...]  # words of the random stream, shared by the groups that are drawn together
 
-    def weights(self, resamples: int, rng: np.random.Generator, second: np.random.Generator | None = None) -> Weights:
+    def weights(self, resamples: int, rng: np.random.Generator) -> Weights:
         """Draw clusters with replacement and return how often each column is drawn, (resamples, columns).
 
         Args:
             resamples: The number of resamples.
             rng: The source of randomness.
-            second: Resample each resample again, by this source.
         """
-        drawn = draw_stimuli(np.ones(self.size, dtype=np.int64), resamples, rng)
-        if second is not None:
-            drawn = draw_again(drawn, second)
-        columns = drawn[:, self.member]
+        columns = draw_stimuli(np.ones(self.size, dtype=np.int64), resamples, rng)[:, self.member]
         if (self.member < 0).any():
             columns[:, self.member < 0] = 1
         return columns
@@ -163,30 +159,21 @@ class Draw:
             return np.concatenate(list(self._weight_blocks(self.resamples)))[:, mask]
         return draw_stimuli(np.ones(int(mask.sum()), dtype=np.int64), self.resamples, self.rng)
 
-    def _weight_blocks(self, step: int, again: int | None = None) -> Iterator[Weights]:
-        """Yield the weights of `patterns`, `step` resamples at a time; they do not depend on `step`.
-
-        Args:
-            step: The number of resamples at a time.
-            again: Only so many resamples, each of them resampled again.
-        """
+    def _weight_blocks(self, step: int) -> Iterator[Weights]:
+        """Yield the weights of `patterns`, `step` resamples at a time; they do not depend on `step`."""
         streams = [random_stream(self.seed, *factor.stream) for factor in self.factors]
-        second = None if again is None else random_stream(self.seed, "again", str(self.group))
-        rng, count = self.rng, self.resamples if again is None else again
-        for start in range(0, count, step):
-            size = min(step, count - start)
+        rng = self.rng
+        for start in range(0, self.resamples, step):
+            size = min(step, self.resamples - start)
             if self.factors:
-                weights = self.factors[0].weights(size, streams[0], second)
+                weights = self.factors[0].weights(size, streams[0])
                 for factor, stream in zip(self.factors[1:], streams[1:], strict=True):
-                    weights *= factor.weights(size, stream, second)
+                    weights *= factor.weights(size, stream)
                 yield weights
             else:
-                drawn = draw_stimuli(self.patterns.counts, size, rng)
-                yield drawn if second is None else draw_again(drawn, second)
+                yield draw_stimuli(self.patterns.counts, size, rng)
 
-    def resample(
-        self, statistics: Sequence[WeightedStatistic], *, values: int = 1, again: int | None = None
-    ) -> list[FloatArray]:
+    def resample(self, statistics: Sequence[WeightedStatistic], *, values: int = 1) -> list[FloatArray]:
         """Compute statistics on every resample of the stimuli.
 
         Weights are drawn in blocks, so that memory does not grow with the number of resamples.
@@ -194,22 +181,55 @@ class Draw:
         Args:
             statistics: Functions of answers and stimulus weights. All of them see the same resamples.
             values: About how many numbers a statistic has per resample.
-            again: Take a resample of each of the first `again` resamples instead of the resamples themselves.
 
         Returns:
             One array per statistic, with resamples along its last axis; in float32 where it is very large.
         """
-        step, count = max(1, BLOCK // max(1, len(self.patterns.counts), values)), again or self.resamples
+        step = max(1, BLOCK // max(1, len(self.patterns.counts), values))
         resampled: list[NDArray[Any]] = []
         start = 0
-        for weights in self._weight_blocks(step, again):
+        for weights in self._weight_blocks(step):
             for index, statistic in enumerate(statistics):
                 part = statistic(self.patterns.answers, weights)
                 if start == 0:
-                    shape = (*part.shape[:-1], count)
-                    resampled.append(np.empty(shape, np.float64 if np.prod(shape) <= _LARGE else np.float32))
+                    shape = (*part.shape[:-1], self.resamples)
+                    resampled.append(np.empty(shape, _precision(shape)))
                 resampled[index][..., start : start + len(weights)] = part
             start += len(weights)
+        return resampled
+
+    def resample_to_first_order(self, statistic: WeightedStatistic) -> FloatArray:
+        """Compute a statistic on resamples of the stimuli, as its value plus the influences of what is drawn.
+
+        For a measure that drawing stimuli again would make noisier; see `Jackknife`. The influences of crossed factors
+        are added. Groups that share clusters share what is drawn.
+
+        Args:
+            statistic: A function of answers and stimulus weights.
+
+        Returns:
+            The values, (values, resamples); in float32 where there are very many.
+        """
+        counts = self.patterns.counts
+        if self.factors:
+            left_out = [
+                jackknife(
+                    counts,
+                    self.resamples,
+                    random_stream(self.seed, "jackknife", *factor.stream),
+                    clusters=factor.member,
+                    size=factor.size,
+                )
+                for factor in self.factors
+            ]
+        else:
+            left_out = [jackknife(counts, self.resamples, random_stream(self.seed, "jackknife", str(self.group)))]
+        replicates = [statistic(self.patterns.answers, each.weights) for each in left_out]
+        precision = _precision((len(replicates[0]), self.resamples))
+        resampled = np.zeros((len(replicates[0]), self.resamples), precision)
+        for each, of_factor in zip(left_out, replicates, strict=True):
+            resampled += each.deviations(of_factor.astype(precision, copy=False))
+        resampled += replicates[0][:, :1]
         return resampled
 
     def observed(self, answers: Answers) -> Answers:
@@ -265,6 +285,10 @@ class Draw:
         few = (block.clusters < _FEW_CLUSTERS) & ~block.over_people & ~np.isnan(block.values)
         flags = tuple((*f, "few_clusters") if is_few else f for f, is_few in zip(block.flags, few, strict=True))
         return replace(block, flags=flags, shared_clusters=self.linked)
+
+
+def _precision(shape: tuple[int, ...]) -> Any:
+    return np.float64 if np.prod(shape) <= _LARGE else np.float32
 
 
 def random_stream(seed: int, *words: str) -> np.random.Generator:

@@ -2,7 +2,7 @@
 import * as Plot from "@observablehq/plot";
 import { type Child, el } from "../dom";
 import { groupPairs, type Part, type Row } from "./data";
-import { kindGroup, type View } from "./view";
+import { kindGroup, titleOf, type View } from "./view";
 
 export const COLOURS: Readonly<Record<string, string>> = {
   people: "var(--people)",
@@ -10,7 +10,7 @@ export const COLOURS: Readonly<Record<string, string>> = {
   models: "var(--models)",
 };
 const SERIES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#7f7f7f"];
-const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wye", "asterisk"];
+const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wye", "hexagon"];
 const LONGEST = 32;
 
 export function shorten(text: string, longest = LONGEST): string {
@@ -38,11 +38,7 @@ export function dots(view: View, title: string, rows: readonly Row[], axis: stri
   const shown = rows.filter((row) => row.value !== null);
   const names = new Map(shown.map((row, index) => [`${index}`, row.observer]));
   const data = shown.map((row, index) => ({ ...row, key: `${index}`, kind: kindGroup(view.site, row.observer) }));
-  const title_of = (key: string) => {
-    const name = names.get(key) ?? key;
-    const found = view.site.sets.flatMap((set) => set.observers).find((one) => one.name === name);
-    return shorten(found?.title ?? name, width() < 500 ? 18 : LONGEST);
-  };
+  const label = (key: string) => shorten(titleOf(view.site, names.get(key) ?? key), width() < 500 ? 18 : LONGEST);
   const plot = Plot.plot({
     ...base,
     ariaLabel: title,
@@ -52,7 +48,7 @@ export function dots(view: View, title: string, rows: readonly Row[], axis: stri
     marginTop: 34,
     height: 60 + 20 * data.length,
     x: { label: axis, grid: true, nice: true },
-    y: { domain: data.map((row) => row.key), tickFormat: title_of, label: null },
+    y: { domain: data.map((row) => row.key), tickFormat: label, label: null },
     marks: [
       Plot.ruleX(lines, { x: "value", stroke: "currentColor", strokeDasharray: "4 3" }),
       Plot.text(lines, { x: "value", text: "label", frameAnchor: "top", dy: -20, fill: "currentColor", lineAnchor: "bottom" }),
@@ -71,10 +67,6 @@ function tipText(row: Row): string {
   const interval = row.low === null || row.high === null ? "" : ` [${row.low.toFixed(3)}, ${row.high.toFixed(3)}]`;
   const who = row.against === null ? row.observer : `${row.observer} with ${row.against}`;
   return `${shorten(who, 60)}\n${row.value?.toFixed(3) ?? "undefined"}${interval}\n${row.group}`;
-}
-
-export function tip(row: Row): string {
-  return tipText(row);
 }
 
 /** A curve per observer over the values of a key of the group. */
@@ -99,7 +91,7 @@ export function lines(view: View, title: string, rows: readonly Row[], x: string
     ariaLabel: title,
     width: width(),
     height: facet ? 240 : 340,
-    marginLeft: 50,
+    marginLeft: 70,
     x: { label: x.replaceAll("_", " "), ...(numeric ? { type: "linear" as const } : { type: "point" as const }), grid: true },
     y: { label: axis, grid: true, nice: true },
     ...(facet ? { fx: { label: null } } : {}),
@@ -115,7 +107,7 @@ export function lines(view: View, title: string, rows: readonly Row[], x: string
       Plot.tip(data, Plot.pointer({ x: at, y: "value", title: tipText, ...(facet ? { fx: "part" } : {}) })),
     ],
   });
-  return frame(title, plot, legend(observers.map((name) => [shorten(name, 44), colour(name)])));
+  return frame(title, plot, legend(observers.map((name) => [shorten(titleOf(view.site, name), 44), colour(name)])));
 }
 
 function legend(entries: readonly (readonly [string, string])[]): HTMLElement {
@@ -126,7 +118,7 @@ function legend(entries: readonly (readonly [string, string])[]): HTMLElement {
 }
 
 /** Bars per value of a key of the group, one colour per observer or kind of action. */
-export function bars(title: string, rows: readonly Row[], x: string, axis: string): HTMLElement {
+export function bars(view: View, title: string, rows: readonly Row[], x: string, axis: string): HTMLElement {
   const data = rows
     .filter((row) => row.value !== null)
     .map((row) => ({ ...row, at: new Map(groupPairs(row.group)).get(x) ?? "" }));
@@ -138,7 +130,7 @@ export function bars(title: string, rows: readonly Row[], x: string, axis: strin
     marginLeft: width() < 500 ? 130 : 240,
     height: 60 + 22 * new Set(data.map((row) => row.observer)).size,
     x: { label: axis, grid: true },
-    y: { label: null, tickFormat: (name: string) => shorten(name, width() < 500 ? 18 : LONGEST) },
+    y: { label: null, tickFormat: (name: string) => shorten(titleOf(view.site, name), width() < 500 ? 18 : LONGEST) },
     marks: [
       Plot.barX(data, {
         y: "observer", x: "value", fill: (row) => SERIES[kinds.indexOf(row.at) % SERIES.length],
@@ -148,6 +140,35 @@ export function bars(title: string, rows: readonly Row[], x: string, axis: strin
     ],
   });
   return frame(title, plot, legend(kinds.map((kind, index) => [kind.replaceAll("_", " "), SERIES[index % SERIES.length]!])));
+}
+
+/** A line per observer, and on it a value with its interval for each value of a key of the group. */
+export function keyedDots(view: View, title: string, rows: readonly Row[], x: string, axis: string): HTMLElement {
+  const data = rows
+    .filter((row) => row.value !== null)
+    .map((row) => ({ ...row, at: new Map(groupPairs(row.group)).get(x) ?? "" }));
+  const kinds = [...new Set(data.map((row) => row.at))];
+  const names = [...new Set(data.map((row) => row.observer))];
+  const shift = (kind: string) => 5 * (kinds.indexOf(kind) - (kinds.length - 1) / 2);
+  const colour = (kind: string) => SERIES[kinds.indexOf(kind) % SERIES.length]!;
+  const plot = Plot.plot({
+    ...base,
+    ariaLabel: title,
+    width: width(),
+    marginLeft: width() < 500 ? 130 : 240,
+    height: 60 + Math.max(22, 7 * kinds.length + 8) * names.length,
+    x: { label: axis, grid: true, nice: true },
+    y: { domain: names, label: null, tickFormat: (name: string) => shorten(titleOf(view.site, name), width() < 500 ? 18 : LONGEST) },
+    marks: kinds.flatMap((kind) => {
+      const own = data.filter((row) => row.at === kind);
+      const bounded = own.filter((row) => row.low !== null && row.high !== null);
+      return [
+        Plot.ruleY(bounded, { y: "observer", x1: "low", x2: "high", dy: shift(kind), stroke: colour(kind), strokeWidth: 2 }),
+        Plot.dot(own, { y: "observer", x: "value", dy: shift(kind), fill: colour(kind), r: 4, title: tipText, symbol: SYMBOLS[kinds.indexOf(kind) % SYMBOLS.length] as Plot.SymbolType }),
+      ];
+    }),
+  });
+  return frame(title, plot, legend(kinds.map((kind) => [kind.replaceAll("_", " "), colour(kind)])));
 }
 
 export interface Point {
@@ -167,7 +188,7 @@ export function scatter(title: string, points: readonly Point[], x: string, y: s
     ariaLabel: title,
     width: width(),
     height: 380,
-    marginLeft: 50,
+    marginLeft: 70,
     x: { label: x, grid: true, nice: true },
     y: { label: y, grid: true, nice: true },
     marks: [
@@ -187,10 +208,10 @@ export interface Cell {
 }
 
 /** A grid of colours with numbers. */
-export function heatmap(title: string, cells: readonly Cell[], columns: readonly string[], lines: readonly string[], axis: string): HTMLElement {
+export function heatmap(view: View, title: string, cells: readonly Cell[], columns: readonly string[], lines: readonly string[], axis: string): HTMLElement {
   const data = cells.filter((cell) => cell.row.value !== null);
-  const side = Math.max(12, Math.min(46, Math.floor((width() - 240) / Math.max(columns.length, 1))));
-  const left = width() < 500 ? 120 : 220;
+  const side = Math.max(12, Math.min(46, Math.floor((width() - 270) / Math.max(columns.length, 1))));
+  const left = width() < 500 ? 120 : 250;
   const plot = Plot.plot({
     ...base,
     ariaLabel: title,
@@ -199,8 +220,8 @@ export function heatmap(title: string, cells: readonly Cell[], columns: readonly
     marginLeft: left,
     marginTop: 130,
     padding: 0.05,
-    x: { domain: [...columns], axis: "top", tickRotate: -60, label: null, tickFormat: (name: string) => shorten(name, 22) },
-    y: { domain: [...lines], label: null, tickFormat: (name: string) => shorten(name, left < 200 ? 16 : 32) },
+    x: { domain: [...columns], axis: "top", tickRotate: -60, label: null, tickFormat: (name: string) => shorten(name === "*" ? "mean" : titleOf(view.site, name), 22) },
+    y: { domain: [...lines], label: null, tickFormat: (name: string) => shorten(titleOf(view.site, name), left < 200 ? 16 : 32) },
     color: { type: "linear", scheme: "viridis", legend: true, label: axis },
     marks: [
       Plot.cell(data, { x: "x", y: "y", fill: (cell) => cell.row.value, title: (cell) => tipText(cell.row) }),

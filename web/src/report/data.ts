@@ -18,7 +18,7 @@ export interface Row {
 }
 
 export interface Chart {
-  readonly kind: "lines" | "bars" | "scatter" | "grid" | "pairs" | "pair-scatter" | "pictures";
+  readonly kind: "lines" | "bars" | "dots" | "scatter" | "grid" | "pairs" | "pair-scatter" | "pictures";
   readonly title: string;
   readonly text: string;
   readonly measure: string;
@@ -134,6 +134,7 @@ export interface Site {
   readonly watched: boolean;
   readonly parts: readonly Part[];
   readonly sets: readonly AnswerSet[];
+  readonly titles: Readonly<Record<string, string>>; // of observers whose names are long
   readonly measures: Readonly<
     Record<string, { short: string; summary: string; direction: string; pairs: boolean; citation: string }>
   >;

@@ -25,7 +25,8 @@ export interface State {
 
 export function stateOf(view: View, query: Readonly<Record<string, string>>): State {
   const { sets } = view.site;
-  const wanted = Number(query["set"] ?? sets.findIndex((set) => set.observers.length > 1));
+  const able = (least: number) => sets.findIndex((set) => set.observers.length > 1 && set.pictures >= least);
+  const wanted = Number(query["set"] ?? (able(1) >= 0 ? able(1) : able(0)));
   const set = wanted >= 0 && wanted < sets.length ? wanted : 0;
   const { observers } = sets[set]!;
   const find = (name: string | undefined) => observers.findIndex((one) => one.name === name);

@@ -3,7 +3,7 @@ import { button, type Child, el } from "../dom";
 import { dots, type Line, mainValues, measureName } from "./charts";
 import { type Part, partRows, type Row } from "./data";
 import { type Column, sortableTable } from "./tables";
-import { address, findObserver, heading, kindGroup, link, notices, observerName, POOLS, scoreCell, select, type View } from "./view";
+import { address, findObserver, heading, kindGroup, link, notices, observerName, POOLS, scoreCell, select, titleOf, type View } from "./view";
 
 interface Standing {
   readonly observer: string;
@@ -121,7 +121,7 @@ export function leaderboard(view: View, part: Part): HTMLElement {
     holder.replaceChildren(
       sortableTable(lines, columns, {
         caption: `Leaderboard: ${part.title}`,
-        text: (line) => `${line.observer} ${findObserver(site, line.observer)?.observer.title ?? ""} ${findObserver(site, line.observer)?.observer.family ?? ""}`,
+        text: (line) => `${line.observer} ${titleOf(site, line.observer)} ${findObserver(site, line.observer)?.observer.family ?? ""}`,
         ...sorted,
         rowClass: (line) => kindGroup(site, line.observer).replace(" ", "-"),
         most: 100,

@@ -1,13 +1,14 @@
 /** One part of the report: a benchmark, or a comparison, with its verdict, charts and tables. */
 import { type Child, el } from "../dom";
-import { bars, type Cell, heatmap, lines, measureName, type Point, scatter } from "./charts";
+import { bars, type Cell, heatmap, keyedDots, lines, measureName, type Point, scatter } from "./charts";
 import { type BenchmarkTable, type Chart, groupPairs, groupText, loadRows, type Part, partRows, type Row } from "./data";
 import { contactSheet } from "./sheet";
 import { leaderboard, simulatedNote } from "./overview";
 import { type Column, sortableTable } from "./tables";
-import { findObserver, heading, kindGroup, missing, notices, POOLS, scoreCell, type View } from "./view";
+import { heading, kindGroup, missing, notices, POOLS, scoreCell, titleOf, type View } from "./view";
 
 const MOST_LINES = 8; // curves of a chart
+const MOST_BARS = 20;
 const MOST_CELLS = 60; // lines of a heatmap
 
 export async function partPage(view: View, name: string): Promise<HTMLElement> {
@@ -53,7 +54,12 @@ export function chartRows(chart: Chart, rows: readonly Row[], key: string): Row[
 
 async function draw(view: View, part: Part, chart: Chart, rows: readonly Row[], pairs: readonly Row[]): Promise<Child> {
   const axis = measureName(view, chart.measure);
-  const text = chart.text ? el("p", { class: "small" }, chart.text) : null;
+  let hidden = 0; // observers that there is no room for
+  const first = (shown: readonly Row[], most: number): Row[] => {
+    const kept = foremost(view, part, shown, most);
+    hidden = new Set(shown.map((row) => row.observer)).size - new Set(kept.map((row) => row.observer)).size;
+    return kept;
+  };
   const made = await (async (): Promise<Child> => {
     if (chart.kind === "pictures") return contactSheet(view, part);
     if (chart.kind === "pairs") return pairGrid(view, part, pairs, chart.measure, chart.title);
@@ -61,14 +67,16 @@ async function draw(view: View, part: Part, chart: Chart, rows: readonly Row[], 
     if (chart.kind === "scatter") return pointChart(view, part, rows, chart);
     const shown = chartRows(chart, rows, chart.x);
     if (shown.length === 0) return null;
-    if (chart.kind === "lines") return lines(view, chart.title, foremost(view, part, shown), chart.x, axis, chart.facet);
-    if (chart.kind === "bars") return bars(chart.title, foremost(view, part, shown, 20), chart.x, axis);
+    if (chart.kind === "lines") return lines(view, chart.title, first(shown, MOST_LINES), chart.x, axis, chart.facet);
+    if (chart.kind === "bars") return bars(view, chart.title, first(shown, MOST_BARS), chart.x, axis);
+    if (chart.kind === "dots") return keyedDots(view, chart.title, first(shown, MOST_BARS), chart.x, axis);
     const observers = order(view, part, [...new Set(shown.map((row) => row.observer))]).slice(0, MOST_CELLS);
     const cells: Cell[] = shown.map((row) => ({ x: new Map(groupPairs(row.group)).get(chart.x)!, y: row.observer, row }));
     const columns = [...new Set(cells.map((cell) => cell.x))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
-    return heatmap(chart.title, cells.filter((cell) => observers.includes(cell.y)), columns, observers, axis);
+    return heatmap(view, chart.title, cells.filter((cell) => observers.includes(cell.y)), columns, observers, axis);
   })();
-  return made === null ? null : el("div", {}, made, text);
+  const more = hidden > 0 ? `People and those that rank first are drawn; ${hidden} more observers are not.` : "";
+  return made === null ? null : el("div", {}, made, el("p", { class: "small" }, [chart.text, more].filter(Boolean).join(" ")));
 }
 
 /** Observers by rank, people first. */
@@ -79,7 +87,7 @@ function order(view: View, part: Part, observers: readonly string[]): string[] {
 }
 
 /** Rows of people and of the observers that rank first; the others are in the table. */
-function foremost(view: View, part: Part, rows: readonly Row[], most = MOST_LINES): Row[] {
+function foremost(view: View, part: Part, rows: readonly Row[], most: number): Row[] {
   const single = [...new Set(rows.map((row) => row.observer))].filter((name) => POOLS.includes(name) || kindGroup(view.site, name) === "models");
   const names = new Set(order(view, part, single).slice(0, most));
   return rows.filter((row) => names.has(row.observer));
@@ -91,7 +99,7 @@ function pairGrid(view: View, part: Part, pairs: readonly Row[], measure: string
   const names = order(view, part, [...new Set(shown.flatMap((row) => [row.observer, row.against!]))]);
   if (names.length > MOST_CELLS) return el("p", {}, `${names.length} observers are too many for a grid of pairs; the observers' pages list them.`);
   const cells = shown.flatMap((row) => [{ x: row.against!, y: row.observer, row }, { x: row.observer, y: row.against!, row }]);
-  return heatmap(title, cells, names, names, measureName(view, measure));
+  return heatmap(view, title, cells, names, names, measureName(view, measure));
 }
 
 function pairScatter(view: View, part: Part, pairs: readonly Row[], chart: Chart): Child {
@@ -115,7 +123,7 @@ function pointChart(view: View, part: Part, rows: readonly Row[], chart: Chart):
   for (const [name, x] of xs) {
     const y = ys.get(name);
     if (y === undefined || (ranked.size > 0 && !ranked.has(name))) continue;
-    const title = findObserver(view.site, name)?.observer.title ?? name;
+    const title = titleOf(view.site, name);
     points.push({ label: title, x, y, kind: title.includes("#") ? title.split("#").at(-1)! : kindGroup(view.site, name) });
   }
   return points.length === 0 ? null : scatter(chart.title, points, measureName(view, chart.x), measureName(view, chart.y));

@@ -30,10 +30,15 @@ export function findObserver(site: Site, name: string): { set: number; index: nu
   return null;
 }
 
+/** What an observer is called in tables and charts. */
+export function titleOf(site: Site, name: string): string {
+  return site.titles[name] ?? name;
+}
+
 /** An observer's name as a link to its page; simulated people are labelled. */
 export function observerName(site: Site, name: string): HTMLElement {
   const found = findObserver(site, name);
-  const title = found?.observer.title ?? name;
+  const title = titleOf(site, name);
   const isPool = found === null || found.observer.kind === "pool";
   const text = isPool ? el("bdi", {}, title) : el("a", { href: address(["observer", name]) }, el("bdi", {}, title));
   return el("span", { class: "observer" }, text, badge(found?.observer.kind ?? ""));

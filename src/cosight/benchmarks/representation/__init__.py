@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cosight.benchmarks.entry import Benchmark, BuildResult, Progress, ReportSection
+from cosight.benchmarks.entry import Benchmark, BuildResult, Progress, ReportChart, ReportSection
 from cosight.benchmarks.representation.results_table import TABLE
 from cosight.devices import Precision
 
@@ -125,6 +125,23 @@ REPRESENTATION = Benchmark(
             "Representation alignment",
             "Share of inverted images that judges and people match with their target, by model. Inversions whose "
             "relative distance exceeds 0.1 are left out; ties count as no answer.",
+            (
+                ReportChart(
+                    "dots",
+                    "Two-alternative forced choice: share of inverted images matched with their target, by judge",
+                    "two_alternative_share",
+                    x="judge",
+                    where="targets=photos;seeds=all;distance=0.1",
+                ),
+                ReportChart(
+                    "dots",
+                    "Clustering: share of inverted images put with their target, by judge; random panels",
+                    "clustering_share",
+                    x="judge",
+                    where="targets=photos;panels=random;seeds=all;distance=0.1",
+                ),
+                ReportChart("pictures", "Some of the images"),
+            ),
         )
     },
 )

@@ -39,6 +39,12 @@ __all__ = [
 RETRY_AFTER = 3  # seconds between two requests of somebody who waits for an image
 _CANDIDATES = 400  # least loaded items of a larger set that a participant's images are drawn from
 TRIAL = re.compile(r"[A-Za-z0-9_-]{22}")  # the name of a trial: 16 random bytes in base 64
+_S = showings.c
+_READ = (
+    sa.select(_S.position, _S.trial, _S.item, _S.role, _S.block, _S.arrangement, _S.received)
+    .where(_S.study == sa.bindparam("study"), _S.number == sa.bindparam("number"), _S.released.is_(None))
+    .order_by(_S.position)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +62,7 @@ class Showing:
 
 def read_showings(connection: sa.Connection, study: Study, number: int) -> tuple[Showing, ...]:
     """Return the showings of participant `number` that were not released, in order."""
-    c = showings.c
-    columns = (c.position, c.trial, c.item, c.role, c.block, c.arrangement, c.received)
-    where = (c.study == study.name, c.number == number, c.released.is_(None))
-    rows = connection.execute(sa.select(*columns).where(*where).order_by(c.position))
+    rows = connection.execute(_READ, {"study": study.name, "number": number})
     return tuple(Showing(*row[:5], tuple(json.loads(row[5])), row[6]) for row in rows)
 
 

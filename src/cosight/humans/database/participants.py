@@ -17,9 +17,9 @@ from cosight.humans.database.assign_trials import (
     check_free_images,
     is_paused,
     read_showings,
-    update_participant,
+    release,
 )
-from cosight.humans.database.schema import participants, studies
+from cosight.humans.database.schema import participants, screening, studies
 from cosight.humans.database.store import RequestError
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Pool
@@ -33,6 +33,8 @@ __all__ = [
     "hash_token",
     "participant_name",
     "read_participant",
+    "read_screening",
+    "save_screening",
     "set_paused",
 ]
 
@@ -40,6 +42,12 @@ _IDENTITY = {"prolific": "PROLIFIC_PID", "mturk": "workerId"}  # the parameter o
 _PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"  # MTurk's assignmentId while a worker previews the task
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")  # 192 bits
 _WORD = re.compile(r"[A-Za-z0-9_.:@#,=/+-]{1,120}")
+_C = participants.c
+_OWN_ROW = (_C.study == sa.bindparam("own_study"), _C.number == sa.bindparam("own_number"))
+_READ = sa.select(_C.number, _C.simulated, _C.consented, _C.demographics, _C.pixels_per_cm, _C.code, _C.finished).where(
+    *_OWN_ROW
+)
+_FINISH = sa.update(participants).where(*_OWN_ROW).values(finished=sa.bindparam("now"), seen=sa.bindparam("now"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +142,9 @@ def _platform_identity(study: Study, platform: Mapping[str, str]) -> str | None:
         return None
     if platform.get("assignmentId") == _PREVIEW:
         raise RequestError(403, "this is a preview; accept the task on MTurk first")
+    host = platform.get("turkSubmitTo", "").rstrip("/")
+    if study.participants.platform == "mturk" and host and host not in study.participants.mturk_hosts:
+        raise RequestError(403, f"results are not sent to {host}: mturk_hosts of the study does not have it")
     key = _IDENTITY[study.participants.platform]
     if key not in platform:
         raise RequestError(
@@ -168,9 +179,7 @@ def find_by_token(connection: sa.Connection, study: Study, token: str) -> int | 
 
 def read_participant(connection: sa.Connection, study: Study, number: int) -> Participant:
     """Return the state of participant `number`."""
-    c = participants.c
-    columns = (c.number, c.simulated, c.consented, c.demographics, c.pixels_per_cm, c.code, c.finished)
-    row = connection.execute(sa.select(*columns).where(c.study == study.name, c.number == number)).one()
+    row = connection.execute(_READ, {"own_study": study.name, "own_number": number}).one()
     return Participant(
         number=row.number,
         simulated=row.simulated,
@@ -191,8 +200,29 @@ def complete_participant(connection: sa.Connection, study: Study, number: int, *
     unanswered = sum(showing.received is None for showing in showings)
     if unanswered or not showings:
         raise RequestError(409, f"the study ends when everything is answered, {unanswered or 'all'} trials are left")
-    update_participant(connection, study, number, finished=now, seen=now)
+    connection.execute(_FINISH, {"own_study": study.name, "own_number": number, "now": now})
     return replace(participant, finished=True)
+
+
+def read_screening(connection: sa.Connection, study: Study, number: int) -> dict[str, bool]:
+    """Return whether a participant can take part by their answer to each question so far."""
+    c = screening.c
+    query = sa.select(c.question, c.eligible).where(c.study == study.name, c.number == number)
+    return {row.question: row.eligible for row in connection.execute(query)}
+
+
+def save_screening(
+    connection: sa.Connection, study: Study, number: int, *, question: str, eligible: bool, now: float
+) -> dict[str, bool]:
+    """Store the answer to a question and return all answers. The first answer stays; who is not eligible has left."""
+    answers = read_screening(connection, study, number)
+    if question not in answers:
+        row = {"study": study.name, "number": number, "question": question, "eligible": eligible, "received": now}
+        connection.execute(sa.insert(screening), row)
+        answers[question] = eligible
+    if not all(answers.values()):
+        release(connection, study, number, now=now)
+    return answers
 
 
 def set_paused(connection: sa.Connection, study: Study, paused: bool) -> None:

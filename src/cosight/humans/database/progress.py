@@ -13,6 +13,7 @@ import polars as pl
 import sqlalchemy as sa
 
 from cosight.humans.database.assign_trials import is_paused
+from cosight.humans.database.participants import read_screening
 from cosight.humans.database.save_answers import block_result
 from cosight.humans.database.schema import participants, report_damaged_rows, showings
 from cosight.humans.database.store import Store
@@ -195,7 +196,13 @@ def read_roster(study: Study, pool: Pool, store: Store) -> pl.DataFrame:
             for row in connection.execute(query).all()
         ]
 
-    types = {"finished": pl.Boolean, "answers": pl.Int64, "bonus": pl.Float64, "pixels_per_cm": pl.Float64}
+    types = {
+        "finished": pl.Boolean,
+        "screened_out": pl.Boolean,
+        "answers": pl.Int64,
+        "bonus": pl.Float64,
+        "pixels_per_cm": pl.Float64,
+    }
     about = [f"about_{name}" for name in study.participants.demographics]
     columns = ("participant", "platform_id", "code", *types, *about)
     with report_damaged_rows(study.root):
@@ -219,6 +226,7 @@ def _roster_row(connection: sa.Connection, study: Study, pool: Pool, participant
         "platform_id": participant.platform_id,
         "code": participant.code,
         "finished": participant.finished is not None,
+        "screened_out": not all(read_screening(connection, study, participant.number).values()),
         "answers": sum(row.received is not None for row in rows),
         "bonus": bonus,
         "pixels_per_cm": participant.pixels_per_cm,

@@ -23,6 +23,20 @@ __all__ = ["Answer", "BlockResult", "SaveResult", "block_result", "parse_answer"
 _INPUTS = ("mouse", "key", "touch")
 _NO_TRIAL = "there is no such trial"
 _MAX_SECONDS = 1e6  # eleven days, longer than any tab is open
+_STORED = ("response", "rt", "shown", "input", "received")  # columns of an answer
+# built once: building a statement takes longer than executing it
+_C = showings.c
+_TRIALS = (
+    sa.select(_C.trial, _C.number, _C.item, _C.role, _C.block, _C.arrangement, _C.released, _C.received)
+    .where(_C.study == sa.bindparam("study"), _C.trial.in_(sa.bindparam("trials", expanding=True)))
+    .order_by(_C.trial)
+    .with_for_update()
+)
+_SAVE = (
+    sa.update(showings)
+    .where(_C.trial == sa.bindparam("key"), _C.received.is_(None))
+    .values({name: sa.bindparam(name) for name in _STORED})
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +106,8 @@ def save_answers(
     connection: sa.Connection, answers: Sequence[Answer], *, study: Study, pool: Pool, now: float
 ) -> list[SaveResult | Exception]:
     """Write the answers whose trials are open; return a result, or the reason for refusing it, per answer."""
-    c = showings.c
     names = sorted({answer.trial for answer in answers})  # locked in one order, so that no two processes deadlock
-    columns = (c.trial, c.number, c.item, c.role, c.block, c.arrangement, c.released, c.received)
-    query = sa.select(*columns).where(c.study == study.name, c.trial.in_(names)).order_by(c.trial).with_for_update()
-    trials = {row.trial: row for row in connection.execute(query)}
+    trials = {row.trial: row for row in connection.execute(_TRIALS, {"study": study.name, "trials": names})}
     rows: dict[str, dict[str, Any]] = {}
     results: list[SaveResult | Exception] = []
     for answer in answers:
@@ -112,9 +123,7 @@ def save_answers(
             }
         results.append(result)
     if rows:
-        values: dict[str, Any] = {name: sa.bindparam(name) for name in ("response", "rt", "shown", "input", "received")}
-        update = sa.update(showings).where(c.trial == sa.bindparam("key"), c.received.is_(None)).values(values)
-        connection.execute(update, list(rows.values()))
+        connection.execute(_SAVE, list(rows.values()))
     if study.timing is None or not study.timing.bonus:
         return results
     for index, (answer, result) in enumerate(zip(answers, results, strict=True)):

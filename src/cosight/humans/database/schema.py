@@ -4,6 +4,7 @@
 * `cosight_participants`   one row per participant: a number, no name or address
 * `cosight_showings`       one row per showing of an item to a participant, with its answer: one row, so that
                            answering an item and returning it to the pool exclude each other
+* `cosight_screening`      one row per answer to a question that decides who takes part
 * `cosight_loads`          one row per test item: its unreleased showings, counted when they change, so that the least
                            loaded items of a large set are found without counting all showings
 
@@ -33,6 +34,7 @@ __all__ = [
     "participants",
     "report_damaged_rows",
     "report_database_errors",
+    "screening",
     "showings",
     "studies",
     "write_engine",
@@ -41,7 +43,7 @@ __all__ = [
 METADATA = sa.MetaData()
 _PSYCOPG = "postgresql+psycopg"  # the driver that the extra `postgres` installs
 _DRIVERS = {"sqlite": "sqlite", "postgresql": _PSYCOPG, _PSYCOPG: _PSYCOPG}
-_POOL = 12  # connections per process: one writes, the threads of the server read
+_POOL = 12  # connections per process: two write, the threads of the server read
 _TIMEOUT = 30.0  # seconds that SQLite waits for another process, such as `cosight study status`
 
 studies = sa.Table(
@@ -93,6 +95,15 @@ showings = sa.Table(
     sa.Column("input", sa.String(20)),
     sa.Column("received", sa.Float(53)),  # null: not answered
     sa.Index("cosight_showings_load", "study", "simulated", "role", "released", "item"),
+)
+screening = sa.Table(
+    "cosight_screening",
+    METADATA,
+    sa.Column("study", sa.String(200), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("question", sa.String(200), primary_key=True),
+    sa.Column("eligible", sa.Boolean, nullable=False),
+    sa.Column("received", sa.Float(53), nullable=False),
 )
 loads = sa.Table(
     "cosight_loads",

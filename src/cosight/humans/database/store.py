@@ -1,8 +1,10 @@
 """The database of a study: reads at any time, writes in batches.
 
 One thread writes. It takes everything that arrived since the last commit, writes it in one transaction, and only then
-acknowledges it: 300 answers per second then cost as many disk flushes as the disk can do, not 300. An SQLite file that
-was removed or replaced still takes answers, which nobody would ever find: those are not acknowledged either.
+acknowledges it: 300 answers per second then cost as many disk flushes as the disk can do, not 300. On PostgreSQL, where
+transactions do not exclude each other, answers have a thread of their own, beside the one for all other writes. An
+SQLite file that was removed or replaced still takes answers, which nobody would ever find: those are not acknowledged
+either.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ __all__ = ["Clock", "RequestError", "SteadyClock", "Store"]
 
 T = TypeVar("T")
 Clock = Callable[[], float]  # seconds since 1970
-_MAX_JOBS = 16  # per transaction: answers need not wait for a crowd that signs up
+_JOB_SECONDS = 0.005  # after which a transaction takes no more jobs: answers need not wait for a crowd that signs up
+_SHARED_JOB_SECONDS = 0.05  # the same on PostgreSQL, where answers do not wait for jobs
 _MAX_ENTRIES = 500
 _ID_LENGTH = 8  # hexadecimal digits: of 1,000 studies two have the same id once in 8,000 times
 _FILES = ("", "-wal")  # suffixes of the files that hold an SQLite database while it is open
@@ -82,6 +85,9 @@ class _Entry(Generic[T]):
     future: Future[T]
 
 
+_WriteQueue = SimpleQueue[_Job[Any] | _Entry[Any] | None]
+
+
 class Store:
     """A study's database. `write_alone` and `write_batched` return futures, done when the data is on the disk.
 
@@ -94,9 +100,14 @@ class Store:
         self.study_id = study_id
         self._read_engine, self._write_engine = engine, write_engine(engine)
         self._files = self._file_identities()
-        self._queue: SimpleQueue[_Job[Any] | _Entry[Any] | None] = SimpleQueue()
-        self._thread = Thread(target=self._write_loop, name="cosight-writer", daemon=True)
-        self._thread.start()
+        self._jobs = _WriteQueue()
+        self._entries = _WriteQueue() if self.shared else self._jobs
+        self._threads = [
+            Thread(target=self._write_loop, args=(queue,), name="cosight-writer", daemon=True)
+            for queue in {self._jobs, self._entries}
+        ]
+        for thread in self._threads:
+            thread.start()
 
     @classmethod
     def open(cls, study: Study, url: str | None = None, *, clock: Clock | None = None, register: bool = True) -> Store:
@@ -133,43 +144,32 @@ class Store:
     def write_alone(self, work: Callable[[sa.Connection], T]) -> Future[T]:
         """Write under the study's lock, as assignments and registrations need; if `work` raises, it is rolled back."""
         job = _Job(work, Future())
-        self._queue.put(job)
+        self._jobs.put(job)
         return job.future
 
     def write_batched(self, entry: Any, write: Callable[[sa.Connection, list[Any]], list[T | Exception]]) -> Future[T]:
         """Write `entry` in one batch with all others that wait; `write` returns a result or an error per entry."""
         item = _Entry(entry, write, Future())
-        self._queue.put(item)
+        self._entries.put(item)
         return item.future
 
     def close(self) -> None:
         """Write everything that has arrived, then close the database."""
-        self._queue.put(None)
-        self._thread.join()
+        for queue in {self._jobs, self._entries}:
+            queue.put(None)
+        for thread in self._threads:
+            thread.join()
         self._read_engine.dispose()
 
-    def _write_loop(self) -> None:
+    def _write_loop(self, queue: _WriteQueue) -> None:
         entries: list[_Entry[Any]] = []
         jobs: list[_Job[Any]] = []
         is_open = True
         while is_open or entries or jobs:
-            is_open = is_open and self._collect(entries, jobs)
+            is_open = is_open and _collect(queue, entries, jobs)
             self._commit_entries(entries[:_MAX_ENTRIES])
-            self._commit_jobs(jobs[:_MAX_JOBS])
-            del entries[:_MAX_ENTRIES], jobs[:_MAX_JOBS]
-
-    def _collect(self, entries: list[_Entry[Any]], jobs: list[_Job[Any]]) -> bool:
-        """Take everything from the queue, waiting if there is nothing to do; return False when it was closed."""
-        wait = not (entries or jobs)
-        while wait or not self._queue.empty():
-            item, wait = self._queue.get(), False
-            if item is None:
-                return False
-            if isinstance(item, _Entry):
-                entries.append(item)
-            else:
-                jobs.append(item)
-        return True
+            del entries[:_MAX_ENTRIES]
+            del jobs[: self._commit_jobs(jobs)]
 
     def _file_identities(self) -> list[tuple[int, int] | None]:
         """Return device and inode of the database's files; None for one that is missing. PostgreSQL has no files."""
@@ -198,20 +198,41 @@ class Store:
         for item, result in zip(entries, results, strict=True):
             _set_result(item.future, result)
 
-    def _commit_jobs(self, jobs: list[_Job[Any]]) -> None:
+    def _commit_jobs(self, jobs: list[_Job[Any]]) -> int:
+        """Write the first jobs, as many as there is time for, and return their number."""
         if not jobs:
-            return
+            return 0
+        results: list[Any] = []
+        until = time.monotonic() + (_SHARED_JOB_SECONDS if self.shared else _JOB_SECONDS)
         # until the transaction ends, no other process assigns images or registers people (on SQLite: writes)
         lock = sa.select(studies.c.study).where(studies.c.study == self.study.name).with_for_update()
         try:
             with self._write_engine.begin() as connection:
                 connection.execute(lock)
-                results = [_run_nested(connection, job) for job in jobs]
+                for job in jobs:
+                    results.append(_run_nested(connection, job))
+                    if time.monotonic() > until:
+                        break
             self._check_files()
         except Exception as error:
-            results = [error] * len(jobs)
-        for job, result in zip(jobs, results, strict=True):
+            results = [error] * len(jobs)  # the others would fail as well
+        for job, result in zip(jobs, results, strict=False):
             _set_result(job.future, result)
+        return len(results)
+
+
+def _collect(queue: _WriteQueue, entries: list[_Entry[Any]], jobs: list[_Job[Any]]) -> bool:
+    """Take everything from the queue, waiting if there is nothing to do; return False when it was closed."""
+    wait = not (entries or jobs)
+    while wait or not queue.empty():
+        item, wait = queue.get(), False
+        if item is None:
+            return False
+        if isinstance(item, _Entry):
+            entries.append(item)
+        else:
+            jobs.append(item)
+    return True
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -129,6 +129,8 @@ class _Simulation:
         session = _Session(client, _read_json(response)["token"], self.observer.person(rng), rng)
         if self.pictures.study.participants.consent:
             await session.post("/api/session/consent", {"agreed": True})
+        for question in self.pictures.study.participants.screening:
+            await session.post("/api/session/screening", {"question": question, "eligible": True})
         session.trials = await session.get_trials()
         return session
 

@@ -22,6 +22,9 @@ __all__ = ["STUDY", "Design", "Example", "Participants", "Study", "Timing", "War
 STUDY = "study.toml"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # part of addresses, keys and file names
 _PLATFORMS = ("none", "prolific", "mturk")
+_RETURN_ADDRESSES = {"prolific": "https://app.prolific.com/submissions/complete?cc={code}"}
+_MTURK_HOSTS = ("https://www.mturk.com", "https://workersandbox.mturk.com")
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?")
 _MAXIMUM_COUNT = 1_000_000  # of images, answers, participants and minutes; more is a typing error
 _MAXIMUM_SEED = 2**63 - 1
 _MINIMUM_WIDTH = 0.001  # half a width that takes up to a million answers per image
@@ -143,26 +146,63 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Participants:
-    """Who takes part, and the questions they are asked about themselves."""
+    """Who takes part, and the questions they are asked about themselves.
+
+    Whoever answers a question of `screening` with no does not take part. A platform has codes of its own for them and
+    for those who do not consent.
+    """
 
     consent: bool = True
+    screening: tuple[str, ...] = ()
     demographics: tuple[str, ...] = ()
     calibration: bool = False
     platform: str = "none"
     completion_code: str = ""  # empty: a random one per participant
-    completion_url: str = ""
+    completion_url: str = ""  # {code} in it is replaced; empty: the platform's, where it has one
+    screened_out_code: str = ""
+    no_consent_code: str = ""
+    mturk_hosts: tuple[str, ...] = _MTURK_HOSTS  # whose form takes the results
     participants: int = 0  # at most; 0: until the stop rule
 
     def __post_init__(self) -> None:
         _check_count(0, "participants", self.participants)
         if self.platform not in _PLATFORMS:
             raise InvalidInput(f"platform must be {', '.join(_PLATFORMS)}, got {self.platform!r}")
-        if self.platform == "none" and (self.completion_code or self.completion_url):
-            raise InvalidInput("completion_code and completion_url need a platform, got platform none; name it")
+        codes = self.codes
+        if self.platform == "none" and (codes or self.completion_url):
+            raise InvalidInput("a platform's codes and completion_url need a platform, got platform none; name it")
         if self.completion_url and not self.completion_url.startswith(("https://", "http://")):
             raise InvalidInput(f"completion_url must begin with https://, got {self.completion_url!r}")
-        if len(set(self.demographics)) < len(self.demographics):
-            raise InvalidInput(f"demographics must be different questions, got {', '.join(self.demographics)}")
+        if len(set(codes)) < len(codes):
+            raise InvalidInput(f"each outcome must have a code of its own, got {', '.join(codes)}")
+        if self.screened_out_code and not self.screening:
+            raise InvalidInput("screened_out_code needs questions, got no screening; add screening = [...]")
+        if self.no_consent_code and not self.consent:
+            raise InvalidInput("no_consent_code needs consent, got consent = false; remove one of them")
+        if self.completion_url and len(codes) > bool(self.completion_code) and "{code}" not in self.completion_url:
+            raise InvalidInput(
+                f"completion_url must have {{code}} where there are several codes, got {self.completion_url!r}"
+            )
+        for name, questions in (("demographics", self.demographics), ("screening", self.screening)):
+            if len(set(questions)) < len(questions):
+                raise InvalidInput(f"{name} must be different questions, got {', '.join(questions)}")
+        for host in self.mturk_hosts:
+            if not _ORIGIN.fullmatch(host):
+                raise InvalidInput(f"mturk_hosts must be such as {_MTURK_HOSTS[0]}, without a path, got {host!r}")
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Return the codes that the platform has given."""
+        return tuple(filter(None, (self.completion_code, self.screened_out_code, self.no_consent_code)))
+
+    def return_address(self, code: str) -> str:
+        """Return the address that takes a participant back to the platform with this code; empty without a code.
+
+        >>> Participants(platform="prolific", completion_code="C1").return_address("C1")
+        'https://app.prolific.com/submissions/complete?cc=C1'
+        """
+        address = self.completion_url or (_RETURN_ADDRESSES.get(self.platform, "") if code in self.codes else "")
+        return address.replace("{code}", code) if code else ""
 
 
 def _check_count(low: int, name: str, value: int, *, high: int = _MAXIMUM_COUNT) -> None:

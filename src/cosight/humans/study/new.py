@@ -387,6 +387,7 @@ def _participant_lines(kind: TrialType, numbers: Protocol) -> list[str]:
     return [
         "[participants]",
         _line("consent", True),
+        _line("screening", [], 'for example ["vision", "colour"]; who answers no does not take part'),
         _line("demographics", [], 'for example ["age", "gender"]; participants may skip each'),
         *([calibration] if "calibration" in kind.options else []),
         _line("platform", "none", "none, prolific, mturk"),

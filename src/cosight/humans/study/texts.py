@@ -25,7 +25,7 @@ TEXTS = "texts.toml"
 _ENTRY = re.compile(r'^(\w+) = ("""\n.*?"""|"[^\n]*")\n', re.MULTILINE | re.DOTALL)
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _ABSTAIN = "_abstain"  # the variant of the instructions for studies in which participants may abstain
-_OPTIONAL = ("demographics_", "label_")  # a study adds keys with these prefixes as it needs them
+_OPTIONAL = ("demographics_", "label_", "screening_")  # a study adds keys with these prefixes as it needs them
 
 
 @cache
@@ -67,7 +67,14 @@ def read_texts(file: Path, study: Study) -> dict[str, str]:
     """Read a study's sentences. Raises for missing or unknown ones and for placeholders that English does not have."""
     texts, english = read_toml(file, hint="`cosight study new` writes one"), english_texts(study.type)
     check_keys([key for key in texts if not key.startswith(_OPTIONAL)], english, context=str(file))
-    for key in [*english, *(f"demographics_{name}" for name in study.participants.demographics)]:
+    people = study.participants
+    added = [f"demographics_{name}" for name in people.demographics]
+    added += [f"screening_{name}" for name in people.screening]
+    # a study may lack the sentences of what it does not use
+    unused = {"screening_": not people.screening, "mturk_": people.platform != "mturk", "platform_": not people.codes}
+    for key in [*english, *added]:
+        if key not in texts and any(key.startswith(prefix) for prefix, is_unused in unused.items() if is_unused):
+            continue
         if not isinstance(texts.get(key), str) or not texts[key].strip():
             raise InvalidInput(f'{file}: {key} must be a sentence, got {texts.get(key)!r}; write {key} = "..."')
     for key, text in texts.items():

@@ -22,7 +22,7 @@ from cosight.humans.database.participants import set_paused
 from cosight.humans.database.progress import read_image_counts, read_summary
 from cosight.humans.database.store import RequestError
 from cosight.humans.database.study_trials import study_trials
-from cosight.humans.web.server_context import NO_STORE, ServerContext, bearer_token, get_context, wait_for
+from cosight.humans.web.server_context import NO_STORE, ServerContext, bearer_token, get_context
 
 __all__ = ["ADMIN_TOKEN", "QualityMonitor", "admin_token", "routes"]
 
@@ -132,7 +132,7 @@ async def get_images(request: Request) -> Response:
 
 async def _post_paused(request: Request, *, paused: bool) -> Response:
     context = _authenticate(request)
-    await wait_for(context.store.write_alone(partial(set_paused, study=context.study, paused=paused)))
+    await context.write(partial(set_paused, study=context.study, paused=paused))
     return JSONResponse({}, headers=NO_STORE)
 
 

@@ -22,9 +22,9 @@ __all__ = ["BoundedLogHandler", "Capacity", "StudyProtocol", "log_briefly", "rai
 
 _REQUEST_SECONDS = 15.0  # until head and body of a request must be complete, and between two looks at a slow reader
 _MAX_CONNECTIONS = 10_000  # some 100 MB of memory
-_MAX_BATCH = 2048  # connections that may wait to be accepted: a crowd arrives at once
+_MAX_BATCH = 64  # connections that are accepted one after the other, some 6 ms in which no request is answered
 _RESERVED_FILES = 96  # descriptors of the database, image files, the listener and the standard streams
-_FILE_LIMIT = 20_000  # descriptors that _MAX_CONNECTIONS and a full batch need
+_FILE_LIMIT = 20_000  # descriptors: more than _MAX_CONNECTIONS need
 _OTHER_FILE_LIMIT = 10_240  # the most that macOS grants
 _LOG_PERIOD = 60.0  # seconds in which equal messages are counted, not repeated
 _LOG_LINES = 20  # different messages per period
@@ -45,7 +45,7 @@ class Capacity:
         The event loop accepts up to four batches before it closes the first connection.
 
         >>> Capacity.of_files(1024)
-        Capacity(connections=464, batch=116)
+        Capacity(connections=672, batch=64)
         """
         batch = max(1, min(_MAX_BATCH, (files - _RESERVED_FILES) // 8))
         return cls(max(1, min(_MAX_CONNECTIONS, files - _RESERVED_FILES - 4 * batch)), batch)

@@ -7,6 +7,7 @@ one line of JSON, the address or an error, and serves until its standard input i
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing.connection
 import os
@@ -46,15 +47,15 @@ _MEDIA_TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain",
 }
-_FRAME_ANCESTORS = {"mturk": "https://*.mturk.com"}  # MTurk shows a study inside its own page; nobody else may
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors "
+    "base-uri 'none'; form-action {platform}; frame-ancestors {platform}"
 )
 # addresses to listen on that stand for all, with an address elsewhere (RFC 5737, RFC 3849: for documentation)
 _EVERY_ADDRESS = {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}
 _KEEP_ALIVE = 5  # seconds that a connection stays open between two requests: a browser holds six
 _MAX_REQUESTS = 4000  # that wait for the disk at the same time
+_MAX_ARRIVING = 2048  # connections that wait to be accepted: a crowd arrives at once
 _SHUTDOWN = 10  # seconds that requests have to end after Ctrl-C
 _STOP_TIMEOUT = 30  # seconds that a background server has to end
 
@@ -81,19 +82,22 @@ def make_application(
         yield
         context.close()
 
+    platform = "'none'"
+    if study.participants.platform == "mturk":  # it shows a study in its own page and takes results; nobody else may
+        platform = " ".join(dict.fromkeys(["https://*.mturk.com", *study.participants.mturk_hosts]))
     headers = {
-        "Content-Security-Policy": _POLICY + _FRAME_ANCESTORS.get(study.participants.platform, "'none'"),
+        "Content-Security-Policy": _POLICY.format(platform=platform),
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-cache",
     }
     app = Starlette(
         routes=[
+            *sessions.routes(),
+            *admin.routes(),
             Route("/", partial(_get_file, name="index.html")),
             Route("/admin", partial(_get_file, name="admin.html")),
             Route("/static/{name:path}", _get_file),
-            *sessions.routes(),
-            *admin.routes(),
         ],
         middleware=[Middleware(ResponseMiddleware, headers=headers, max_requests=max_requests)],
         exception_handlers=dict(HANDLERS),
@@ -145,7 +149,7 @@ class _ApplicationFactory:
         store = Store.open(study, self.url, clock=self.clock)
         store.write_alone(partial(fill_loads, study=study, pool=pool, simulated=False)).result()
         log_briefly()
-        return make_application(
+        app = make_application(
             study,
             pool,
             store,
@@ -153,6 +157,9 @@ class _ApplicationFactory:
             static=static,
             max_requests=min(_MAX_REQUESTS, raise_file_limit().connections),
         )
+        gc.collect()
+        gc.freeze()  # the study stays: looking through all of it takes a tenth of a second, in which nobody is answered
+        return app
 
 
 def _end_with_parent() -> None:
@@ -201,8 +208,7 @@ def serve(
             raise InvalidInput(
                 f"several processes need PostgreSQL, got processes = {processes} on SQLite; name a database with --db"
             )
-        capacity = raise_file_limit()
-        with _bind(host, port, capacity.batch) as listener:
+        with _bind(host, port) as listener:
             announce(_make_addresses(listener, host, context.admin_token))
             config = Config(
                 app if processes == 1 else factory,
@@ -215,7 +221,8 @@ def serve(
                 log_config=None,  # `log_briefly` writes it
                 lifespan="on",
                 http=StudyProtocol,
-                backlog=capacity.batch,
+                backlog=raise_file_limit().batch,
+                callback_notify=_RestoreBacklog(listener),
                 timeout_keep_alive=_KEEP_ALIVE,
                 timeout_graceful_shutdown=_SHUTDOWN,
             )
@@ -225,10 +232,20 @@ def serve(
                 Multiprocess(config, [listener]).run()
 
 
-def _bind(host: str, port: int, backlog: int) -> socket.socket:
+@dataclass(frozen=True, slots=True)
+class _RestoreBacklog:
+    """Lets a crowd wait to be accepted: asyncio takes its `backlog` for this as well as for its batches."""
+
+    listener: socket.socket
+
+    async def __call__(self) -> None:
+        self.listener.listen(_MAX_ARRIVING)
+
+
+def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), backlog=backlog, family=family, reuse_port=False)
+        listener = socket.create_server((host, port), backlog=_MAX_ARRIVING, family=family, reuse_port=False)
         # inherited by connections: head and body of a response would wait 40 ms for each other's acknowledgement
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener

@@ -7,9 +7,10 @@ import hashlib
 import hmac
 import json
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -39,7 +40,6 @@ __all__ = [
     "get_context",
     "image_address",
     "read_body",
-    "wait_for",
 ]
 
 T = TypeVar("T")
@@ -72,6 +72,7 @@ class ServerContext:
         self._images = ServedImages()
         self._threads = ThreadPoolExecutor(_READERS, thread_name_prefix="cosight-reader")
         self._numbers: OrderedDict[str, int] = OrderedDict()
+        self._written: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
 
     def _example_addresses(self) -> dict[str, Path]:
         """Return the images of the instructions by their addresses, the same in every process; names would tell."""
@@ -94,6 +95,37 @@ class ServerContext:
     async def read(self, query: Callable[[sa.Connection], T]) -> T:
         """Return the result of a query of the database."""
         return await self.run_in_thread(lambda: self.store.read(query))
+
+    async def write(self, work: Callable[[sa.Connection], T]) -> T:
+        """Return the result of `work` (`Store.write_alone`) once it is on the disk."""
+        return await self._wait_for(self.store.write_alone(work))
+
+    async def write_batched(self, entry: Any, write: Callable[[sa.Connection, list[Any]], list[T | Exception]]) -> T:
+        """Return the result of an entry (`Store.write_batched`) once it is on the disk."""
+        return await self._wait_for(self.store.write_batched(entry, write))
+
+    async def _wait_for(self, future: Future[T]) -> T:
+        """Return the result of a write. A client that disconnects does not cancel it."""
+        waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(partial(self._wake, waiter))
+        return await waiter
+
+    def _wake(self, waiter: asyncio.Future[Any], future: Future[Any]) -> None:
+        """Wake the event loop from the thread that writes, once for all answers of a transaction."""
+        self._written.append((waiter, future))
+        loop = waiter.get_loop()
+        if len(self._written) == 1 and not loop.is_closed():  # otherwise `_deliver` runs until there is nothing left
+            loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        while self._written:
+            waiter, future = self._written.popleft()
+            if waiter.done():
+                continue  # the client has gone
+            if error := future.exception():
+                waiter.set_exception(error)
+            else:
+                waiter.set_result(future.result())
 
     async def authenticate(self, request: Request) -> int:
         """Return the number of the participant whose token a request has. Raises RequestError for unknown tokens."""
@@ -173,11 +205,6 @@ def _depth(value: Any) -> int:
         depth += 1
         level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
     return depth
-
-
-async def wait_for(future: Future[T]) -> T:
-    """Return the result of a write once it is on the disk. A client that disconnects does not cancel it."""
-    return await asyncio.shield(asyncio.wrap_future(future))
 
 
 class ResponseMiddleware:

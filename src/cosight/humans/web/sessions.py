@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -19,13 +19,15 @@ from cosight.humans.database.participants import (
     complete_participant,
     create_participant,
     read_participant,
+    read_screening,
+    save_screening,
 )
 from cosight.humans.database.save_answers import parse_answer, save_answers
 from cosight.humans.database.store import RequestError
 from cosight.humans.study.pool import arrange_slots
 from cosight.humans.study.texts import label_titles
 from cosight.humans.study.trial_types import group_addresses
-from cosight.humans.web.server_context import NO_STORE, ServerContext, get_context, image_address, read_body, wait_for
+from cosight.humans.web.server_context import NO_STORE, ServerContext, get_context, image_address, read_body
 from cosight.trials.spaces import ABSTAIN
 
 __all__ = ["routes"]
@@ -64,7 +66,7 @@ async def post_session(request: Request) -> Response:
         simulated=simulated,
         token=token,
     )
-    return _json({"token": await wait_for(context.store.write_alone(create))}, 201)
+    return _json({"token": await context.write(create)}, 201)
 
 
 async def get_session(request: Request) -> Response:
@@ -73,8 +75,10 @@ async def get_session(request: Request) -> Response:
     number = await context.authenticate(request)
     participant = await context.read(partial(read_participant, study=context.study, number=number))
     showings = await context.read(partial(read_showings, study=context.study, number=number))
+    answers = await context.read(partial(read_screening, study=context.study, number=number))
     session = {
         "consented": participant.consented,
+        **_screening(context, participant, answers),
         "demographics": participant.demographics,
         "calibrated": participant.pixels_per_cm is not None,
         "pixels_per_cm": participant.pixels_per_cm,
@@ -98,14 +102,30 @@ async def get_session(request: Request) -> Response:
             for name, example in zip(context.examples, study.examples, strict=True)
         ],
         "reasons": list(study.reasons),
+        "mturk_hosts": list(study.participants.mturk_hosts) if study.participants.platform == "mturk" else [],
     }
     return _json({"study": page, "session": session})
 
 
-def _completion(context: ServerContext, participant: Participant) -> dict[str, str]:
-    """Return the code and the platform's address, which may contain its code: people only get it."""
-    url = context.study.participants.completion_url if participant.simulated is None else ""
-    return {"code": participant.code, "url": url}
+def _completion(context: ServerContext, participant: Participant, code: str | None = None) -> dict[str, str]:
+    """Return the code (that of completion, or of another outcome) and the address that takes it to the platform.
+
+    Only people get the platform's: it pays for them.
+    """
+    if participant.simulated is not None:
+        return {"code": participant.code if code is None else "", "url": ""}
+    code = participant.code if code is None else code
+    return {"code": code, "url": context.study.participants.return_address(code)}
+
+
+def _screening(context: ServerContext, participant: Participant, answers: Mapping[str, bool]) -> dict[str, Any]:
+    """Return the questions that are left, and the address for somebody who cannot take part."""
+    settings = context.study.participants
+    screened_out = not all(answers.values())
+    return {
+        "screening": [question for question in settings.screening if question not in answers],
+        "screened_out": _completion(context, participant, settings.screened_out_code) if screened_out else None,
+    }
 
 
 def _labels(context: ServerContext) -> list[dict[str, Any]]:
@@ -151,8 +171,25 @@ async def post_decline(request: Request) -> Response:
     context = get_context(request)
     number = await context.authenticate(request)
     leave = partial(release, study=context.study, number=number, now=context.store.clock())
-    await wait_for(context.store.write_alone(leave))
-    return _json({})
+    await context.write(leave)
+    participant = await context.read(partial(read_participant, study=context.study, number=number))
+    return _json(_completion(context, participant, context.study.participants.no_consent_code))
+
+
+async def post_screening(request: Request) -> Response:
+    """Store the answer to one of the questions that decide who takes part."""
+    context = get_context(request)
+    number, body = await context.authenticate(request), await read_body(request)
+    question, eligible = body.get("question"), body.get("eligible")
+    if question not in context.study.participants.screening or not isinstance(eligible, bool):
+        asked = ", ".join(context.study.participants.screening) or "nothing"
+        raise InvalidInput(f"question is one of those asked ({asked}), and eligible is true or false")
+    participant = await context.read(partial(read_participant, study=context.study, number=number))
+    if context.study.participants.consent and not participant.consented:
+        raise RequestError(409, "questions come after consent")
+    now = context.store.clock()
+    save = partial(save_screening, study=context.study, number=number, question=question, eligible=eligible, now=now)
+    return _json(_screening(context, participant, await context.write(save)))
 
 
 async def post_demographics(request: Request) -> Response:
@@ -180,7 +217,7 @@ async def post_calibration(request: Request) -> Response:
 
 async def _update(context: ServerContext, number: int, **values: Any) -> Response:
     update = partial(update_participant, study=context.study, number=number, seen=context.store.clock(), **values)
-    await wait_for(context.store.write_alone(update))
+    await context.write(update)
     return _json({})
 
 
@@ -191,8 +228,11 @@ async def get_trials(request: Request) -> Response:
     participant = await context.read(partial(read_participant, study=context.study, number=number))
     if context.study.participants.consent and not participant.consented:
         raise RequestError(409, "trials come after consent")
+    answers = await context.read(partial(read_screening, study=context.study, number=number))
+    if not all(answers.get(question) for question in context.study.participants.screening):
+        raise RequestError(409, "trials come after the questions, and only for those who can take part")
     assign = partial(assign_trials, study=context.study, pool=context.pool, number=number, now=context.store.clock())
-    showings = await wait_for(context.store.write_alone(assign))
+    showings = await context.write(assign)
     return _json(
         {
             "trials": _open_trials(context, showings),
@@ -232,7 +272,7 @@ async def post_answer(request: Request) -> Response:
     number = await context.authenticate(request)
     answer = parse_answer(number, await read_body(request))
     save = partial(save_answers, study=context.study, pool=context.pool, now=context.store.clock())
-    result = await wait_for(context.store.write_batched(answer, save))
+    result = await context.write_batched(answer, save)
     return _json({"stored": result.stored, "block": None if result.block is None else asdict(result.block)})
 
 
@@ -241,7 +281,7 @@ async def post_finish(request: Request) -> Response:
     context = get_context(request)
     number = await context.authenticate(request)
     complete = partial(complete_participant, study=context.study, number=number, now=context.store.clock())
-    return _json(_completion(context, await wait_for(context.store.write_alone(complete))))
+    return _json(_completion(context, await context.write(complete)))
 
 
 async def get_image(request: Request) -> Response:
@@ -259,15 +299,16 @@ async def get_image(request: Request) -> Response:
 def routes() -> list[Route]:
     """Return the routes of participants' requests."""
     return [
+        Route("/api/answers", post_answer, methods=["POST"]),  # first: most requests are answers or images
+        Route("/images/{name}", get_image),
         Route("/api/study", get_study),
         Route("/api/sessions", post_session, methods=["POST"]),
         Route("/api/session", get_session),
         Route("/api/session/consent", post_consent, methods=["POST"]),
         Route("/api/session/decline", post_decline, methods=["POST"]),
+        Route("/api/session/screening", post_screening, methods=["POST"]),
         Route("/api/session/demographics", post_demographics, methods=["POST"]),
         Route("/api/session/calibration", post_calibration, methods=["POST"]),
         Route("/api/trials", get_trials),
-        Route("/api/answers", post_answer, methods=["POST"]),
         Route("/api/finish", post_finish, methods=["POST"]),
-        Route("/images/{name}", get_image),
     ]

@@ -214,7 +214,7 @@ def write_answers(
         own = None
         if answers.outputs.has_probabilities(number):
             own = answers.outputs.distributions(number, everything)
-            known = ~np.isnan(answers.outputs.class_probabilities(number, everything)).any(axis=1)
+            known = np.asarray(~np.isnan(answers.outputs.class_probabilities(number, everything)).any(axis=1))
             own = np.where(known[:, None], own, np.nan)
             shard["confidence"] = pack(own.max(axis=1).astype(np.float32))
         abstention = answers.outputs.abstentions(number, everything)

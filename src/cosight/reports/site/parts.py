@@ -34,6 +34,7 @@ class ReportPart:
         scores: The rows and how they were computed.
         answers: Index of the set of answers that they were computed from; None where those are not shown.
         benchmark: The registry entry whose table the rows make.
+        verdict: The verdict in words; None derives it from the rows.
     """
 
     name: str
@@ -42,6 +43,7 @@ class ReportPart:
     scores: Scores
     answers: int | None = None
     benchmark: Benchmark | None = None
+    verdict: str | None = None
 
 
 def score_parts(

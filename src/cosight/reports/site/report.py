@@ -26,6 +26,7 @@ from cosight.reports.site.shards import DATA, ShardWriter
 from cosight.runs.run_record import status
 from cosight.scoring.arguments import ScoreSource, check_numbers, trial_sources
 from cosight.statistics.rows import Row, Scores
+from cosight.statistics.seeds import display_name
 from cosight.trials.formats import TrialSource
 from cosight.trials.spaces import LabelSpace
 
@@ -175,7 +176,8 @@ def _app_folder() -> Path:
 
 def _split_options(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the options that differ from their defaults, and the others."""
-    passed, defaulted = {}, {}
+    passed: dict[str, Any] = {}
+    defaulted: dict[str, Any] = {}
     for name, parameter in signature(report).parameters.items():
         if name not in ("sources", "progress", "watch", "force"):
             same = parameter.default is not parameter.empty and given[name] == parameter.default
@@ -242,6 +244,7 @@ def write_site(
     labels = [sets[part.answers]["labels"] if part.answers is not None else part.scores.settings.get("labels", [])
               for part in parts]  # fmt: skip
     notices = [*notices, *more]
+    observers = dict.fromkeys(name for row in rows for name in (row.observer, row.against) if name is not None)
     stamp = f"{time.time_ns():x}"
     site = {
         "title": title,
@@ -249,6 +252,7 @@ def write_site(
         "watched": watched,
         "parts": [part_facts(part, first, names) for part, first, names in zip(parts, firsts, labels, strict=True)],
         "sets": sets,
+        "titles": {name: text for name in observers if (text := display_name(name)) != name},
         "measures": measure_facts(dict.fromkeys(row.measure for row in rows)),
         "pairs": len(pairs["id"]),
         "tables": tables,
@@ -282,7 +286,7 @@ def _write_tables(folder: Path, parts: Sequence[ReportPart], scores: Scores) -> 
                     draft.write_text(json.dumps(records, separators=(",", ":"), allow_nan=False), encoding="utf-8")
         tables.append({"name": name, "rows": str(len(part.rows)), **paths})
     wanted = {folder / path for table in tables for path in table.values()}
-    for path in (folder / _TABLES).glob("*"):
-        if path not in wanted:
-            path.unlink()
+    for old in (folder / _TABLES).glob("*"):
+        if old not in wanted:
+            old.unlink()
     return tables

@@ -37,7 +37,8 @@ def chance_level(measure: str, classes: int) -> float | None:
 
 def split_rows(rows: Sequence[Row]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the rows of single observers and groups, and those of pairs of observers, column by column."""
-    main, pairs = [], []
+    main: list[int] = []
+    pairs: list[int] = []
     for index, row in enumerate(rows):
         is_pair = row.against is not None and row.observer not in _GROUPS and row.against not in _GROUPS
         (pairs if is_pair or row.statistic in ("difference", "z") else main).append(index)
@@ -86,7 +87,8 @@ def part_facts(part: ReportPart, first: int, labels: Sequence[str]) -> dict[str,
         labels: Labels of its answers.
     """
     scores, entry = part.scores, part.benchmark
-    verdict, sentences = closest_model(scores), verdict_sentences(scores)
+    verdict = closest_model(scores)
+    sentences = verdict_sentences(scores) if part.verdict is None else [part.verdict]
     names = list(dict.fromkeys(row.measure for row in scores.rows))
     classes = len([label for label in labels if label != "abstain"])
     facts: dict[str, Any] = {
