@@ -46,7 +46,6 @@ def test_counts_in_words_come_back():
         ("1=five", "NAME=NUMBER.*got '1=five'"),
         ("1=-5", "NAME=NUMBER"),
         ("validation=5", "train, calibration and distractors, got 'validation'"),
-        ("calibration=7", "an image of each of the 8 requested categories, got calibration=7"),
         ("fit", "NAME=NUMBER"),
         ("1=0,2=0,3=0,4=0,5=0,6=0,7=0,8=0", "at least one category"),
     ],

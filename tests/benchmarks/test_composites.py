@@ -144,6 +144,11 @@ def test_allowing_doubtful_masks_later_makes_what_was_not_kept_and_keeps_the_res
     assert before.items() <= {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.png")}.items()
     assert tried(faint, tmp_path / "out", doubtful=True) == (0, 2, 0)
     assert tried(faint, tmp_path / "out") == (0, 2, 0)  # present images stay
+    marked = {
+        row["original"]: json.loads(row["parameters"]).get("doubtful_masks")
+        for row in read_set(tmp_path / "out").frame.iter_rows(named=True)
+    }
+    assert marked == {"a": None, "b": ["b/1.png"]}
 
 
 def test_what_was_not_kept_is_not_tried_again_for_nothing(faint, tmp_path, monkeypatch):

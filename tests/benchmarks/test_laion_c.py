@@ -26,8 +26,9 @@ from cosight.measures import error_consistency, reachable_kappa
 from cosight.reports.figures import FigureRequest, figure, figures
 from cosight.stimuli import encode
 from cosight.stimuli.generate import generate_set
-from cosight.stimuli.sets import read_set, verify, with_classes
+from cosight.stimuli.sets import read_set, sample_per_class, verify, with_classes
 from cosight.trials import make_trials, write
+from cosight.trials.manifest import read_manifest
 from cosight.trials.spaces import label_spaces
 
 SPACE = label_spaces["laion-c-16"]
@@ -81,6 +82,16 @@ class TestPhotos:
         assert one == again != other
         both = select_photos(by_id, labels="laion-c-16", per_class=2)[0].frame["file"].to_list()
         assert set(one) < set(both)
+
+    def test_evaluate_draws_the_same_photos_per_class(self, tmp_path):
+        for member in (0, 1):
+            write_photos(tmp_path, [group[member] for group in SPACE.members], 2)
+        for path in tmp_path.rglob("*.png"):  # names that say nothing without their folder
+            path.rename(path.with_name(f"{path.stem[-1]}.png"))
+        built = select_photos(tmp_path, labels="laion-c-16", per_class=3)[0].frame["file"].to_list()
+        photos, _ = with_classes(read_set(tmp_path), SPACE)
+        assert sample_per_class(photos, 3, seed=0).frame["file"].to_list() == built
+        assert len(built) == 16 * 3
 
     def test_a_list_of_files_chooses_photos(self, by_id, tmp_path):
         chosen = [f"{name}/{name}-1.png" if row % 2 else f"{name}-1.png" for row, name in enumerate(FIRST.values())]
@@ -196,7 +207,7 @@ def test_evaluating_on_the_fly_reports_what_to_know(few_photos, tmp_path, monkey
     assert "left out: 1 of 4 images, whose classes belong to none of laion-c-16" in done.err
     assert "mosaic and stickers draw from 3 tiles" in done.err  # one photo is there twice, and the mask is none
     assert done.out.splitlines()[-1] == "the benchmark's table: cosight score run --on laion-c"
-    frame = read_set(tmp_path / "run").frame
+    frame = read_manifest(tmp_path / "run")[0]
     assert frame["condition"].n_unique() == 7
     assert all("published" in text for text in frame.filter(pl.col("condition") == "glitched")["parameters"])
     for line in (

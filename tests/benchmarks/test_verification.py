@@ -17,11 +17,13 @@ import pytest
 from cosight.benchmarks.building.source_photos import read_photos
 from cosight.benchmarks.visalign.categories import category_rows, parse_counts
 from cosight.benchmarks.visalign.class_facts import read_class_facts
-from cosight.benchmarks.visalign.cutouts import Cutter, RejectedObject
+from cosight.benchmarks.visalign.composites import make_composite
+from cosight.benchmarks.visalign.cutouts import Cutout, Cutter, RejectedObject
 from cosight.benchmarks.visalign.visalign_builder import VisAlignBuilder
 from cosight.errors import InvalidInput
 from cosight.humans.study.design import read_study
 from cosight.humans.study.pool import load_pool
+from cosight.stimuli.composition.hybrids import MaskedPicture, half_of
 from cosight.stimuli.composition.renditions import RENDITIONS
 from cosight.stimuli.images import encode
 from cosight.stimuli.sets import read_set, verify, write_gold_labels
@@ -56,7 +58,10 @@ def plum_lover():
 
 @pytest.fixture(scope="module")
 def fruit(tmp_path_factory):
-    """Photos of fruit on grey cloth with masks; the mask of one cherry marks the cloth. And cups, and a check model."""
+    """Photos of fruit on grey cloth with masks; the mask of one cherry marks the cloth. And cups, and a check model.
+
+    The right half of a fruit is grey too: only the left half tells what it is.
+    """
     root, rng = tmp_path_factory.mktemp("fruit"), np.random.default_rng(0)
     for name, colour in {**COLOURS, "cup": (200, 200, 120)}.items():
         folder = root / ("others" if name == "cup" else "photos") / name
@@ -64,6 +69,7 @@ def fruit(tmp_path_factory):
         for number in range(8 if name == "cup" else 6):
             mask = cv2.ellipse(np.zeros((70, 80), np.uint8), (40, 35), (20 + number, 18), 0, 0, 360, 255, -1)
             image = np.where(mask[:, :, None] > 0, np.array(colour), 150) + rng.normal(0, 5, (70, 80, 3))
+            image[:, 40:][mask[:, 40:] > 0] = 100
             (folder / f"{number}.png").write_bytes(encode(np.clip(image, 0, 255).astype(np.uint8), "png"))
             if (name, number) == ("cherry", 0):
                 mask = np.zeros_like(mask)
@@ -119,7 +125,9 @@ def test_an_object_that_is_not_recognised_is_in_no_composite(built, fruit):
     assert not [facts for facts in parameters if "cherry/0.png" in facts["files"]]
     scenes, hybrids = ([facts for facts in parameters if facts.get("category") == number] for number in (2, 5))
     assert all(facts["check"]["probability"] >= 0.7 for facts in scenes)
-    assert all(part["probability"] >= 0.75 for facts in hybrids for part in facts["check"]["parts"])
+    parts = [part for facts in hybrids for part in facts["check"]["parts"]]
+    assert all(part["probability"] >= 0.85 and part["cut_off"] < 0.5 for part in parts)
+    assert {facts["split"] for facts in hybrids} == {"left-right"}  # the upper half shows no more than the lower one
     assert sum(facts.get("rejected", {}).get("object not recognised", 0) for facts in parameters)
     sheet = (out / "DATASHEET.md").read_text()
     assert "## Verification" in sheet
@@ -319,6 +327,57 @@ def test_a_fragment_on_one_ground_is_not_recognised(fruit):
     with pytest.raises(RejectedObject, match="does not recognise plum") as error:
         cutter.cut(image, "plum", mask)
     assert error.value.reason == "object not recognised"
+
+
+def halves_of(colours):
+    """Return an object whose left and right ends have these colours; the middle is grey."""
+    image, mask = np.full((64, 64, 3), 150, np.uint8), np.zeros((64, 64), bool)
+    mask[20:40, 20:40] = True
+    image[mask] = 100
+    image[20:40, 20:25], image[20:40, 35:40] = colours
+    return Cutout(image, mask, {})
+
+
+def test_a_part_of_a_hybrid_must_have_what_the_part_that_is_cut_off_lacks(fruit):
+    """A body that is recognised by its fur is cut from more of the same; a head is not."""
+    cutter, grey = Cutter(read_class_facts("cherry,lime,plum").space, check=check_of(fruit)), (100, 100, 100)
+    sides = ("left", "right")
+    head_left, head_right, body = (
+        halves_of(colours) for colours in ((COLOURS["lime"], grey), (grey, COLOURS["lime"]), (COLOURS["lime"],) * 2)
+    )
+    assert cutter.telling_half(head_left, "lime", sides) == "left"
+    assert cutter.telling_half(head_right, "lime", sides) == "right"
+    for cutout, halves in ((body, sides), (head_left, ("top", "bottom"))):
+        with pytest.raises(RejectedObject) as error:
+            cutter.telling_half(cutout, "lime", halves)
+        assert error.value.reason == "no half tells what it is"
+    left, right = (MaskedPicture(body.photo, half_of(body.mask, side)) for side in sides)
+    with pytest.raises(RejectedObject, match="recognises lime also in the part that is cut off") as error:
+        cutter.verify_part(left, right, "lime")
+    assert error.value.reason == "part cut off is recognised"
+    nothing = MaskedPicture(body.photo, np.zeros_like(body.mask))
+    assert cutter.verify_part(left, nothing, "lime")["cut_off"] == 0
     with pytest.raises(RejectedObject, match="in its part of the hybrid") as error:
-        cutter.verify_part(image, np.zeros((64, 64), bool), "lime")
+        cutter.verify_part(nothing, right, "lime")
     assert error.value.reason == "part not recognised"
+
+
+@pytest.mark.parametrize("colours", [("cherry", "lime"), ("lime", "cherry")])
+def test_photos_of_a_hybrid_are_mirrored_so_that_it_shows_the_telling_halves(fruit, colours):
+    """Whichever way they face, the first object's half is on the left and the second's on the right."""
+    cutter = Cutter(read_class_facts("cherry,lime,plum").space, check=check_of(fruit))
+    photos = {}
+    for name in colours:
+        for facing, halves in (("l", (COLOURS[name], (100,) * 3)), ("r", ((100,) * 3, COLOURS[name]))):
+            photos[f"{name}-{facing}"] = halves_of(halves)
+    row = {"category": 5, "route": "composite", "original": colours[0], "other": colours[1], "seed": 0}
+    row |= {"background": "purple", "split": "left-right", "blend": "feather"}
+    for facing in ("ll", "lr", "rl", "rr"):
+        files = {"source": f"{colours[0]}-{facing[0]}", "second": f"{colours[1]}-{facing[1]}"}
+        made = make_composite(
+            row | files, lambda name: photos[name].photo, cutter, mask=lambda name: photos[name].mask, size=64
+        )
+        assert [part["cut_off"] < 0.5 for part in made.facts["check"]["parts"]] == [True, True]
+        pixels = made.pixels.astype(int)
+        columns = [np.nonzero(np.abs(pixels - COLOURS[name]).sum(axis=2) < 120)[1].mean() for name in colours]
+        assert columns[0] < columns[1]

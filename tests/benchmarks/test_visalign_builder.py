@@ -191,6 +191,7 @@ def test_a_closed_set_shares_nothing(folders, tmp_path, workers):
         ("1=31", "1=31 in calibration, 2. available"),
         ("6=5", "6=5 in calibration, 3 available; 6=5 in test, 3 available"),
         ("train=95", "train=95, 90 at most"),
+        ("calibration=7", "an image of each of the 8 requested categories, got calibration=7"),
         ("distractors=40,6=5", "6=5 in test, 3 available; distractors=40, 4 available"),
         ("distractors=5", "distractors=5, 4 available; --counts fit, or --counts 1=10.*distractors=4, would fit"),
     ],
@@ -211,6 +212,9 @@ def test_counts_that_fit_are_the_most_that_the_sources_allow(folders):
     assert (few.calibration, few.categories[8]) == (30, 2)
     alone = builder(folders, parse_counts(""), uses=("photos",), attackers=())
     assert fit_counts(alone.counts, alone.supply()).requested == (1, 2, 5, 7, 8)
+    assert fit_counts(parse_counts("calibration=5"), alone.supply()).calibration == 5  # not one of all eight
+    with pytest.raises(InvalidInput, match="each of the 5 requested categories, got calibration=4; raise it"):
+        fit_counts(parse_counts("calibration=4"), alone.supply())
 
 
 def test_what_is_missing_is_named(folders, tmp_path):

@@ -16,7 +16,7 @@ from cosight.runs.folder import RunFolder
 from cosight.stimuli.images import digest, read_image
 from cosight.stimuli.sets import read_set
 from cosight.trials import read
-from cosight.trials.manifest import manifest_frame, write_manifest
+from cosight.trials.manifest import manifest_frame, read_manifest, write_manifest
 
 from .conftest import CLASSES, OTHER, TINY, draw_images, kept
 
@@ -64,7 +64,7 @@ def test_without_abstention_the_other_splits_are_not_shown(split_set, in_worksho
 @pytest.mark.parametrize("name", STORED)
 def test_abstention_is_that_of_the_function_on_the_stored_arrays(run, name):
     """Computed here from the arrays and the manifest, step by step."""
-    arrays, stimuli = RunFolder(run.folder).features(TINY_NAME), read_set(run.folder).frame
+    arrays, stimuli = RunFolder(run.folder).features(TINY_NAME), read_manifest(run.folder)[0]
     part = {split: np.flatnonzero(stimuli["split"].to_numpy() == split) for split in ("train", "calibration", "test")}
     labels = np.array([CLASSES.index(truth) for truth in stimuli["truth"]])[part["train"]]
     of = {split: (arrays["features"][rows], arrays["logits"][rows]) for split, rows in part.items()}

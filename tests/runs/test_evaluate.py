@@ -26,7 +26,7 @@ from cosight.stimuli.generate import generate_set
 from cosight.stimuli.images import digest, encode, read_image
 from cosight.stimuli.sets import read_set
 from cosight.trials import label_map, read
-from cosight.trials.manifest import manifest_frame, write_manifest
+from cosight.trials.manifest import manifest_frame, read_manifest, write_manifest
 from cosight.trials.mapping import answers_from
 
 from .conftest import CLASSES, OTHER, TINY, draw_images, kept
@@ -41,6 +41,30 @@ def run(images, workshop, tmp_path_factory):
         return evaluate(TINY, on=images, out=tmp_path_factory.mktemp("evaluated") / "run", features=True)
 
 
+def test_a_model_without_features_stores_logits_with_a_notice(few_images, in_workshop, tmp_path):
+    lines = (TINY, "python:tiny:logits_only,size=16,mean=0,std=1")
+    done = evaluate(*lines, on=few_images, out=tmp_path / "run", features=True)
+    with_features, without = (RunFolder(done.folder).features(name) for name in done.observers)
+    assert set(with_features) == {"logits", "features"}
+    assert set(without) == {"logits"}
+    assert [notice for notice in done.notices if "only logits are stored" in notice and "logits_only" in notice]
+    assert evaluate(*lines, on=few_images, out=tmp_path / "run", features=True).new == 0
+    rows = cosight.compare(done.folder, measure="linear_cka", resamples=10).rows
+    assert {row.value for row in rows} == {None}
+    assert all("logits only" in row.note for row in rows)
+    training = draw_images(tmp_path / "training", 20, seed=5)
+    with pytest.raises(InvalidInput, match="features of python:tiny:logits_only"):
+        evaluate(lines[1], on=few_images, out=tmp_path / "probed", probe=training)
+
+
+@pytest.mark.parametrize(
+    "use", [read_set, lambda run: cosight.build("laion-c", run, run / "set")], ids=["set", "build"]
+)
+def test_a_run_is_no_set_of_images(use, run):
+    with pytest.raises(InvalidInput, match="is a run, which has no images; give the folder of the images"):
+        use(run.folder)
+
+
 @pytest.fixture
 def own_run(images, in_workshop, tmp_path):
     """A run that a test may change."""
@@ -50,7 +74,7 @@ def own_run(images, in_workshop, tmp_path):
 def test_trials_are_what_the_model_answers_one_by_one(run, images, in_workshop):
     model = load_model(TINY)
     frame = run.trials().frame
-    stimuli = read_set(run.folder).frame
+    stimuli = read_manifest(run.folder)[0]
     assert run.new == run.stimuli == frame.height == 240
     assert frame["stimulus"].to_list() == stimuli["stimulus"].to_list()
     for row in (0, 77, 239):
@@ -63,7 +87,7 @@ def test_trials_are_what_the_model_answers_one_by_one(run, images, in_workshop):
 def test_features_have_the_order_of_the_stimuli(run, images, in_workshop):
     model = load_model(TINY, features=True)
     arrays = load_file(RunFolder(run.folder).features_file(run.observers[0]))
-    files = read_set(run.folder).frame["file"]
+    files = read_manifest(run.folder)[0]["file"]
     assert {name: array.shape for name, array in arrays.items()} == {"features": (240, 48), "logits": (240, 10)}
     for row in (0, 100, 239):
         given = model.answer(model.prepare(read_image(images / files[row]))[None])
@@ -119,7 +143,7 @@ def test_a_thousand_outputs_become_sixteen_classes(how, in_workshop, tmp_path, i
     done = evaluate(line, on=folder, out=tmp_path / "run", how=how)
     model, frame = load_model(line), done.trials().frame
     mapping = label_map("imagenet-1k", "model-vs-human-16", how=how)
-    for row, file in enumerate(read_set(done.folder).frame["file"]):
+    for row, file in enumerate(read_manifest(done.folder)[0]["file"]):
         given = model.answer(model.prepare(read_image(folder / file))[None])
         said = answers_from(mapping.apply(given.probabilities))
         assert frame["probabilities"][row].to_list() == said.probabilities[0].tolist()
@@ -159,7 +183,7 @@ class TestRecordedAnswers:
         assert counts == {run.observers[0]: 50, OTHER_NAME: 240}
         assert any("no recorded answer to 190 of 240 stimuli" in note for note in done.notices)
         assert done.skipped == {}
-        assert read_set(done.folder).frame["stimulus"].null_count() == 0  # the other observer has seen them all
+        assert read_manifest(done.folder)[0]["stimulus"].null_count() == 0  # the other observer has seen them all
 
     def test_real_people_are_found_by_name(self, mirror, tmp_path):
         """All ten people of the edge experiment have answered all 160 images (data of Geirhos et al. 2021)."""
@@ -246,7 +270,7 @@ class TestOnTheWay:
         assert ours.height == 3 * (6 * 5 + 1)
         assert ours.equals(theirs)
         assert ours.drop("image").equals(read.drop("image"))  # names end as the stored files do
-        manifests = [read_set(r.folder).frame.sort("file") for r in (way, stored)]
+        manifests = [read_manifest(r.folder)[0].sort("file") for r in (way, stored)]
         assert manifests[0].equals(manifests[1])
         assert not (way.folder / "images").exists()
 
@@ -517,7 +541,7 @@ class TestOneAfterTheOther:
         part = tmp_path / "part.parquet"
         run.trials().frame.head(50).with_columns(observer=pl.lit("model:other")).write_parquet(part)
         evaluate(f"trials:{part}", on=images, out=run.folder, features=True)
-        assert read_set(run.folder).frame["stimulus"].null_count() == 0
+        assert read_manifest(run.folder)[0]["stimulus"].null_count() == 0
 
     def test_what_was_skipped_is_tried_again_when_it_is_mended(self, few_images, in_workshop, tmp_path):
         broken = sorted(few_images.rglob("*.png"))[70]

@@ -301,11 +301,17 @@ def test_a_stimulus_has_one_truth():
         table_of(trial(experiment="e"), trial("human:2", truth="dog", experiment="e"))
 
 
-def test_one_picture_in_two_classes_is_named():
-    """Two photos of one colour become the same mosaic."""
+def test_one_picture_in_two_classes_is_named_counted_and_left_out():
+    """Two photos of one colour become the same mosaic: whoever sees it cannot be right about both."""
     digest = "ab" * 32
+    twins = [trial(stimulus=digest), trial(stimulus=digest, image="2.png", truth="dog")]
+    table = table_of(*twins, trial("human:2", stimulus=digest), trial(stimulus="cd" * 32, image="3.png"))
+    assert said(table) == {"human:1": ["cat"]}
+    assert table.columns["image"].to_list() == ["3.png"]
+    left_out = "pictures that are shown under several names with different truths are left out: 1"
+    assert f"{left_out} (1.png (cat) = 2.png (dog))" in table.notices
     with pytest.raises(InvalidInput, match=r"a stimulus has one truth, got cat and dog for abab"):
-        table_of(trial(stimulus=digest), trial(stimulus=digest, image="2.png", truth="dog"))
+        table_of(trial(stimulus=digest), trial("human:2", stimulus=digest, image="2.png", truth="dog"))
 
 
 def test_a_truth_that_one_knows_holds_for_all():

@@ -15,7 +15,7 @@ import numpy as np
 
 from cosight.devices import Precision
 from cosight.errors import InvalidInput
-from cosight.models.model import Model, ModelOutputs, as_logits, check_batch, place
+from cosight.models.model import Model, ModelOutputs, NoFeatures, as_logits, check_batch, place
 from cosight.stimuli.images import Bytes, Floats
 
 __all__ = ["Ensemble", "SideBySide", "ensemble"]
@@ -86,7 +86,9 @@ class Ensemble:
 
     def with_features(self, layer: str | None = None) -> Ensemble:
         """Raise: there is no layer before a mean of probabilities."""
-        raise InvalidInput(f"{self.name} has no features{f', got layer={layer}' if layer else ''}; use its members")
+        raise (InvalidInput if layer else NoFeatures)(
+            f"{self.name} has no features{f', got layer={layer}' if layer else ''}; use its members"
+        )
 
 
 def ensemble(members: Sequence[Model], *, name: str) -> Ensemble:

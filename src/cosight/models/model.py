@@ -25,6 +25,7 @@ __all__ = [
     "Model",
     "ModelOutputs",
     "ModelPreparation",
+    "NoFeatures",
     "Outputs",
     "as_logits",
     "behaviour_digest",
@@ -75,6 +76,10 @@ class ModelPreparation(Protocol):
 
     @property
     def facts(self) -> dict[str, Any]: ...  # noqa: D102
+
+
+class NoFeatures(InvalidInput):
+    """A model answers without features, and no layer was named that could be its features."""
 
 
 @runtime_checkable

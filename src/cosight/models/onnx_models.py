@@ -21,6 +21,7 @@ from cosight.errors import InvalidInput, UnknownName, first_line
 from cosight.files import read_json
 from cosight.models.model import (
     ModelOutputs,
+    NoFeatures,
     Outputs,
     as_logits,
     check_batch,
@@ -157,7 +158,7 @@ class OnnxModel:
         others = [item.name for item in self.session.get_outputs() if item.name != self.output]
         if layer is None or layer not in others:
             got = f"layer={layer}" if layer else "no layer=NAME"
-            raise InvalidInput(
+            raise (InvalidInput if layer else NoFeatures)(
                 f"features of {self.name} are an output of the file, got {got}; its outputs besides {self.output} are "
                 f"{', '.join(others) or 'none'}: export it with that output"
             )

@@ -21,6 +21,7 @@ from cosight.models.ensembles import Ensemble
 from cosight.models.model import (
     Model,
     ModelOutputs,
+    NoFeatures,
     Outputs,
     as_logits,
     behaviour_digest,
@@ -93,7 +94,8 @@ class ArrayModel:
         _, features = _call(self.function, probe_images(self.preprocessing.size), self.preprocessing, self.name)
         if layer is not None or features is None:
             got = f"got layer={layer}" if layer else "this one returns logits alone"
-            raise InvalidInput(f"features of {self.name} are the second value its function returns, {got}")
+            reason = f"features of {self.name} are the second value its function returns, {got}"
+            raise (InvalidInput if layer else NoFeatures)(reason)
         return replace(self, keeps_features=True)
 
 
@@ -246,7 +248,7 @@ def _with_features(model: Any, layer: str | None) -> Model:
     if hasattr(model, "with_features"):
         return model.with_features(layer)  # type: ignore[no-any-return]
     if layer is not None or model.answer(probe_images(model.preprocessing.size)).features is None:
-        raise InvalidInput(
+        raise (InvalidInput if layer else NoFeatures)(
             f"{model.name} has no features; return them from its `answer`, or add a method `with_features`"
         )
     return model  # type: ignore[no-any-return]

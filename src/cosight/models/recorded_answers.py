@@ -65,7 +65,12 @@ class RecordedAnswers:
             raise InvalidInput(f"stimuli need the columns {', '.join(ABOUT)}, got none called {', '.join(missing)}")
         pairs = match_manifest(stimuli, self.trials)
         pairs = pairs.filter(pl.col("near") == pl.col("near").max().over("row"))
-        self._check_pairs(pairs)
+        self._check_pairs(
+            pairs.with_columns(
+                *stimuli.select(ABOUT)[pairs["row"]].get_columns(),
+                self.trials["truth"].gather(pairs["trial_row"]).alias("truth_right"),
+            )
+        )
         recorded = self.trials.select(_ANSWER).with_row_index("trial_row")
         answered = pairs.select("row", "trial_row").join(recorded, on="trial_row", how="left")
         rows = stimuli.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"))
@@ -100,7 +105,7 @@ def _first(pairs: pl.DataFrame, condition: pl.Expr) -> dict[str, Any] | None:
 
 
 def _describe(row: dict[str, Any]) -> str:
-    return " / ".join(filter(None, (row["experiment"], row["canonical"], row["image"] or row["stimulus"])))
+    return " / ".join(filter(None, (row["experiment"], row["condition"], row["image"] or row["stimulus"])))
 
 
 def check_recorded(spec: ModelSpec) -> None:

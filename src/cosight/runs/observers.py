@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp
 from cosight.models.loading import load_model, spec_files
-from cosight.models.model import Model, ModelOutputs
+from cosight.models.model import Model, ModelOutputs, NoFeatures
 from cosight.models.model_spec import ModelSpec, ensemble_of, parse
 from cosight.models.output_space import output_space
 from cosight.models.probes import attach_probe, read_probe
@@ -278,17 +278,8 @@ class ModelReference:
         return None if paths is None else {str(path): file_stamp(path) for path in paths if path.is_file()}
 
     def load(self, plan: RunPlan, *, threads: int | None = None, device: str = "auto") -> Model:
-        """Load the model on a device.
-
-        Where features are for abstention functions, a model that has none takes part without them.
-        """
-        features = plan.features or self.probe is not None
-        if features and plan.abstain and self.probe is None:
-            try:
-                return self._load(plan, threads, device, features=True)
-            except InvalidInput:
-                features = False  # any other fault is raised below
-        return self._load(plan, threads, device, features=features)
+        """Load the model on a device, with features if the plan or a probe needs them."""
+        return self._load(plan, threads, device, features=plan.features or self.probe is not None)
 
     def _load(self, plan: RunPlan, threads: int | None, device: str, *, features: bool) -> Model:
         if self.spec is not None:
@@ -304,15 +295,27 @@ class ModelReference:
         return model
 
     def observers(self, plan: RunPlan, *, threads: int | None = None, device: str = "auto") -> list[Observer]:
-        """Load the observers on a device: the model, or everyone in a file of recorded answers."""
+        """Load the observers on a device: the model, or everyone in a file of recorded answers.
+
+        A model that has no features takes part without them, unless a probe needs them.
+        """
         if self.spec is not None and self.is_recorded:
             return [RecordedObserver(answers, plan.stimuli, plan.space) for answers in load_recorded(parse(self.spec))]
-        model = self.load(plan, threads=threads, device=device)
+        reason = None
+        try:
+            model = self.load(plan, threads=threads, device=device)
+        except NoFeatures as error:
+            if self.probe is not None:
+                raise
+            model, reason = self._load(plan, threads, device, features=False), str(error)
         if self.probe is not None:
             model = attach_probe(model, read_probe(self.probe), name=f"{model.name},probe={self.probe_name}")
         _check_classes(model, plan)
         functions, unsupported = strangeness_functions(model, plan.abstain)
-        return [model_observer(model, plan.space, how=plan.how, strangeness=functions, unsupported=unsupported)]
+        observer = model_observer(model, plan.space, how=plan.how, strangeness=functions, unsupported=unsupported)
+        missing = f"only logits are stored: {reason}" if reason and not plan.abstain else None
+        notes = [note for note in (observer.note, missing) if note]
+        return [replace(observer, note="; ".join(notes) or None)]
 
 
 def _check_classes(model: Model, plan: RunPlan) -> None:

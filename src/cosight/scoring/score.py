@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import polars as pl
+
 from cosight.arrays import fraction
 from cosight.benchmarks import benchmarks
 from cosight.errors import InvalidInput
@@ -32,11 +34,11 @@ from cosight.statistics.seeds import with_seed_means
 from cosight.trials.clusters import with_clusters
 from cosight.trials.confusion_tables import is_confusion_table
 from cosight.trials.formats import TrialSource, read
-from cosight.trials.join import GROUPS, align, check_grouping, manifest_rows, stimulus_groups, with_manifest
+from cosight.trials.join import GROUPS, align, check_grouping, stimulus_groups, with_manifest
 from cosight.trials.manifest import is_stimulus_set
 from cosight.trials.spaces import LabelSpace, label_space
 from cosight.trials.summary import explain_mismatch, overlap_notices, shared_with_models
-from cosight.trials.table import Trials
+from cosight.trials.table import SCHEMA, Trials
 
 __all__ = ["score"]
 
@@ -143,7 +145,11 @@ def score(
     people = None if humans is None else trial_sources([humans])[0]
     clusters = split_names(cluster_by)
     shared = layout is None or layout.shared
-    reading = partial(_read_data, shared=shared, cluster_by=clusters, labels=labels, role=roles, gamma=gamma, lam=lam)
+    answers_only = layout is not None and layout.answers_only
+    reading = partial(
+        _read_data, shared=shared, answers_only=answers_only, cluster_by=clusters, labels=labels, role=roles,
+        gamma=gamma, lam=lam,
+    )  # fmt: skip
     others: list[ScoreData] = []
     if on is not None and layout is not None and layout.takes_others and labels is None and len(paths) > 1:
         space = label_space(benchmarks[on].labels)
@@ -180,6 +186,7 @@ def _read_data(
     humans: TrialSource | None,
     *,
     shared: bool,
+    answers_only: bool,
     cluster_by: Sequence[str] | None,
     labels: str | LabelSpace | None,
     role: Sequence[str],
@@ -195,14 +202,18 @@ def _read_data(
     if manifest is not None:
         trials = with_manifest(trials, manifest)
     table = align(trials, gamma=gamma, roles=role).with_notices(*notices)
+    if answers_only:
+        nothing = pl.lit(None, SCHEMA["probabilities"]).alias("probabilities")
+        trials = replace(trials, frame=trials.frame.with_columns(nothing))
     check_names(table.observers)
     if shared:
         table = shared_with_models(table.with_notices(*overlap_notices(table)))
-    if shared and manifest is not None and manifest_rows(manifest, table.columns).null_count() == table.columns.height:
+    gold = gold_of(table, manifest)
+    if shared and manifest is not None and not gold.listed.any():
         reason = explain_mismatch(table.columns, manifest)
         table = table.with_notices(f"the stimulus set has none of these stimuli: {reason}")
     table = with_clusters(table, trials, manifest, cluster_by)
-    outputs, gold = Outputs.of(table, trials), gold_of(table, manifest)
+    outputs = Outputs.of(table, trials)
     if gold.known.any() and trials.space is None:
         raise InvalidInput("gold labels need a label space that names their classes, got none; name it with --labels")
     if people is not None:
@@ -254,8 +265,7 @@ def _default_measures(data: ScoreData) -> list[str]:
         return names
     advice = "add trials or a stimulus set that has it"
     if data.manifest is not None:
-        rows = manifest_rows(data.manifest, data.table.columns)
-        known = len(rows) - rows.null_count()
+        known = int(data.gold.listed.sum())
         advice = f"the stimulus set has other stimuli: {explain_mismatch(data.table.columns, data.manifest)}"
         if known:
             advice = (

@@ -35,6 +35,7 @@ from cosight.trials.table import PEOPLE, Trials
 __all__ = ["CATEGORY", "Gold", "category_groups", "gold_of", "read_manifests", "with_people"]
 
 CATEGORY = "category"  # key of the groups of `category_groups`
+_FACTS = ("image", "group", "original", "category", "gold", "gold_counts", "parameters")
 _NOT_SCORED = ("train", "calibration")
 _TOLERANCE = 1e-3  # between a gold distribution and the counts behind it: published distributions are rounded
 
@@ -49,6 +50,7 @@ class Gold:
     original: IntArray  # (columns,): code of the class a picture was made from, -1 for none of the classes
     category: IntArray  # (columns,): -1 for none
     simulated: BoolArray  # (columns,): where the distribution is that of simulated people
+    listed: BoolArray  # (columns,): which stimuli a manifest has
 
     @property
     def known(self) -> BoolArray:
@@ -93,9 +95,12 @@ def read_manifests(
         parts.append(part)
     if not parts:
         return None
-    rows = pl.concat(parts, how="diagonal_relaxed")
-    rows = rows.filter(~pl.col("split").is_in(_NOT_SCORED).fill_null(False))
+    rows = pl.concat(parts, how="diagonal_relaxed") if len(parts) > 1 else parts[0]
+    if rows["split"].count():
+        rows = rows.filter(~pl.col("split").is_in(_NOT_SCORED).fill_null(False))
     digest = pl.col("stimulus").is_not_null()
+    if not rows["stimulus"].has_nulls():
+        return _drop_repeats(rows, ["stimulus", "image"])
     return pl.concat(
         [
             _drop_repeats(rows.filter(digest), ["stimulus", "image"]),
@@ -113,6 +118,8 @@ def _run_space(folder: Path) -> LabelSpace | None:
 
 def _drop_repeats(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     """Return the first row for each value of `keys`; raise where two rows have different labels."""
+    if not rows.select(keys).is_duplicated().any():
+        return rows
     labels = ("truth", "original", "group", "category", "gold", "gold_counts")
     unlabelled = pl.all_horizontal(pl.col(name).is_null() for name in labels)
     rows = rows.filter(~unlabelled | unlabelled.all().over(keys))  # of a closed test set: another manifest has labels
@@ -136,8 +143,8 @@ def gold_of(table: AlignedTrials, manifest: pl.DataFrame | None) -> Gold:
     codes = {label: code for code, label in enumerate(table.labels) if label != ABSTAIN}
     truths = [str(label) for label in table.columns["truth"].fill_null("").to_list()]
     manifest = manifest_frame([]) if manifest is None else manifest
-    index = manifest_rows(manifest, table.columns)
-    rows = index.to_frame().join(manifest.with_row_index("row"), "row", "left", maintain_order="left")
+    known = manifest.select(*_FACTS, pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"))
+    rows = manifest_rows(manifest, table.columns).to_frame().join(known, "row", "left", maintain_order="left")
     distributions, counts = _label_distributions(table, rows)
     groups = [
         group or ("must-abstain" if truth == ABSTAIN else "must-act")
@@ -155,12 +162,15 @@ def gold_of(table: AlignedTrials, manifest: pl.DataFrame | None) -> Gold:
         np.array(original, dtype=np.int64),
         rows["category"].fill_null(-1).to_numpy().astype(np.int64),
         np.array(simulated, dtype=np.bool_),
+        rows["row"].is_not_null().to_numpy(),
     )
 
 
 def _label_distributions(table: AlignedTrials, rows: pl.DataFrame) -> tuple[FloatArray, IntArray]:
     """Return the gold distribution and the counts of each row, over the table's labels."""
     size = (rows.height, len(table.labels))
+    if not rows["gold"].count() and not rows["gold_counts"].count():  # takes no memory
+        return np.broadcast_to(np.nan, size), np.broadcast_to(np.int64(0), size)
     distribution, counts = np.full(size, np.nan), np.zeros(size, dtype=np.int64)
     for index, (gold, answers, image) in enumerate(rows.select("gold", "gold_counts", "image").iter_rows()):
         name = f"gold label of {image}"

@@ -36,6 +36,7 @@ from cosight.trials.manifest import (
     MANIFEST,
     MANIFEST_SCHEMA,
     SPLITS,
+    is_stimulus_set,
     manifest_frame,
     manifest_space,
     read_manifest,
@@ -179,6 +180,8 @@ def read_set(path: str | Path) -> StimulusSet:
         hint = nearest_path(root, otherwise=f"give the folder that has {MANIFEST} or images")
         raise InvalidInput(f"a stimulus set is a folder, got {root}; {hint}")
     if (root / MANIFEST).exists():
+        if not is_stimulus_set(root):
+            raise InvalidInput(f"{root} is a run, which has no images; give the folder of the images that it is about")
         frame, facts = read_manifest(root)
         for name in ("stimulus", "file"):
             if frame[name].has_nulls():
@@ -337,15 +340,16 @@ def sample(stimuli: StimulusSet, count: int, *, seed: int) -> StimulusSet:
 def sample_per_class(stimuli: StimulusSet, count: int, *, seed: int) -> StimulusSet:
     """Draw `count` pictures of each class by the hash of their names, with all of their conditions and levels.
 
-    Stimuli with the same source photo (`parent`), or else the same class and image name, are one picture.
+    Stimuli with the same source photo (`parent`) are one picture. So are those of one class with the same image name in
+    several conditions; photos without a condition are a picture each. Draws of one seed are nested.
     """
     pictures = [
-        parent or image or file for parent, image, file in stimuli.frame.select("parent", "image", "file").rows()
+        parent or (image if condition else None) or file
+        for parent, image, condition, file in stimuli.frame.select("parent", "image", "condition", "file").iter_rows()
     ]
     drawn: dict[str | None, dict[str, bytes]] = {}
     for truth, picture in zip(stimuli.frame["truth"], pictures, strict=True):
-        key = hashlib.sha256(f"{seed}/{truth}/{picture}".encode()).digest()
-        drawn.setdefault(truth, {})[picture] = key
+        drawn.setdefault(truth, {})[picture] = hashlib.sha256(f"{seed}/{picture}".encode()).digest()
     kept = {truth: set(sorted(keys, key=keys.__getitem__)[:count]) for truth, keys in drawn.items()}
     rows = [picture in kept[truth] for truth, picture in zip(stimuli.frame["truth"], pictures, strict=True)]
     return replace(stimuli, frame=stimuli.frame.filter(pl.Series(rows, dtype=pl.Boolean)))

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cosight.errors import InvalidInput, did_you_mean
-from cosight.trials.join import CUE_CONFLICT, AlignedTrials, match_manifest
+from cosight.trials.join import ABOUT, CUE_CONFLICT, AlignedTrials, match_manifest
 from cosight.trials.table import Trials
 
 __all__ = ["INDEPENDENT", "with_clusters"]
@@ -120,17 +120,16 @@ def _of_manifest(name: str, table: AlignedTrials, manifest: pl.DataFrame) -> pl.
 
     Stimuli are matched by digest where that tells one value, else as trials are joined with a manifest.
     """
-    facts = manifest.with_columns(value=pl.col(name).cast(pl.String))
-    if name == _PARENT:
-        facts = facts.with_columns(value=_first_ancestors(facts))
-    by_digest = facts.drop_nulls(["stimulus", "value"]).group_by("stimulus").agg(pl.col("value").unique())
-    single = by_digest.filter(pl.col("value").list.len() == 1).with_columns(pl.col("value").list.first())
+    column = _first_ancestors(manifest.select("stimulus", _PARENT)) if name == _PARENT else manifest[name]
+    facts = manifest.select(*ABOUT).with_columns(column.cast(pl.String).alias("value"))
+    distinct = facts.select("stimulus", "value").drop_nulls().unique()
+    single = distinct.filter(~pl.col("stimulus").is_duplicated())
     values = table.columns.select("stimulus").join(single, on="stimulus", how="left", maintain_order="left")["value"]
     rest = np.flatnonzero(values.is_null().to_numpy())
-    known = pl.col("stimulus").is_in(single["stimulus"].implode()).fill_null(False)  # an unfinished run has no digests
-    unmatched = facts.filter(~known & pl.col("value").is_not_null())
     if not len(rest) or not facts["value"].count():
         return values
+    known = pl.col("stimulus").is_in(single["stimulus"].implode()).fill_null(False)  # an unfinished run has no digests
+    unmatched = facts.filter(~known & pl.col("value").is_not_null())
     candidates = facts if table.columns["stimulus"].has_nulls() else unmatched
     if not candidates.height:
         return values
@@ -148,7 +147,7 @@ def _first_ancestors(manifest: pl.DataFrame) -> pl.Series:
     """Return the photo that each stimulus goes back to: its parent, or the parent of that, and so on."""
     made = manifest.drop_nulls(["stimulus", _PARENT]).unique("stimulus", keep="first")
     parent_of = made.filter(pl.col("stimulus") != pl.col(_PARENT)).select(value="stimulus", older=_PARENT)
-    values = manifest.select(value=_PARENT)
+    values = manifest.select(value=pl.col(_PARENT).cast(pl.String))
     for _ in range(_MOST_GENERATIONS):
         older = values.join(parent_of, on="value", how="left", maintain_order="left")
         if not older["older"].count():

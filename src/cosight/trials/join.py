@@ -177,14 +177,19 @@ def align(trials: Trials, *, gamma: float = 0.5, roles: Sequence[str] = ("test",
     """
     if not 0 <= gamma <= 1:
         raise InvalidInput(f"--gamma must be 0 to 1, got {gamma}; an observer refuses where its abstention is above it")
-    notices = [*trials.notices, *role_notices(trials.frame, roles)]
-    frame, space = trials.frame.with_row_index("row").filter(has_role(roles)), trials.space
+    left_out = role_notices(trials.frame, roles)
+    notices = [*trials.notices, *left_out]
+    frame, space = trials.frame.with_row_index("row"), trials.space
     if space is None:
         frame, space = code_answers(frame)
-    frame = _add_keys(frame.drop("rt", "block", "extra"), notices)  # columns of large tables are copied below
+    frame = frame.drop("rt", "block", "extra", "probabilities")  # columns of large tables are copied below
+    frame = _add_keys(frame.filter(has_role(roles)) if left_out else frame, notices)
     if _shown_again(frame):
-        frame = _drop_duplicates(frame, notices)
-    frame = _number_presentations(frame, notices, first_only="repeat" not in parse_roles(roles))
+        frame = _drop_ambiguous(frame, notices)
+        frame = _drop_duplicates(frame, trials.frame["probabilities"], notices)
+        frame = _number_presentations(frame, notices, first_only="repeat" not in parse_roles(roles))
+    else:
+        frame = frame.with_columns(presentation=pl.lit(0, dtype=pl.Int64))
     labels = space.answers if space is not None else _labels_of(frame)
     columns = _columns_of(frame)
     observers = sorted(frame.select("kind", "observer").unique().rows(), key=people_first_key)
@@ -195,6 +200,7 @@ def align(trials: Trials, *, gamma: float = 0.5, roles: Sequence[str] = ("test",
             f"an observer is of one kind, got two for {twice}; give the two observers names of their own"
         )
     answers, rows = _fill_matrix(frame, columns, names, labels, gamma)
+    columns = columns.drop("number")
     unseen = [label for label in labels if label not in {ABSTAIN, *columns["truth"]}]
     if unseen and space == trials.space and answers.shown.any():
         notices.append(
@@ -289,7 +295,8 @@ def _add_keys(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
     """Add `key`, which is the same for trials about the same stimulus, and canonical experiment and condition.
 
     The key is the digest, else experiment, condition and image. A picture that someone met in several experiments,
-    conditions or levels has a key in each.
+    conditions or levels has a key in each. `number` is the position of the key among all keys in order: a number takes
+    less memory where trials are grouped and joined.
     """
     frame = _add_canonical(frame)
     frame = _fill_conditions(frame, frame)
@@ -300,29 +307,29 @@ def _add_keys(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
     if alone:
         notices.append(f"{alone} trials have no condition in an experiment with several: they join only each other")
     frame = frame.with_columns(pl.col("canonical").fill_null(""))
-    parts = [*map(pl.col, _CONTEXT), pl.col("image").str.normalize("NFC")]
-    if with_levels := _experiments_with_levels(frame):
-        level = pl.when(pl.col("experiment").is_in(with_levels)).then(pl.col("level").cast(pl.String))
-        parts.append(level.fill_null(""))
-    frame = frame.with_columns(name=pl.concat_str(parts, separator=_SEPARATOR))
-    frame = _fill_digests(frame)
-    by_observer = frame.filter(pl.col("stimulus").is_not_null()).group_by("stimulus", "observer")
+    key = pl.col("stimulus")
+    if frame["stimulus"].has_nulls():  # else names do not matter
+        parts = [*map(pl.col, _CONTEXT), pl.col("image").str.normalize("NFC")]
+        if with_levels := _experiments_with_levels(frame):
+            level = pl.when(pl.col("experiment").is_in(with_levels)).then(pl.col("level").cast(pl.String))
+            parts.append(level.fill_null(""))
+        frame = _fill_digests(frame.with_columns(name=pl.concat_str(parts, separator=_SEPARATOR)))
+        key = pl.coalesce("stimulus", "name")
+    met_again = pl.col("stimulus").is_not_null() & pl.struct("stimulus", "observer").is_duplicated()
+    by_observer = frame.filter(met_again).group_by("stimulus", "observer")
     contexts = by_observer.agg(contexts=pl.struct(*_CONTEXT, "level").n_unique())
     in_several = contexts.filter(pl.col("contexts") > 1)["stimulus"].unique().to_list()
-    with_context = pl.concat_str(
-        "stimulus", *_CONTEXT, pl.col("level").cast(pl.String).fill_null(""), separator=_SEPARATOR
-    )
-    key = pl.when(pl.col("stimulus").is_in(in_several)).then(with_context).otherwise(pl.coalesce("stimulus", "name"))
-    return frame.with_columns(key=key).drop("name")
+    if in_several:
+        with_context = pl.concat_str(
+            "stimulus", *_CONTEXT, pl.col("level").cast(pl.String).fill_null(""), separator=_SEPARATOR
+        )
+        key = pl.when(pl.col("stimulus").is_in(in_several)).then(with_context).otherwise(key)
+    frame = frame.with_columns(key=key).drop("name", strict=False)
+    return frame.with_columns(number=pl.col("key").rank("dense"))
 
 
 def _experiments_with_levels(frame: pl.DataFrame) -> list[str]:
-    """Return the experiments in which someone met an image of one name and condition at several levels.
-
-    Where every trial has a digest, names do not matter, and there are none.
-    """
-    if not frame["stimulus"].has_nulls():
-        return []
+    """Return the experiments in which someone met an image of one name and condition at several levels."""
     met = frame.drop_nulls(["image", "level"]).group_by("observer", *_CONTEXT, "image").agg(pl.col("level").n_unique())
     return met.filter(pl.col("level") > 1)["experiment"].unique().sort().to_list()
 
@@ -336,10 +343,10 @@ def _add_canonical(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _fill_conditions(frame: pl.DataFrame, known: pl.DataFrame, keys: Sequence[str] = ("experiment",)) -> pl.DataFrame:
     """Fill missing conditions with the only one that `known` has for these keys."""
+    if not frame["canonical"].has_nulls():
+        return frame
     conditions = known.group_by(keys).agg(only=pl.col("canonical").drop_nulls().unique())
     only = conditions.filter(pl.col("only").list.len() == 1).with_columns(pl.col("only").list.first())
-    if not only.height or not frame["canonical"].has_nulls():
-        return frame
     frame = frame.join(only, on=list(keys), how="left", maintain_order="left")
     return frame.with_columns(canonical=pl.coalesce("canonical", "only")).drop("only")
 
@@ -366,23 +373,40 @@ def _readable(key: str) -> str:
 
 def _shown_again(frame: pl.DataFrame) -> bool:
     """Return whether some observer has several trials with one stimulus."""
-    return bool(frame.select(pl.struct("observer", "key").is_duplicated().any()).item())
+    return bool(frame.select(pl.struct("observer", "number").is_duplicated().any()).item())
 
 
-def _drop_duplicates(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
-    """Drop identical trials; raise for one trial with two different answers."""
-    identity = ["observer", "key", "session", "trial", "role", "repetition"]
+def _drop_ambiguous(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
+    """Drop the pictures that a set has under two names with two truths: nobody can answer both correctly."""
+    met = frame.group_by("observer", "number").agg(pl.col("truth").drop_nulls().n_unique(), pl.col("image").n_unique())
+    numbers = met.filter((pl.col("truth") > 1) & (pl.col("image") > 1))["number"].unique()
+    if not len(numbers):
+        return frame
+    ambiguous = pl.col("number").is_in(numbers.implode())
+    named = frame.filter(ambiguous).select("number", name=pl.format("{} ({})", "image", "truth")).unique()
+    names = named.filter(pl.col("number") == numbers.min())["name"].sort()
+    notices.append(
+        f"pictures that are shown under several names with different truths are left out: {len(numbers)} "
+        f"({' = '.join(names.drop_nulls())}{', ...' if len(numbers) > 1 else ''})"
+    )
+    return frame.filter(~ambiguous)
+
+
+def _drop_duplicates(frame: pl.DataFrame, probabilities: pl.Series, notices: list[str]) -> pl.DataFrame:
+    """Drop identical trials; raise for one trial with two different answers. `probabilities` are those of every row."""
+    identity = ["observer", "number", "session", "trial", "role", "repetition"]
     unique = frame.unique(identity, keep="first", maintain_order=True)
     if unique.height == frame.height:
         return frame
     answer = ["response", "truth", "abstention", "probabilities"]
-    as_text = frame.with_columns(pl.col("probabilities").cast(pl.List(pl.String)).list.join(" "))
-    counts = as_text.group_by(identity).agg(pl.col(answer).n_unique()).sort(identity)
+    texts = probabilities.gather(frame["row"]).cast(pl.List(pl.String)).list.join(" ")
+    as_text = frame.with_columns(texts.alias("probabilities"))
+    counts = as_text.group_by(identity).agg(pl.col("key").first(), pl.col(answer).n_unique()).sort(identity)
     conflicts = counts.filter(pl.any_horizontal(pl.col(answer) > 1))
     if conflicts.height:
         first = conflicts.row(0, named=True)
         if first["truth"] > 1:
-            truths = frame.filter(observer=first["observer"], key=first["key"])["truth"].unique().sort()
+            truths = frame.filter(observer=first["observer"], number=first["number"])["truth"].unique().sort()
             raise InvalidInput(f"a stimulus has one truth, got {' and '.join(truths)} for {_readable(first['key'])}")
         number = max(first[name] for name in answer)
         raise InvalidInput(
@@ -398,18 +422,16 @@ def _number_presentations(frame: pl.DataFrame, notices: list[str], *, first_only
 
     The single answer of a model is repeated for every presentation that others had.
     """
-    if not _shown_again(frame):
-        return frame.with_columns(presentation=pl.lit(0, dtype=pl.Int64))
     if first_only:  # one picture may have two names in a set: those are two stimuli, each shown once
-        first = first_showings(frame, ["observer", "key", "image"])
+        first = first_showings(frame, ["observer", "number", "image"])
         if later := frame.height - first.height:
             notices.append(f"{later} later showings of a stimulus are left out; --role test,repeat includes them")
         frame = first
     session = pl.col("session").cast(pl.Float64, strict=False)
     frame = frame.sort("repetition", session, "session", "trial", "row", nulls_last=True)
-    frame = frame.with_columns(presentation=pl.int_range(pl.len()).over("observer", "key")).sort("row")
-    presentations = pl.col("presentation").max().over("key") + 1
-    answered_once = (pl.len().over("observer", "key") == 1) & ~pl.col("kind").is_in(PEOPLE)
+    frame = frame.with_columns(presentation=pl.int_range(pl.len()).over("observer", "number")).sort("row")
+    presentations = pl.col("presentation").max().over("number") + 1
+    answered_once = (pl.len().over("observer", "number") == 1) & ~pl.col("kind").is_in(PEOPLE)
     repeated = pl.when(answered_once).then(pl.int_ranges(0, presentations)).otherwise(pl.concat_list("presentation"))
     return frame.with_columns(presentation=repeated).explode("presentation")
 
@@ -438,24 +460,26 @@ def _columns_of(frame: pl.DataFrame) -> pl.DataFrame:
     def first_word(column: str) -> pl.Expr:
         return pl.col(column).filter(pl.col(column) != "").min().fill_null("")
 
-    columns = frame.group_by("key", "presentation", maintain_order=True).agg(
+    columns = frame.group_by("number", "presentation", maintain_order=True).agg(
+        pl.col("key").first(),
         first_word("experiment"),
         pl.col("condition").min(),
         pl.col("level").min(),
-        pl.col("truth").drop_nulls().unique().sort(),
+        pl.col("truth").min(),
+        pl.col("truth").max().alias("another"),
         pl.col("image").min(),
         pl.col("stimulus").min(),
         first_word("canonical"),
     )
-    conflicts = columns.filter(pl.col("truth").list.len() > 1)
+    conflicts = columns.filter(pl.col("truth") != pl.col("another"))
     if conflicts.height:
         first = conflicts.row(0, named=True)
-        truths = " and ".join(first["truth"])
+        truths = f"{first['truth']} and {first['another']}"
         raise InvalidInput(f"a stimulus has one truth, got {truths} for {_readable(first['key'])}")
     spellings = columns.group_by(_CONTEXT, maintain_order=True).agg(spelling=pl.col("condition").min())
     columns = columns.join(spellings, on=list(_CONTEXT), how="left", maintain_order="left")
-    columns = columns.with_columns(truth=pl.col("truth").list.first(), condition="spelling")
-    return columns.sort("key", "presentation").drop("canonical", "spelling")
+    columns = columns.with_columns(condition="spelling").drop("canonical", "spelling", "another")
+    return columns.sort("number", "presentation")
 
 
 def _fill_matrix(
@@ -464,18 +488,18 @@ def _fill_matrix(
     """Return the answers as codes, and the row of the trial table behind each of them; (observers, columns)."""
     check_classes(len(labels))
     code_of = {label: index for index, label in enumerate(labels)}
-    column_of = columns.select("key", "presentation").with_row_index("column")
+    column_of = columns.select("number", "presentation").with_row_index("column")
     response = pl.col("response")
     if ABSTAIN in labels:
         response = pl.when(pl.col("abstention") > gamma).then(pl.lit(ABSTAIN)).otherwise(response)
     coded = frame.select(
-        "key",
+        "number",
         "presentation",
         observer=pl.col("observer").replace_strict({n: i for i, n in enumerate(names)}, return_dtype=pl.Int64),
         code=response.replace_strict(code_of, default=NO_ANSWER, return_dtype=pl.Int16),
         row=pl.col("row").cast(pl.Int32),
     )
-    flat = coded.join(column_of, on=["key", "presentation"], how="left", maintain_order="left")
+    flat = coded.join(column_of, on=["number", "presentation"], how="left", maintain_order="left")
     index = flat["observer"].to_numpy(), flat["column"].cast(pl.Int64).to_numpy()
     codes = np.full((len(names), columns.height), NOT_SHOWN, dtype=np.int16)
     rows = np.full(codes.shape, -1, dtype=np.int32)
@@ -497,25 +521,24 @@ def match_manifest(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame
 
     Args:
         manifest: A whole stimulus set: its conditions decide what a missing condition stands for.
-        trials: Trials, or anything with the columns stimulus, image, experiment, condition and truth.
+        trials: Trials, or anything with the columns stimulus, image, experiment and condition.
 
     Returns:
         One row per pair: `row` and `trial_row` are row numbers; `near` counts 2 where experiment and condition agree
-        and 1 where the image name does; the columns that both have, those of the trial with the suffix _right.
+        and 1 where the image name does.
     """
+    columns = {name: pl.col(name).cast(SCHEMA[name]) for name in ("stimulus", "image", "experiment", "condition")}
     stimuli, shown = (
-        _add_canonical(frame.select(pl.col(name).cast(SCHEMA[name]) for name in ABOUT)).with_columns(
-            name=pl.col("image").str.normalize("NFC")
-        )
+        _add_canonical(frame.select(**columns)).select("stimulus", *_CONTEXT, name=pl.col("image").str.normalize("NFC"))
         for frame in (manifest, trials)
     )
     both = pl.concat([stimuli, shown])
     shown = _fill_conditions(_fill_conditions(shown, both), stimuli, ("experiment", "name"))
     stimuli = _fill_conditions(stimuli, both)
-    stimuli, shown = (
-        frame.with_columns(pl.col("canonical").fill_null("")).with_row_index(name)
-        for frame, name in ((stimuli, "row"), (shown, "trial_row"))
-    )
+    both = pl.concat([stimuli, shown]).with_columns(pl.col("canonical").fill_null(""))
+    codes = both.select(pl.all().rank("dense"))  # numbers for texts: pairs take little memory
+    stimuli = codes.head(manifest.height).with_row_index("row")
+    shown = codes.tail(trials.height).with_row_index("trial_row")
     no_digest = pl.col("stimulus").is_null()
     by_name = [*_CONTEXT, "name"]
     exact = stimuli.join(shown, on=["stimulus", *by_name], coalesce=False)  # nulls are never equal
@@ -531,7 +554,7 @@ def match_manifest(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame
     )
     same_context = pl.all_horizontal(pl.col(name) == pl.col(f"{name}_right") for name in _CONTEXT)
     same_name = (pl.col("name") == pl.col("name_right")).fill_null(False)
-    return pairs.with_columns(near=2 * same_context.cast(pl.Int8) + same_name.cast(pl.Int8))
+    return pairs.select("row", "trial_row", near=2 * same_context.cast(pl.Int8) + same_name.cast(pl.Int8))
 
 
 def manifest_rows(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.Series:
@@ -549,6 +572,8 @@ def with_manifest(trials: Trials, manifest: pl.DataFrame) -> Trials:
     A trial that fits several stimuli of the manifest equally well stays as it is.
     """
     facts = ("stimulus", "truth", "condition", "level")
+    if not any(trials.frame[name].has_nulls() for name in facts):
+        return trials
     known = manifest.with_row_index("row").select("row", *(pl.col(name).alias(f"{name}_known") for name in facts))
     rows = trials.frame.with_columns(manifest_rows(manifest, trials.frame))
     frame = rows.join(known, on="row", how="left", maintain_order="left")

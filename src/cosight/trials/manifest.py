@@ -11,7 +11,7 @@ import polars as pl
 
 from cosight.errors import InvalidInput, first_line
 from cosight.files import atomic_write
-from cosight.trials.file_tables import read_parquet
+from cosight.trials.file_tables import compact, read_parquet
 from cosight.trials.spaces import ABSTAIN, LabelSpace, label_space, space_facts, space_from
 
 __all__ = [
@@ -81,7 +81,7 @@ def read_manifest(root: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
             raise ValueError("its metadata are not those of a stimulus set")
         if not isinstance(facts.get("settings", {}).get("labels"), str | dict | None):
             raise ValueError(f"its label space must be a name or fields, got {facts['settings']['labels']!r}")
-        return frame.with_columns(*known, *absent), facts
+        return compact(frame.with_columns(*known, *absent)), facts
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, RecursionError) as error:
         raise InvalidInput(
             f"cannot read the manifest {path}: {first_line(error)}; remove {root} and make the set again"

@@ -16,7 +16,7 @@ import polars as pl
 
 from cosight.errors import InvalidInput, first_line
 from cosight.files import atomic_write
-from cosight.trials.file_tables import read_metadata, read_parquet
+from cosight.trials.file_tables import compact, read_metadata, read_parquet
 from cosight.trials.formats import Format, formats
 from cosight.trials.spaces import LabelSpace, space_from
 from cosight.trials.table import SCHEMA, Trials, check_sources, concat, make_trials, merge_observers, namesake_notices
@@ -64,26 +64,24 @@ def _read_file(path: Path, declared: LabelSpace | None) -> _File:
     return _File(path, typed, metadata["space"] or declared, tuple(metadata["sources"]), notices)
 
 
-def _join_files(files: Sequence[_File]) -> Trials:
-    """Return the trials of files with one label space."""
+def _join_files(files: list[_File]) -> Trials:
+    """Return the trials of files with one label space; the list is emptied, so that rows are in memory once."""
+    paths, space = [file.path for file in files], files[0].space
     ends = np.cumsum([file.frame.height for file in files])
 
     def locate(row: int) -> str:
         index = int(np.searchsorted(ends, row, side="right"))
-        return f"{files[index].path}, row {row - int(ends[index]) + files[index].frame.height + 1}"
+        return f"{paths[index]}, row {row + 1 - (int(ends[index - 1]) if index else 0)}"
 
-    folders = dict.fromkeys(file.path.parent for file in files)
+    folders = dict.fromkeys(path.parent for path in paths)
     known = [table for folder in folders if (table := _read_observers(folder / OBSERVERS_FILE)) is not None]
+    sources = [source for file in files for source in file.sources]
+    notices = [notice for file in files for notice in file.notices]
+    notices += namesake_notices([file.frame["observer"] for file in files])
+    frame = compact(pl.concat([file.frame for file in files], rechunk=True))
+    files.clear()
     return make_trials(
-        pl.concat([file.frame for file in files]),
-        locate=locate,
-        space=files[0].space,
-        observers=merge_observers(known),
-        sources=[source for file in files for source in file.sources],
-        notices=[
-            *(notice for file in files for notice in file.notices),
-            *namesake_notices([file.frame["observer"] for file in files]),
-        ],
+        frame, locate=locate, space=space, observers=merge_observers(known), sources=sources, notices=notices
     )
 
 

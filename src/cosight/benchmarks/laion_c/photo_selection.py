@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -12,7 +11,7 @@ import polars as pl
 from cosight.arrays import whole_number
 from cosight.benchmarks.building.source_photos import read_photos
 from cosight.errors import InvalidInput
-from cosight.stimuli.sets import StimulusSet, with_classes
+from cosight.stimuli.sets import StimulusSet, sample_per_class, with_classes
 from cosight.trials.spaces import label_spaces
 
 __all__ = ["select_photos"]
@@ -63,17 +62,9 @@ def select_photos(
             + (", or give a smaller --per-class" if least > 1 else "")
         )
     if per_class is not None:
-        photos = replace(photos, frame=_draw(photos.frame, per_class, seed))
+        photos = sample_per_class(photos, per_class, seed=seed)
     notices.append(f"{len(photos)} photos of {len(space.classes)} superclasses")
     return photos, notices
-
-
-def _draw(frame: pl.DataFrame, count: int, seed: int) -> pl.DataFrame:
-    """Draw as many photos of each class by the hash of their names; draws of one seed are nested."""
-    key = pl.col("file").map_elements(
-        lambda file: hashlib.sha256(f"{seed}/{file}".encode()).hexdigest(), return_dtype=pl.String
-    )
-    return frame.filter(key.rank("ordinal").over("truth") <= count)
 
 
 def _keep_files(photos: StimulusSet, path: Path) -> StimulusSet:

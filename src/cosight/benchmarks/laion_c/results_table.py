@@ -504,4 +504,6 @@ def _missing_parts(rows: Sequence[Row]) -> list[str]:
     return [f"no trials of {words}: {advice}"] if words else []
 
 
-TABLE = TableLayout((ACCURACY, CONSISTENCY), _BY, table_rows, laion_c_table, remarks, takes_others=True)
+TABLE = TableLayout(
+    (ACCURACY, CONSISTENCY), _BY, table_rows, laion_c_table, remarks, answers_only=True, takes_others=True
+)

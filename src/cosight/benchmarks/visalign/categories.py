@@ -101,11 +101,6 @@ class Counts:
             raise InvalidInput(f"counts must be {_MOST_IMAGES:,} or less, got {self.text}")
         if not any(self.categories.values()):
             raise InvalidInput(f"at least one category needs images, got {self.text}")
-        if self.calibration is not None and self.calibration < len(self.requested):
-            raise InvalidInput(
-                f"the calibration split needs an image of each of the {len(self.requested)} requested categories, "
-                f"got calibration={self.calibration}; raise it"
-            )
 
     @classmethod
     def scaled(cls, images: int, *, train: int, distractors: int) -> Counts:
@@ -130,12 +125,20 @@ class Counts:
     def of_split(self, split: str) -> dict[int, int]:
         """Return the number of images of each requested category in an evaluation split.
 
+        Raises:
+            InvalidInput: The calibration split is too small to have an image of each of them.
+
         >>> Counts({1: 20, 8: 40}, calibration=9).of_split("calibration")
         {1: 3, 8: 6}
         """
         wanted = {number: self.categories[number] for number in self.requested}
         if split != "calibration" or self.calibration is None:
             return wanted
+        if self.calibration < len(wanted):
+            raise InvalidInput(
+                f"the calibration split needs an image of each of the {len(wanted)} requested categories, "
+                f"got calibration={self.calibration}; raise it"
+            )
         # One image of each category first, then the proportions, the largest remainders rounded up.
         left, total = self.calibration - len(wanted), sum(wanted.values())
         shares = {number: left * count / total for number, count in wanted.items()}

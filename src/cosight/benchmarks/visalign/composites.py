@@ -20,10 +20,10 @@ from cosight.benchmarks.building.source_photos import FileStamps
 from cosight.benchmarks.visalign.balanced_draws import check_count, cycle_classes, draws
 from cosight.benchmarks.visalign.categories import category_columns
 from cosight.benchmarks.visalign.class_facts import facts_of_folders, read_class_facts
-from cosight.benchmarks.visalign.cutouts import GRABCUT, UNVERIFIED, Cutter, RejectedObject
+from cosight.benchmarks.visalign.cutouts import GRABCUT, UNVERIFIED, Cutout, Cutter, RejectedObject
 from cosight.errors import InvalidInput
 from cosight.stimuli.composition.compositing import PLAIN_BACKGROUNDS, crop_to_cover, paste, plain_background
-from cosight.stimuli.composition.hybrids import SPLITS, join_objects
+from cosight.stimuli.composition.hybrids import KEPT_HALVES, SPLITS, MaskedPicture, join_objects
 from cosight.stimuli.composition.masks import MASK_SUFFIX, mask_path, read_mask
 from cosight.stimuli.generate import Outcome, StimulusJob, Unit
 from cosight.stimuli.images import Bytes, Image, as_bytes, check_image, digest, read_image, to_rgb
@@ -31,7 +31,15 @@ from cosight.stimuli.kinds import stimulus_seed
 from cosight.stimuli.sets import StimulusSet
 from cosight.trials.spaces import ABSTAIN
 
-__all__ = ["COMPOSITE_SCHEMA", "Composite", "Composites", "composition_job", "make_composite", "plan_composites"]
+__all__ = [
+    "COMPOSITE_SCHEMA",
+    "Composite",
+    "Composites",
+    "composition_job",
+    "composition_parameters",
+    "make_composite",
+    "plan_composites",
+]
 
 COMPOSITE_SCHEMA: dict[str, pl.DataType] = {
     "category": pl.Int64(),
@@ -48,6 +56,8 @@ COMPOSITE_SCHEMA: dict[str, pl.DataType] = {
 }
 PhotosByClass = Mapping[str, Sequence[str]]
 
+_LEAST_SHARE = 0.25  # of a hybrid that each of its parts has
+_JOB_COLUMNS = ("truth", "original", "category", "seed")  # columns of a plan that are columns of the manifest
 _OBJECT_COLUMNS = ("source", "second")  # columns of a plan that name photos with an object
 
 
@@ -136,7 +146,7 @@ def _plan_hybrids(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Composite:
-    """An image of `make_composite`, and what the reference classifier said about its objects."""
+    """An image of `make_composite`, and its facts: what the reference classifier said, photos with doubtful masks."""
 
     pixels: Bytes
     facts: Mapping[str, Any]
@@ -175,30 +185,42 @@ def make_composite(
     labels = (
         {"source": row["original"]} if row["category"] == 2 else {"source": row["original"], "second": row["other"]}
     )
-    objects = []
+    objects: list[Cutout] = []
+    mirror: list[bool] = []  # so that a hybrid shows the half that tells what the object is
     for name, label in labels.items():
         try:
-            objects.append(cutter.cut(to_rgb(as_bytes(load(row[name]))), label, mask(row[name])))
+            cutout = cutter.cut(to_rgb(as_bytes(load(row[name]))), label, mask(row[name]))
+            if row["category"] == 5 and cutter.check != UNVERIFIED:
+                halves = KEPT_HALVES[row["split"]]
+                mirror.append(cutter.telling_half(cutout, label, halves) != halves[len(objects)])
+                if mirror[-1] and row["split"] == "head-body":  # nothing is turned upside down
+                    raise RejectedObject(f"the other half shows what the {label} is", "no half tells what it is")
+            objects.append(cutout)
         except RejectedObject as error:
             raise RejectedObject(f"{row[name]}: {error}", error.reason, row[name]) from error
         except InvalidInput as error:
             raise InvalidInput(f"{row[name]}: {error}") from error
+    doubtful = [row[name] for name, cutout in zip(labels, objects, strict=True) if cutout.doubtful]
+    facts: dict[str, Any] = {"doubtful_masks": doubtful} if doubtful else {}
     if row["category"] == 2:
-        pixels = paste(objects[0].photo, objects[0].mask, background, rng=rng)
-        return Composite(pixels, {"check": objects[0].facts} if objects[0].facts else {})
+        facts |= {"check": objects[0].facts} if objects[0].facts else {}
+        return Composite(paste(objects[0].photo, objects[0].mask, background, rng=rng), facts)
     joined = join_objects(
         *(one.photo for one in objects),
         rng=rng,
         masks=(objects[0].mask, objects[1].mask),
         split=row["split"],
         blend=row["blend"],
+        mirror=(mirror[0], mirror[1]) if mirror and row["split"] == "left-right" else None,
     )
+    if min(part.sum() for part in joined.parts) < _LEAST_SHARE * joined.mask.sum():
+        raise RejectedObject(f"a part is less than {_LEAST_SHARE:.0%} of the hybrid", "part too small")
     parts = [
-        cutter.verify_part(joined.pixels, part, label)
-        for part, label in zip(joined.parts, labels.values(), strict=True)
+        cutter.verify_part(MaskedPicture(joined.pixels, part), rest, label)
+        for part, rest, label in zip(joined.parts, joined.cut_off, labels.values(), strict=True)
     ]
-    pixels = paste(joined.pixels, joined.mask, background, rng=rng)
-    return Composite(pixels, {"check": {"parts": parts}} if any(parts) else {})
+    facts |= {"check": {"parts": parts}} if any(parts) else {}
+    return Composite(paste(joined.pixels, joined.mask, background, rng=rng), facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,22 +314,28 @@ class Composites:
         except RejectedObject as error:
             yield Outcome(jobs[0], None, reason=error.reason)
         else:
-            yield Outcome(jobs[0], made.pixels, {"parent": digest(photos[row["source"]])})
+            parameters = composition_parameters(row, made.facts)
+            yield Outcome(jobs[0], made.pixels, {"parent": digest(photos[row["source"]]), "parameters": parameters})
 
 
-def composition_job(index: int, row: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> StimulusJob:
-    """Return the job of one row of a plan or prompt table; `more` is added to the parameters in the manifest."""
-    facts = {name: row[name] for name in ("truth", "original", "category", "seed")}
-    parameters = {name: value for name, value in row.items() if name not in facts and value is not None}
+def composition_job(index: int, row: Mapping[str, Any], **columns: Any) -> StimulusJob:
+    """Return the job of one row of a plan or prompt table; `columns` are further columns of the manifest."""
+    facts = {name: row[name] for name in _JOB_COLUMNS}
     facts |= {
         **category_columns(row["category"]),
         "image": f"{index:05d}",
         "experiment": "composition",
         "condition": row["route"],
         "kind": row["route"],
-        "parameters": json.dumps({**parameters, **(more or {})}, sort_keys=True, ensure_ascii=False),
+        **columns,
     }
     return StimulusJob(f"category-{row['category']}/{row['original']}/{index:05d}", facts)
+
+
+def composition_parameters(row: Mapping[str, Any], more: Mapping[str, Any]) -> str:
+    """Return the parameters of an image in the manifest: the rest of its row, and `more`."""
+    parameters = {name: value for name, value in row.items() if name not in _JOB_COLUMNS and value is not None}
+    return json.dumps({**parameters, **more}, sort_keys=True, ensure_ascii=False)
 
 
 def _photos_by_truth(stimuli: StimulusSet | None, prefix: str) -> dict[str | None, dict[str, Path]]:

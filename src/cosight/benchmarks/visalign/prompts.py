@@ -13,7 +13,7 @@ import polars as pl
 from cosight.benchmarks.visalign.balanced_draws import check_count, cycle_classes, draws
 from cosight.benchmarks.visalign.categories import truth_of
 from cosight.benchmarks.visalign.class_facts import ClassFacts, read_class_facts
-from cosight.benchmarks.visalign.composites import composition_job
+from cosight.benchmarks.visalign.composites import composition_job, composition_parameters
 from cosight.errors import InvalidInput
 from cosight.stimuli.composition import generate, pipeline_identity
 from cosight.stimuli.composition.diffusion import Pipeline
@@ -198,7 +198,12 @@ class GeneratedImages:
         table = prompt_table(self.category, count=self.count, seed=self.seed, **self.options)
         facts = self._pipeline_facts()
         return [
-            Unit(row["prompt"], facts["weights"], (composition_job(index, row, facts),), payload=row)
+            Unit(
+                row["prompt"],
+                facts["weights"],
+                (composition_job(index, row, parameters=composition_parameters(row, facts)),),
+                payload=row,
+            )
             for index, row in enumerate(table.iter_rows(named=True))
         ]
 

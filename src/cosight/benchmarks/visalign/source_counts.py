@@ -82,7 +82,7 @@ def fit_counts(counts: Counts, supply: Supply) -> Counts:
         supply: What there is.
 
     Raises:
-        InvalidInput: No category has a source.
+        InvalidInput: No category has a source, or the requested calibration split is too small for those that have.
     """
     train = min(counts.train, supply.fair_training)
     available = {split: supply.available(split, train) for split in supply.splits}
@@ -96,13 +96,11 @@ def fit_counts(counts: Counts, supply: Supply) -> Counts:
         categories = {number: count if available["calibration"][number] else 0 for number, count in categories.items()}
     if not any(categories.values()):
         raise InvalidInput("no category has sources, got too few photos for the splits; add photos")
-    requested = sum(count > 0 for count in categories.values())
     fitted = replace(
         counts,
         categories=categories,
         train=train,
         distractors=min(counts.distractors, supply.distractors),
-        calibration=None if counts.calibration is None else max(counts.calibration, requested),
     )
     while fitted.calibration is not None and any(
         count > available["calibration"][number] for number, count in fitted.of_split("calibration").items()

@@ -61,8 +61,8 @@ _GOLD = (
     "Uncertain images: none yet, until a study's answers are put in.",
 )
 _BACKGROUNDS = "backgrounds/"  # prefix of background photos in plans of composites
-# Plans per composite. Of ImageNet's photos every fourth has an object that is found and recognised, and of the pairs of
-# those every fifth makes a hybrid in which both parts are.
+# Plans per composite. Of ImageNet's photos every third has an object that is found and recognised, and every twelfth
+# one with a half that tells what it is; of the pairs of those every fourth makes a hybrid that passes the check.
 _SPARE_PLANS = {2: 12, 5: 250}  # of the class of a slot, and again of any class
 _KINDS = {1: "clean", 3: "fgsm", 4: "other", 6: "near-miss", 7: "style"}
 _CORRUPTIONS = (
@@ -71,7 +71,7 @@ _CORRUPTIONS = (
     "cropping",
 )
 _Pools = Mapping[str, Mapping[str, SourcePool]]  # source folder, split, class: names of photos
-_unusable: dict[tuple[Cutter, str, str, str], str] = {}  # first photos without a usable object: why; per process
+_unusable: dict[tuple[Any, ...], str] = {}  # photos without a usable object, and why; per process
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,8 +279,10 @@ class VisAlignBuilder:
         """Draw a candidate; an image of category 8 has no gold label before people have answered."""
         category = slot.category or 1  # training images are clean
         photos = self.photos_of(category)
-        if candidate.plan is not None and (reason := _unusable.get(self._object_key(candidate.plan))):
-            raise UnusableCandidate(reason)  # many candidates share a photo: do not decode it again
+        if candidate.plan is not None:
+            for key in self._object_keys(candidate.plan).values():
+                if reason := _unusable.get(key):
+                    raise UnusableCandidate(reason)  # many candidates share a photo: do not decode it again
         source = photos.read(candidate.files[0], _preparation(self.side))
         seed = stimulus_seed(source.digest, candidate.kind, slot.file, self.drawing_seed)
         parameters: dict[str, Any] = {"files": list(candidate.files), "shows": candidate.label}
@@ -347,14 +349,19 @@ class VisAlignBuilder:
                 plan, load, self.cutter, mask=lambda name: read_mask(photos.path(name)), size=self.side
             )
         except RejectedObject as error:
-            if error.photo == plan["source"]:
-                _unusable[self._object_key(plan)] = error.reason
+            if (key := self._object_keys(plan).get(error.photo)) is not None:
+                _unusable[key] = error.reason
             raise UnusableCandidate(error.reason) from error
 
-    def _object_key(self, plan: Mapping[str, Any]) -> tuple[Cutter, str, str, str]:
-        """Return what decides whether the first object of a composite is usable."""
-        path = self.folders_by_use["photos"].path(plan["source"])
-        return self.cutter, plan["original"], file_stamp(path), file_stamp(mask_path(path))
+    def _object_keys(self, plan: Mapping[str, Any]) -> dict[str | None, tuple[Any, ...]]:
+        """Return for each photo of a composite what decides whether its object is usable there."""
+        keys: dict[str | None, tuple[Any, ...]] = {}
+        for column, label in (("source", plan["original"]), ("second", plan["other"])):
+            if plan[column]:
+                path = self.folders_by_use["photos"].path(plan[column])
+                stamps = file_stamp(path), file_stamp(mask_path(path))
+                keys[plan[column]] = (self.cutter, label, *stamps, plan["split"] and (plan["split"], column))
+        return keys
 
     def _render(self, photos: Photos, candidate: PhotoCandidate, rng: np.random.Generator) -> Bytes:
         """Return a photo in another style; a style that needs a mask needs a verified one."""

@@ -16,10 +16,14 @@ from cosight.stimuli.composition.masks import Mask, check_mask, largest_piece
 from cosight.stimuli.images import Bytes, Floats, Image, check_image
 
 __all__ = [
+    "KEPT_HALVES",
     "SPLITS",
     "Blend",
+    "Half",
     "JoinedObjects",
+    "MaskedPicture",
     "Split",
+    "half_of",
     "hybrid",
     "join_objects",
     "join_pictures",
@@ -28,15 +32,20 @@ __all__ = [
 
 Split = Literal["left-right", "head-body"]
 Blend = Literal["feather", "poisson"]
+Half = Literal["left", "right", "top", "bottom"]
 SPLITS: tuple[Split, ...] = get_args(Split)
+KEPT_HALVES: dict[Split, tuple[Half, Half]] = {"left-right": ("left", "right"), "head-body": ("top", "bottom")}
+"""The half of the first and of the second object that a hybrid shows."""
 _BAND = 0.15  # of the object's box: how far the cut may leave the split on either side
 _OUTLINE_COST = 1.5  # of cutting where only one picture has the object; colours cost at most 1
 _MAX_STRETCH = 1.5  # of one side of the second object against the other
 _DRIFT_RANGE = 0.1  # of the picture's side, over which colours may drift when gradients are joined
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+@dataclass(frozen=True, slots=True, eq=False)
+class MaskedPicture:
+    """A picture, and where the object or the part of it is that counts."""
+
     pixels: Bytes
     mask: Mask
 
@@ -89,11 +98,19 @@ def hybrid(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinedObjects:
-    """Two photos in one: its pixels, the mask of the hybrid, and the part of that mask that shows each object."""
+    """Two photos in one.
+
+    Attributes:
+        pixels: The hybrid.
+        mask: Its mask.
+        parts: The part of the mask that shows each object.
+        cut_off: The rest of each object, which the hybrid does not show, in its own picture.
+    """
 
     pixels: Bytes
     mask: Mask
     parts: tuple[Mask, Mask]
+    cut_off: tuple[MaskedPicture, MaskedPicture]
 
 
 def join_objects(
@@ -104,13 +121,43 @@ def join_objects(
     masks: tuple[Image, Image] | None = None,
     split: Split = "left-right",
     blend: Blend = "feather",
+    mirror: tuple[bool, bool] | None = None,
 ) -> JoinedObjects:
-    """Join two objects without another background; the arguments are those of `hybrid`."""
-    one, two = _load_parts(check_image(first), check_image(second), masks, mirror=bool(rng.random() < 0.5))
+    """Join two objects without another background.
+
+    The other arguments are those of `hybrid`.
+
+    Args:
+        first: Photo of the first object.
+        second: Photo of the second object.
+        rng: Generator of the mirroring and the position of the cut.
+        masks: Masks of both objects.
+        split: How they are cut.
+        blend: How they are joined.
+        mirror: Whether to mirror each of the photos. Without it, the second is mirrored at random.
+
+    Returns:
+        The hybrid, its parts, and what was cut off.
+    """
+    mirror = mirror or (False, bool(rng.random() < 0.5))
+    one, two = _load_parts(check_image(first), check_image(second), masks, mirror)
     side = _find_side(one, two, split, rng.uniform(-0.05, 0.05))
     picture = join_pictures(one.pixels, two.pixels, side, blend=blend)
     mask = largest_piece(np.where(side, one.mask, two.mask))
-    return JoinedObjects(picture, mask, (mask & side, mask & ~side))
+    cut_off = (MaskedPicture(one.pixels, one.mask & ~side), MaskedPicture(two.pixels, two.mask & side))
+    return JoinedObjects(picture, mask, (mask & side, mask & ~side), cut_off)
+
+
+def half_of(mask: Mask, half: Half) -> Mask:
+    """Return the part of a mask in one half of its bounding box.
+
+    >>> half_of(np.ones((1, 4), bool), "left").tolist()
+    [[True, True, False, False]]
+    """
+    (x, y), (width, height) = _box(mask)
+    across, down = np.arange(mask.shape[1])[None, :] < x + width / 2, np.arange(mask.shape[0])[:, None] < y + height / 2
+    where = {"left": across, "right": ~across, "top": down, "bottom": ~down}
+    return np.asarray(mask & where[half])
 
 
 def _check_blend(blend: str) -> None:
@@ -118,21 +165,25 @@ def _check_blend(blend: str) -> None:
         raise InvalidInput(f"blend must be {' or '.join(get_args(Blend))}, got {blend!r}")
 
 
-def _load_parts(first: Image, second: Image, masks: tuple[Image, Image] | None, *, mirror: bool) -> tuple[_Part, _Part]:
+def _load_parts(
+    first: Image, second: Image, masks: tuple[Image, Image] | None, mirror: tuple[bool, bool]
+) -> tuple[MaskedPicture, MaskedPicture]:
     """Return both photos at the first's size; with masks, the second object has the box of the first."""
-    height, width = first.shape[:2]
-    one = crop_to_cover(first, height=height, width=width)
-    if masks is None:
-        two, everywhere = crop_to_cover(second, height=height, width=width), np.ones((height, width), bool)
-        return _Part(one, everywhere), _Part(two[:, ::-1] if mirror else two, everywhere)
-    two = crop_to_cover(second, height=second.shape[0], width=second.shape[1])
-    inside = check_mask(masks[1], second.shape)
-    two, inside = (two[:, ::-1], inside[:, ::-1]) if mirror else (two, inside)
-    part = _Part(one, check_mask(masks[0], first.shape))
-    return part, _fit_to_box(_Part(np.ascontiguousarray(two), np.ascontiguousarray(inside)), part)
+    pictures = []
+    for photo, like, mask, mirrored in zip(
+        (first, second), (first, first if masks is None else second), masks or (None, None), mirror, strict=True
+    ):
+        height, width = like.shape[:2]
+        pixels = crop_to_cover(photo, height=height, width=width)
+        inside = np.ones((height, width), bool) if mask is None else check_mask(mask, photo.shape)
+        if mirrored:
+            pixels, inside = np.ascontiguousarray(pixels[:, ::-1]), np.ascontiguousarray(inside[:, ::-1])
+        pictures.append(MaskedPicture(pixels, inside))
+    one, two = pictures
+    return (one, two) if masks is None else (one, _fit_to_box(two, one))
 
 
-def _fit_to_box(part: _Part, other: _Part) -> _Part:
+def _fit_to_box(part: MaskedPicture, other: MaskedPicture) -> MaskedPicture:
     """Move and resize `part` so that its object has the box of the other's: same centre line, same feet, all inside."""
     (corner, sides), (goal, goal_sides) = _box(part.mask), _box(other.mask)
     scales = goal_sides / sides
@@ -146,7 +197,7 @@ def _fit_to_box(part: _Part, other: _Part) -> _Part:
     matrix = np.column_stack([np.diag(scales), (x, y) - scales * (corner + anchor * sides)])
     pixels = cv2.warpAffine(part.pixels, matrix, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101)
     mask = cv2.warpAffine(part.mask.astype(np.float32), matrix, size, flags=cv2.INTER_LINEAR)
-    return _Part(np.asarray(pixels, np.uint8), np.asarray(mask > 0.5))
+    return MaskedPicture(np.asarray(pixels, np.uint8), np.asarray(mask > 0.5))
 
 
 def _box(mask: Mask) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -155,7 +206,7 @@ def _box(mask: Mask) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return np.array([x, y], float), np.array([width, height], float)
 
 
-def _find_side(one: _Part, two: _Part, split: Split, shift: float) -> NDArray[np.bool_]:
+def _find_side(one: MaskedPicture, two: MaskedPicture, split: Split, shift: float) -> NDArray[np.bool_]:
     """Return where the first picture shows: left of the cut, or above it."""
     corner, sides = _box(one.mask | two.mask)
     cost = np.linalg.norm(one.pixels.astype(np.float32) - two.pixels, axis=2) / np.float32(255 * 3**0.5)
