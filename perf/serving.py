@@ -49,7 +49,8 @@ __all__ = [
 T = TypeVar("T")
 GOAL = 0.2  # seconds, the 99th percentile
 CROWDED_GOAL = 0.05  # the same with 1,000 participants
-SET_SIZES = (1000, 100_000)  # images of a small and of a large set
+SET_SIZES = (5000, 100_000)  # images of a set that is large enough not to be drawn from whole, and of a larger one
+DRAW_LIMIT = 2  # times as long as from the smaller one
 CLASSES = ("tiger", "zebra", "camel", "bear")
 _TIMEOUT = 30.0  # seconds until a request counts as lost
 _RETRY = 0.2  # seconds until a lost request is sent again
@@ -103,7 +104,7 @@ class Crowd:
 def lines(size: Size) -> Iterator[Line]:
     """Measure median and 99th percentile of storing an answer, on SQLite and, where it is installed, on PostgreSQL."""
     yield from _measure(size, "SQLite", "")
-    yield _measure_draws(size)
+    yield from _measure_draws(size)
     if size == FULL:
         yield from _measure(CROWDED, "SQLite", "", goal=CROWDED_GOAL)
         yield from _measure(CROWDED, "SQLite", "", half_open=1100, goal=CROWDED_GOAL)
@@ -139,21 +140,33 @@ async def _visit(port: int, size: Size, half_open: int) -> Crowd:
         return await run_crowd(port, size)
 
 
-def _measure_draws(size: Size) -> Line:
+def _measure_draws(size: Size) -> Iterator[Line]:
     """Measure the images of a participant in a large set, in the thread that also writes answers."""
     from perf.lines import Line
 
-    small, large = (measure_draw(images, participants=min(size.participants, 20)) for images in SET_SIZES)
-    what = f"drawing a participant's images, set of {SET_SIZES[1]:,}"
-    return Line(what, f"set of {SET_SIZES[0]:,}", large, small, None, faster=False)
+    designs: dict[str, dict[str, Any]] = {
+        "classify": {},
+        "timed": {"conditions": 5, "blocks": 5, "overlap": 5},
+        "classify, forms": {"forms": True},
+    }
+    for name, design in designs.items():
+        kind = name.partition(",")[0]
+        small, large = (
+            measure_draw(images, participants=min(size.participants, 20), kind=kind, **design) for images in SET_SIZES
+        )
+        what = f"drawing a participant's images, {name}, set of {SET_SIZES[1]:,}"
+        yield Line(what, f"set of {SET_SIZES[0]:,}", large, small, DRAW_LIMIT, faster=False)
 
 
-def measure_draw(images: int, *, participants: int) -> float:
-    """Return the median seconds in which a new participant is registered and gets 25 of `images` images."""
+def measure_draw(images: int, *, participants: int, kind: str = "classify", **design: Any) -> float:
+    """Return the median seconds in which a new participant is registered and gets 25 of `images` images.
+
+    The set has six conditions of five levels, as LAION-C's.
+    """
     from cosight.humans.database.assign_trials import assign_trials, fill_loads
     from cosight.humans.database.participants import create_participant
     from cosight.humans.database.store import Store
-    from cosight.humans.study.design import Design, Study
+    from cosight.humans.study.design import Design, Study, Timing
     from cosight.humans.study.pool import Item, PictureSlot, Pool
     from cosight.trials.spaces import label_space
 
@@ -161,9 +174,24 @@ def measure_draw(images: int, *, participants: int) -> float:
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home)
         space = label_space(",".join(CLASSES))
-        study = Study(folder, "large", "classify", folder, Design(images=25, answers=20), space, 0, digest="")
-        slots = {name: (PictureSlot("image", name, folder / name),) for name in names}
-        pool = Pool({name: Item(name, "test", slots[name], facts={"source": name}) for name in names})
+        timing = Timing() if kind == "timed" else None
+        study = Study(folder, "large", kind, folder, Design(images=25, answers=20, **design), space, timing=timing)
+        pool = Pool(
+            {
+                name: Item(
+                    name,
+                    "test",
+                    (PictureSlot("image", name, folder / name),),
+                    facts={
+                        "source": name,
+                        "condition": f"condition-{index % 6}",
+                        "level": index // 6 % 5,
+                        "truth": CLASSES[index // 30 % len(CLASSES)],
+                    },
+                )
+                for index, name in enumerate(names)
+            }
+        )
         store = Store.open(study)
         store.write_alone(partial(fill_loads, study=study, pool=pool, simulated=False)).result()
         seconds = []

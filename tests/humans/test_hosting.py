@@ -1,4 +1,4 @@
-"""The configuration and the commands of docs/hosting.md, run as they are printed, except those of Docker and Caddy."""
+"""The configuration and the commands of the hosting guide, run as printed, except those of Docker and Caddy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cosight.cli.app import app
 
 from .conftest import make_study
 
-PAGE = (Path(__file__).parents[2] / "docs" / "hosting.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "hosting.md").read_text()
 NAME = "study.example.org"
 
 

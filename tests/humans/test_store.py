@@ -26,11 +26,11 @@ from cosight.humans.database.save_answers import Answer, parse_answer, save_answ
 from cosight.humans.database.schema import loads, participants, showings
 from cosight.humans.database.store import RequestError, SteadyClock, Store
 from cosight.humans.database.study_trials import study_trials
-from cosight.humans.study.assignment import choose_overlap
+from cosight.humans.study.assignment import choose_overlap, make_forms
 from cosight.humans.study.design import read_study
 from cosight.humans.study.pool import load_pool
 
-from .conftest import Clock, make_study
+from .conftest import Clock, make_study, write_set
 
 
 class StudyStore:
@@ -568,7 +568,7 @@ def test_a_large_set_is_drawn_least_loaded_first_and_ends_with_exactly_its_answe
     here = open_store(images=2, answers=3, distractors=0, repeats=0, idle=1)  # 8 candidates of 12 images
     here.change(lambda connection, study, now: fill_loads(connection, study, here.pool, simulated=False))
     find = partial(assign_trials_module._find_candidates, study=here.study, pool=here.pool, seen=(), simulated=False)
-    assert len(here.store.read(find)[0].by_role("test")) == 8
+    assert len(here.store.read(find)[0]) == 8
     firsts, orders = set(), set()
     for person in range(18):
         if person == 7:
@@ -590,6 +590,56 @@ def test_a_large_set_is_drawn_least_loaded_first_and_ends_with_exactly_its_answe
     assert len(orders) > 15
     with pytest.raises(RequestError, match="all the answers it needs"):
         here.begin()
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        {"images": 3, "blocks": 1},
+        {"images": 4, "blocks": 2, "conditions": 2},
+        {"images": 4, "blocks": 1, "overlap": 1},
+        {"images": 4, "blocks": 2, "conditions": 2, "overlap": 2},
+        {"images": 4, "blocks": 1, "forms": True},
+    ],
+    ids=["timed", "conditions", "overlap", "both", "forms"],
+)
+def test_a_large_timed_set_keeps_the_promises_of_a_small_one(open_store, tmp_path, monkeypatch, design):
+    """Exact numbers of answers, balanced conditions, the same overlap for all, one form each; whoever leaves."""
+    monkeypatch.setattr(assign_trials_module, "_CANDIDATES", 1)
+    write_set(tmp_path / "set", 36, condition=("clear", "dark", "grey"))
+    write_set(tmp_path / "set" / "warm", 2, first=600)
+    here = open_store("timed", answers=2, idle=1, **design)
+    here.change(lambda connection, study, now: fill_loads(connection, study, here.pool, simulated=False))
+    find = partial(assign_trials_module._find_candidates, study=here.study, pool=here.pool, seen=(), simulated=False)
+    assert len(here.store.read(find)[0]) < 36
+    overlap, forms = choose_overlap(here.study, here.pool), make_forms(here.study, here.pool)
+    people, full = 0, False
+    while not full:
+        number, people = here.begin(), people + 1
+        trials = here.draw(number)
+        tests = {one.item for one in trials if one.role == "test"}
+        assert len([one for one in trials if one.role == "test"]) == len(tests) <= design["images"]
+        for one in trials[:3] if people % 4 == 2 else trials:  # some leave after the warm-up and one image
+            here.answer(number, one.trial)
+        if people % 4 == 2:
+            here.clock.now += 61
+        conditions = Counter(here.pool.items[name].facts["condition"] for name in tests)
+        if "conditions" in design:
+            assert len(conditions) <= 2
+            assert len([name for name in tests if name in overlap]) <= design.get("overlap", 0)
+        else:
+            assert overlap <= tests
+        if people < 5 and "forms" not in design:  # all images have the same load: the balance is perfect
+            assert max(conditions.values()) - min(conditions.values()) <= 1
+            assert len(tests) == design["images"]
+        if "forms" in design:
+            assert any(tests <= set(form) for form in forms)
+        assert people < 60
+        given = here.store.read(partial(count_loads, study=here.study, simulated=False, answered=True))
+        full = all(given.get(item.item, 0) >= 2 for item in here.pool.by_role("test"))
+    counts = here.loads()
+    assert {counts[item.item] for item in here.pool.by_role("test") if item.item not in overlap} == {2}
+    assert all(counts[name] >= 2 for name in overlap)
 
 
 def test_loads_of_a_database_that_has_none_are_counted(open_store):

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from cosight.humans.database.schema import loads, participants, showings, studies
 from cosight.humans.database.store import RequestError
-from cosight.humans.study.assignment import assign
+from cosight.humans.study.assignment import assign, choose_overlap, find_forms, make_forms
 from cosight.humans.study.design import Study
 from cosight.humans.study.pool import Pool
 
@@ -92,7 +92,7 @@ def assign_trials(
     release_idle(connection, study, now)
     seen = {showing.item for showing in current}
     candidates, item_loads = _find_candidates(connection, study, pool, seen, simulated=simulated)
-    planned = assign(study, candidates, number=number, loads=item_loads, seen=seen)
+    planned = assign(study, pool, number=number, loads=item_loads, seen=seen, candidates=candidates)
     if not planned and not current:
         raise _no_images(connection, study, pool, simulated=simulated)
     rows: list[dict[str, Any]] = [
@@ -137,21 +137,34 @@ def count_loads(connection: sa.Connection, study: Study, *, simulated: bool, ans
 
 def _find_candidates(
     connection: sa.Connection, study: Study, pool: Pool, seen: Collection[str], *, simulated: bool
-) -> tuple[Pool, Mapping[str, int]]:
-    """Return the pool to draw from, and the loads of its test items.
+) -> tuple[Collection[str] | None, Mapping[str, int]]:
+    """Return the test items to draw from (None: all), and their loads.
 
-    From a large set these are the least loaded items, in random order among equals. Forms, overlapping images and the
-    factors of timed studies are balanced over the whole set.
+    From a large set these are the least loaded items, in random order among equals: of the set, of each condition where
+    conditions are balanced, or those of one form. Which conditions a participant sees then follows from the loads of
+    these items. Images of the overlap are always among them.
     """
     design, tests = study.design, pool.by_role("test")
-    count = max(_CANDIDATES, 4 * design.images) + len(seen)
-    if len(tests) <= count or study.timing is not None or design.forms or design.overlap:
-        return pool, count_loads(connection, study, simulated=simulated)
-    where = (*_own_loads(study, simulated), loads.c.load < study.answers)
-    least = sa.select(loads.c.item, loads.c.load).where(*where).order_by(loads.c.load, loads.c.rank).limit(count)
-    found = {row.item: row.load for row in connection.execute(least)}
-    seen_tests = [name for name in seen if pool.items[name].role == "test"]
-    return pool.with_tests([*found, *(name for name in seen_tests if name not in found)]), found
+    balanced = study.timing is not None
+    count = max(_CANDIDATES, 4 * design.images) // (2 if balanced else 1) + len(seen)
+    if len(tests) <= count * (len(pool.conditions) if balanced else 1):
+        return None, count_loads(connection, study, simulated=simulated)
+    c = loads.c
+    needed = sa.select(c.item, c.load).where(*_own_loads(study, simulated), c.load < study.answers)
+    least = needed.order_by(c.load, c.rank)
+    if design.forms:
+        started = find_forms(study, pool, seen)
+        first = [] if started else list(connection.execute(least.limit(1)).scalars())
+        numbers = started or find_forms(study, pool, first)
+        fixed = [name for number in numbers for name in make_forms(study, pool)[number]]
+        rows: list[Any] = []
+    else:
+        fixed = sorted(choose_overlap(study, pool))
+        queries = [least.where(c.condition == (name or "")) for name in pool.conditions] if balanced else [least]
+        rows = [row for query in queries for row in connection.execute(query.limit(count))]
+    own = sa.select(c.item, c.load).where(*_own_loads(study, simulated), c.item.in_(fixed))
+    found = {row.item: row.load for row in [*rows, *(connection.execute(own) if fixed else ())]}
+    return list(found), found
 
 
 def _own_loads(study: Study, simulated: bool) -> tuple[sa.ColumnElement[bool], ...]:
@@ -168,6 +181,7 @@ def fill_loads(connection: sa.Connection, study: Study, pool: Pool, *, simulated
             "study": study.name,
             "simulated": simulated,
             "item": item.item,
+            "condition": item.facts.get("condition") or "",
             "load": counts.get(item.item, 0),
             "rank": _rank(study, item.item, counts.get(item.item, 0)),
         }

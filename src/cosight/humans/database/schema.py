@@ -5,7 +5,7 @@
 * `cosight_showings`       one row per showing of an item to a participant, with its answer: one row, so that
                            answering an item and returning it to the pool exclude each other
 * `cosight_screening`      one row per answer to a question that decides who takes part
-* `cosight_loads`          one row per test item: its unreleased showings, counted when they change, so that the least
+* `cosight_item_loads`     one row per test item: its unreleased showings, counted when they change, so that the least
                            loaded items of a large set are found without counting all showings
 
 Several studies may share one PostgreSQL database: every key begins with the study's name.
@@ -106,14 +106,16 @@ screening = sa.Table(
     sa.Column("received", sa.Float(53), nullable=False),
 )
 loads = sa.Table(
-    "cosight_loads",
+    "cosight_item_loads",
     METADATA,
     sa.Column("study", sa.String(200), primary_key=True),
     sa.Column("simulated", sa.Boolean, primary_key=True),
     sa.Column("item", sa.String(200), primary_key=True),
+    sa.Column("condition", sa.String(200), nullable=False),  # empty: none
     sa.Column("load", sa.Integer, nullable=False),
     sa.Column("rank", sa.Integer, nullable=False),  # a random order of the items that have the same load
-    sa.Index("cosight_loads_least", "study", "simulated", "load", "rank"),
+    sa.Index("cosight_item_loads_least", "study", "simulated", "load", "rank"),
+    sa.Index("cosight_item_loads_condition", "study", "simulated", "condition", "load", "rank"),
 )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ __all__ = [
     "assign",
     "choose_overlap",
     "draw_balanced",
+    "find_forms",
     "insert_repeats",
     "interleave",
     "make_forms",
@@ -37,6 +39,7 @@ _BALANCED = ("condition", "level", "truth", "source")
 _PARTICIPANT, _FORMS, _OVERLAP = 1, 2, 3  # what a seed is for: draws for different purposes are independent
 _TRIES = 50  # of an order in which no image follows itself; more than a few are needed only where none exists
 _NEVER_DRAWN = (0, 0, 0)
+_CACHED = 4  # pools whose forms and overlap are kept: a server has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,20 +179,40 @@ def insert_repeats(length: int, candidates: Sequence[int], count: int, rng: np.r
 
 def make_forms(study: Study, pool: Pool) -> tuple[tuple[str, ...], ...]:
     """Return the fixed forms of a study with `forms`: its test items, split evenly into as few as `images` allows."""
+    return _make_forms(pool, study.design.images, study.seed)
+
+
+@lru_cache(maxsize=_CACHED)
+def _make_forms(pool: Pool, images: int, seed: int) -> tuple[tuple[str, ...], ...]:
     tests = [item.item for item in pool.by_role("test")]
-    order = np.random.default_rng([_FORMS, study.seed]).permutation(len(tests))
-    forms = np.array_split(order, -(-len(tests) // study.design.images))
+    order = np.random.default_rng([_FORMS, seed]).permutation(len(tests))
+    forms = np.array_split(order, -(-len(tests) // images))
     return tuple(tuple(tests[index] for index in form) for form in forms)
+
+
+def find_forms(study: Study, pool: Pool, names: Collection[str]) -> list[int]:
+    """Return the numbers of the forms that have these test items, in order."""
+    numbers = _form_numbers(pool, study.design.images, study.seed)
+    return sorted({numbers[name] for name in names if name in numbers})
+
+
+@lru_cache(maxsize=_CACHED)
+def _form_numbers(pool: Pool, images: int, seed: int) -> dict[str, int]:
+    return {name: index for index, form in enumerate(_make_forms(pool, images, seed)) for name in form}
 
 
 def choose_overlap(study: Study, pool: Pool) -> frozenset[str]:
     """Return the test items that everybody sees, however many answers they have; with `conditions`, per condition."""
-    design, tests = study.design, pool.by_role("test")
-    if not design.overlap:
+    return _choose_overlap(pool, study.design.overlap, study.design.conditions, study.seed)
+
+
+@lru_cache(maxsize=_CACHED)
+def _choose_overlap(pool: Pool, overlap: int, conditions: int, seed: int) -> frozenset[str]:
+    if not overlap:
         return frozenset()
-    groups = _by_condition(tests).values() if design.conditions else [tests]
-    rng = np.random.default_rng([_OVERLAP, study.seed])
-    count = design.overlap // max(1, design.conditions)
+    groups = _by_condition(pool.by_role("test")).values() if conditions else [pool.by_role("test")]
+    rng = np.random.default_rng([_OVERLAP, seed])
+    count = overlap // max(1, conditions)
     drawn = [draw_balanced(group, count, loads={}, factors=_BALANCED, tally=Tally(), rng=rng) for group in groups]
     return frozenset(item.item for group in drawn for item in group)
 
@@ -202,7 +225,13 @@ def _by_condition(items: Sequence[Item]) -> dict[str, list[Item]]:
 
 
 def assign(
-    study: Study, pool: Pool, *, number: int, loads: Mapping[str, int], seen: Collection[str] = ()
+    study: Study,
+    pool: Pool,
+    *,
+    number: int,
+    loads: Mapping[str, int],
+    seen: Collection[str] = (),
+    candidates: Collection[str] | None = None,
 ) -> tuple[PlannedShowing, ...]:
     """Choose the showings of a participant.
 
@@ -213,12 +242,14 @@ def assign(
         loads: Answers given to and reserved for each test item (absent: 0).
         seen: Items that a participant who returns after a long absence has answered. They count towards the design's
             numbers and are not shown again.
+        candidates: Test items to draw from (default: all of the pool).
 
     Returns:
         The showings in order; () when every image has its answers.
     """
     rng = np.random.default_rng([_PARTICIPANT, study.seed, number, len(seen)])
-    return _Draw(study, pool, loads, frozenset(seen), rng).run()
+    tests = pool.by_role("test") if candidates is None else tuple(pool.items[name] for name in candidates)
+    return _Draw(study, pool, tests, loads, frozenset(seen), rng).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +258,7 @@ class _Draw:
 
     study: Study
     pool: Pool
+    tests: Sequence[Item]
     loads: Mapping[str, int]
     seen: frozenset[str]
     rng: np.random.Generator
@@ -257,11 +289,9 @@ class _Draw:
 
     def form_blocks(self) -> tuple[int | None, list[list[Item]]]:
         """Return the least loaded form, without items that need no answer; a participant never sees a second form."""
-        forms = make_forms(self.study, self.pool)
-        started = [index for index, form in enumerate(forms) if self.seen.intersection(form)]
-        needed = {
-            index: [name for name in forms[index] if self.needs_answer(name)] for index in started or range(len(forms))
-        }
+        forms, started = make_forms(self.study, self.pool), find_forms(self.study, self.pool, self.seen)
+        open_forms = started or find_forms(self.study, self.pool, [item.item for item in self.tests])
+        needed = {index: [name for name in forms[index] if self.needs_answer(name)] for index in open_forms}
         needed = {index: names for index, names in needed.items() if names}
         if not needed:
             return None, []
@@ -276,7 +306,7 @@ class _Draw:
     def drawn_blocks(self) -> list[list[Item]]:
         """Return the test images of each block."""
         design, overlap = self.study.design, choose_overlap(self.study, self.pool)
-        tests = self.unseen("test")
+        tests = [item for item in self.tests if item.item not in self.seen]
         # also images of the overlap: somebody who left may owe them an answer
         needed = [item for item in tests if self.needs_answer(item.item)]
         if not needed:
@@ -295,7 +325,7 @@ class _Draw:
     def conditions(self, groups: Mapping[str, Sequence[Item]]) -> list[str]:
         """Return this participant's conditions in random order: those they have seen, then the least loaded."""
         known = {self.pool.items[name].facts.get("condition") for name in self.seen}
-        tests = _by_condition(self.pool.by_role("test"))
+        tests = _by_condition(self.tests)
         load = {c: np.mean([self.loads.get(item.item, 0) for item in tests[c]]) for c in groups}
         shuffled = [list(groups)[index] for index in self.rng.permutation(len(groups))]
         chosen = sorted(shuffled, key=lambda c: (c not in known, load[c]))[: self.study.design.conditions]

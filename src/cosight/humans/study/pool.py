@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -250,12 +250,13 @@ def arrange_slots(item: Item, order: tuple[int, ...]) -> tuple[PictureSlot, ...]
     return tuple(replace(item.slots[index], name=slot.name) for slot, index in zip(item.slots, order, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # compared by identity: what depends on a large pool is cached
 class Pool:
-    """Every item, by its name, in the order of the set."""
+    """Every item, by its name, in the order of the set; `conditions` are those of the test items."""
 
     items: Mapping[str, Item]
-    _roles: Mapping[Role, tuple[Item, ...]] = field(init=False, repr=False, compare=False)
+    conditions: tuple[str | None, ...] = field(init=False, repr=False)
+    _roles: Mapping[Role, tuple[Item, ...]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Sort the items by role, once: a participant's draw must not take longer in a larger set."""
@@ -263,15 +264,12 @@ class Pool:
         for item in self.items.values():
             roles.setdefault(item.role, []).append(item)
         object.__setattr__(self, "_roles", {role: tuple(items) for role, items in roles.items()})
+        conditions = dict.fromkeys(item.facts.get("condition") for item in self.by_role("test"))
+        object.__setattr__(self, "conditions", tuple(conditions))
 
     def by_role(self, role: Role) -> tuple[Item, ...]:
         """Return the items of one role, in order."""
         return self._roles.get(role, ())
-
-    def with_tests(self, names: Collection[str]) -> Pool:
-        """Return a pool of these test items, in this order, and all items of other roles."""
-        others = (item for role, items in self._roles.items() if role != "test" for item in items)
-        return Pool({name: self.items[name] for name in names} | {item.item: item for item in others})
 
 
 def load_pool(study: Study) -> Pool:
