@@ -19,6 +19,5 @@ def figure(call: Call) -> None:
     Examples:
         cosight figure ec-dots scores.json --out dots.pdf
         cosight figure ec-dots scores.json --measure cles --out cles.svg
-        cosight figure confusion-difference sample:edges --only model:resnet50,people --out difference.png
     """
     typer.echo(f"wrote {call()}")

@@ -50,7 +50,7 @@ def _shape_bias(figure: Figure, request: FigureRequest) -> None:
     axes = _dots(figure, models, people, band=group if people is None else people.observer, label="model")
     for index, row in enumerate(singles):
         label = f"single {group}" if not index else None
-        axes.plot([row.value], [1.0], "|", color="0.35", markersize=7, transform=axes.get_xaxis_transform(),
+        axes.plot([row.value or 0.0], [1.0], "|", color="0.35", markersize=7, transform=axes.get_xaxis_transform(),
                   clip_on=False, label=label)  # fmt: skip
     axes.set_xlim(0, 1)
     axes.set_xlabel("shape bias: 0 all texture, 1 all shape")
