@@ -45,7 +45,7 @@ def confusion_difference(
         of stimuli and over people; and the number of answers of the first by class.
     """
     members = [_members(table, name) for name in (observer, against)]
-    met = np.stack([table.answers.shown[rows].any(axis=0) for rows in members]).all(axis=0)
+    met = np.asarray(np.stack([table.answers.shown[rows].any(axis=0) for rows in members]).all(axis=0))
     if not met.any():
         raise InvalidInput(f"{observer} and {against} met no common stimuli; name others with --only")
     shared = table.keep(met)
