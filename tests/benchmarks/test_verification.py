@@ -381,3 +381,17 @@ def test_photos_of_a_hybrid_are_mirrored_so_that_it_shows_the_telling_halves(fru
         pixels = made.pixels.astype(int)
         columns = [np.nonzero(np.abs(pixels - COLOURS[name]).sum(axis=2) < 120)[1].mean() for name in colours]
         assert columns[0] < columns[1]
+
+
+def test_a_hybrid_with_a_tiny_part_is_not_made():
+    masks = {name: np.zeros((64, 64), bool) for name in ("block", "line")}
+    masks["block"][20:40, 20:40] = True
+    masks["line"][30:32, 20:40] = True
+    row = {"category": 5, "route": "composite", "original": "cherry", "other": "lime", "seed": 0, "source": "block"}
+    row |= {"second": "line", "background": "purple", "split": "left-right", "blend": "feather"}
+    cutter, photo = Cutter(read_class_facts("cherry,lime").space), np.full((64, 64, 3), 150, np.uint8)
+    with pytest.raises(RejectedObject, match="a part is less than 25%") as error:
+        make_composite(row, lambda name: photo, cutter, mask=masks.get, size=64)
+    assert error.value.reason == "part too small"
+    made = make_composite(row | {"second": "block"}, lambda name: photo, cutter, mask=masks.get, size=64)
+    assert made.facts == {}

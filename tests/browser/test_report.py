@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 import threading
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
@@ -13,7 +14,8 @@ import pytest
 from PIL import Image as Pillow
 
 from cosight import report
-from cosight.trials import read
+from cosight.demos import Size, demo
+from cosight.reports.site.shards import script
 from cosight.trials.manifest import manifest_frame, write_manifest
 from cosight.trials.table import make_trials
 from tests.browser.visits import Watch
@@ -41,15 +43,20 @@ class Reader:
         self.page.wait_for_selector(READY)
         return self
 
-    def follow(self, selector):
+    @contextmanager
+    def another_page(self):
+        """Wait until another page is shown than before."""
         before = self.page.get_attribute("html", "data-ready")
-        self.page.click(selector)
-        self.page.wait_for_function(f"document.documentElement.dataset.ready !== {json.dumps(before)}")
+        yield
+        self.page.wait_for_selector(f"html:not([data-ready='{before}'])")
+
+    def follow(self, selector):
+        with self.another_page():
+            self.page.click(selector)
 
     def choose(self, label, value):
-        before = self.page.get_attribute("html", "data-ready")
-        self.page.get_by_label(label, exact=True).select_option(value)
-        self.page.wait_for_function(f"document.documentElement.dataset.ready !== {json.dumps(before)}")
+        with self.another_page():
+            self.page.get_by_label(label, exact=True).select_option(value)
 
     def leave(self):
         self.context.close()
@@ -82,20 +89,25 @@ def pictured(tmp_path_factory):
     return made, report(made, root / "set", out=root / "site", on="error-alignment", **FEW).folder
 
 
-@pytest.fixture(params=["file", "server"])
-def address(request, pictured):
-    _, site = pictured
-    if request.param == "file":
-        yield (site / "index.html").as_uri()
-        return
+@contextmanager
+def served(site):
+    """The address of a report on a server of its own."""
     handler = partial(SimpleHTTPRequestHandler, directory=str(site))
-    handler.log_message = lambda *_: None
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/index.html"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/index.html"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(params=["file", "server"])
+def address(request, pictured):
+    site = pictured[1]
+    with served(site) as server:
+        yield server if request.param == "server" else (site / "index.html").as_uri()
 
 
 def test_every_page_can_be_reached(browser, address):
@@ -187,9 +199,9 @@ def test_cells_filters_slider_and_links_of_the_disagreement_browser(browser, pic
     slider.focus()
     other.page.keyboard.press("End")
     other.page.keyboard.press("Home")
-    other.page.wait_for_function("document.querySelector('article output').textContent.includes('level 1')")
+    other.page.wait_for_selector("article output:has-text('level 1')")
     other.page.keyboard.press("End")
-    other.page.wait_for_function("document.querySelector('article output').textContent.includes('level 3')")
+    other.page.wait_for_selector("article output:has-text('level 3')")
     assert other.page.locator("article").first.locator(".bars").count() >= 2  # people beside the model
     assert before
     confusion = other.page.locator(".matrix button").first
@@ -215,8 +227,9 @@ def test_hostile_names_are_shown_as_texts(browser, tmp_path):
     reader.open("observers")
     for name in names:
         reader.open("observers")
-        reader.page.locator("tbody a", has_text=name[-40:].strip()).first.click()
-        reader.page.wait_for_function(f"document.querySelector('h1')?.textContent === {json.dumps(name)}")
+        with reader.another_page():
+            reader.page.locator("tbody a", has_text=name[-40:].strip()).first.click()
+        assert reader.page.locator("h1").text_content() == name
     reader.leave()
 
 
@@ -231,6 +244,11 @@ def test_dark_and_narrow_pages_are_readable(browser, pictured, settings):
         reader.page.evaluate("document.querySelectorAll('.matrix, .two-by-two').forEach((one) => one.remove())")
         wrong = reader.page.evaluate(AUDIT)
         assert [text for text in wrong if text.startswith(("scrolls sideways", "contrast"))] == [], route
+    themes = {reader.page.get_attribute("html", "data-theme")}
+    for _ in range(2):  # auto, light, dark
+        reader.page.click(".theme")
+        themes.add(reader.page.get_attribute("html", "data-theme"))
+    assert themes == {"light", "dark"}
     reader.leave()
 
 
@@ -244,12 +262,32 @@ def test_counts_of_the_observers_page_equal_a_recount(browser, pictured):
     reader.leave()
 
 
-def test_a_sample_without_pictures(browser, tmp_path):
-    few = read("sample:edges").only("human:subject-01", "human:subject-02", "model:alexnet")
-    site = report(few, out=tmp_path / "site", **FEW).folder
-    reader = Reader(browser, (site / "index.html").as_uri()).open("disagree")
-    assert reader.page.locator(".no-picture").count() > 0
-    reader.open("stimulus/0/0")
-    truth = numbers(shard(site, "0/stimuli")["truth"], "truth")[0]
-    assert shard(site, "site")["sets"][0]["labels"][truth] in reader.page.inner_text("main")
+def test_the_report_of_the_demo_opens_from_a_file_and_from_a_server(browser, tmp_path):
+    page = demo("people", out=tmp_path / "demo", size=Size(resamples=10), progress=False).page
+    site = page.parent
+    with served(site) as server:
+        for address in (page.as_uri(), server):
+            reader = Reader(browser, address).open()
+            assert "model:resnet50-trained-on-SIN is closest to people" in reader.page.inner_text(".verdict >> nth=0")
+            assert reader.page.locator("figure svg").count() == 1
+            reader.open("disagree?a=model:alexnet&b=people&cell=10")
+            assert reader.page.locator(".no-picture").count() > 0
+            reader.open("stimulus/0/0")
+            truth = numbers(shard(site, "0/stimuli")["truth"], "truth")[0]
+            assert shard(site, "site")["sets"][0]["labels"][truth] in reader.page.inner_text("main")
+            reader.leave()
+
+
+def test_a_page_reloads_itself_while_a_run_is_in_progress(browser, pictured, tmp_path):
+    site = tmp_path / "site"
+    shutil.copytree(pictured[1], site)
+    facts = shard(site, "site")
+    (site / "data" / "site.js").write_text(script("site", {**facts, "watched": True}), encoding="ascii")
+    reader = Reader(browser, (site / "index.html").as_uri()).open()
+    assert "in progress" in reader.page.inner_text("header")
+    (site / "data" / "site.js").write_text(script("site", {**facts, "stamp": "later"}), encoding="ascii")
+    with reader.page.expect_navigation():
+        (site / "data" / "stamp.js").write_text(script("stamp", "later"), encoding="ascii")
+    reader.page.wait_for_selector(READY)
+    assert "in progress" not in reader.page.inner_text("header")
     reader.leave()

@@ -160,7 +160,8 @@ class PairForm:
     min_high: Callable[[Answers, Pairs, float], FloatArray] | None = None  # (pairs,): least high end of the interval
     errors: Callable[[Answers, Pairs], FloatArray] | None = None  # (pairs,): number of common errors behind the value
     remarks: Callable[[Answers, Pairs], list[str]] | None = None  # a note for readers per pair
-    at_equal_errors: EqualErrors | None = None  # for a measure whose value depends on the number of errors
+    # for a measure whose value depends on the number of errors; it is resampled to first order (`draws.Jackknife`)
+    at_equal_errors: EqualErrors | None = None
     biased: bool = False  # whether few trials pull the value to one side, so that its interval is moved back
     answers_only: bool = True  # whether it reads nothing but answers; then majority answers can be compared too
     why_undefined: Callable[[Answers, Pairs], list[str]] | None = None  # per pair, "" where `undefined` says it

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
+from cosight.models.cifar_resnet import PooledClassifier
 from cosight.torchvision_ops import import_torchvision
 
 import_torchvision()
@@ -49,7 +50,7 @@ def inception_v3(classes: int, dropout: float) -> nn.Module:
     return cast(nn.Module, network)
 
 
-class CifarVgg16(nn.Module):
+class CifarVgg16(PooledClassifier):
     """VGG-16 with batch norm: five stages of 3 x 3 convolutions, each halved by max pooling, and one linear layer."""
 
     def __init__(self, classes: int, dropout: float = 0.0) -> None:
@@ -63,22 +64,8 @@ class CifarVgg16(nn.Module):
                 inputs = width
             layers.append(nn.MaxPool2d(2))
         self.stages = nn.Sequential(*layers)
-        self.drop = nn.Dropout(dropout)
-        self.linear = nn.Linear(inputs, classes)
+        self.drop, self.linear = nn.Dropout(dropout), nn.Linear(inputs, classes)
 
     def forward_features(self, x: Tensor) -> Tensor:
         """Map (N, 3, H, W) to the last feature maps (N, 512, H / 32, W / 32)."""
         return cast(Tensor, self.stages(x))
-
-    def forward_head(self, x: Tensor, *, pre_logits: bool = False) -> Tensor:
-        """Map feature maps to logits (N, classes), or with `pre_logits` to features (N, 512)."""
-        features = x.mean(dim=(2, 3))
-        return features if pre_logits else cast(Tensor, self.linear(self.drop(features)))
-
-    def get_classifier(self) -> nn.Linear:
-        """Return the last layer."""
-        return self.linear
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map normalised images (N, 3, H, W) to logits (N, classes)."""
-        return self.forward_head(self.forward_features(x))

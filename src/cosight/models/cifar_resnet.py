@@ -12,7 +12,7 @@ from typing import cast
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["CifarResNet", "ResidualBlock"]
+__all__ = ["CifarResNet", "PooledClassifier", "ResidualBlock"]
 
 _WIDTHS = (16, 32, 64)
 
@@ -41,26 +41,18 @@ class ResidualBlock(nn.Module):
         return cast(Tensor, self.act2(residual + shortcut))
 
 
-class CifarResNet(nn.Module):
-    """A ResNet for images of 32 x 32 pixels, of 6 `blocks` + 2 layers; `features` is the penultimate layer."""
+class PooledClassifier(nn.Module):
+    """Feature maps (`forward_features` of a subclass), their mean over all places, dropout, and a linear layer."""
 
-    def __init__(self, blocks: int, classes: int = 10, dropout: float = 0.0) -> None:
-        super().__init__()
-        first, second, third = _WIDTHS
-        self.conv1, self.bn1, self.act1 = _convolution(3, first, 1), nn.BatchNorm2d(first), nn.ReLU()
-        self.layer1 = _stage(first, first, blocks, stride=1)
-        self.layer2 = _stage(first, second, blocks, stride=2)
-        self.layer3 = _stage(second, third, blocks, stride=2)
-        self.drop = nn.Dropout(dropout)
-        self.linear = nn.Linear(third, classes)
+    drop: nn.Dropout
+    linear: nn.Linear
 
     def forward_features(self, x: Tensor) -> Tensor:
-        """Map (N, 3, H, W) to the last feature maps (N, 64, H / 4, W / 4)."""
-        stem = self.act1(self.bn1(self.conv1(x)))
-        return cast(Tensor, self.layer3(self.layer2(self.layer1(stem))))
+        """Map (N, 3, H, W) to the last feature maps (N, width, h, w)."""
+        raise NotImplementedError
 
     def forward_head(self, x: Tensor, *, pre_logits: bool = False) -> Tensor:
-        """Map feature maps to logits (N, classes), or with `pre_logits` to features (N, 64)."""
+        """Map feature maps to logits (N, classes), or with `pre_logits` to features (N, width)."""
         features = x.mean(dim=(2, 3))
         return features if pre_logits else cast(Tensor, self.linear(self.drop(features)))
 
@@ -69,12 +61,30 @@ class CifarResNet(nn.Module):
         return self.linear
 
     def features(self, x: Tensor) -> Tensor:
-        """Map (N, 3, H, W) to features (N, 64)."""
+        """Map (N, 3, H, W) to features (N, width), the penultimate layer."""
         return self.forward_head(self.forward_features(x), pre_logits=True)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map normalised images (N, 3, H, W) to logits (N, classes)."""
         return self.forward_head(self.forward_features(x))
+
+
+class CifarResNet(PooledClassifier):
+    """A ResNet for images of 32 x 32 pixels, of 6 `blocks` + 2 layers."""
+
+    def __init__(self, blocks: int, classes: int = 10, dropout: float = 0.0) -> None:
+        super().__init__()
+        first, second, third = _WIDTHS
+        self.conv1, self.bn1, self.act1 = _convolution(3, first, 1), nn.BatchNorm2d(first), nn.ReLU()
+        self.layer1 = _stage(first, first, blocks, stride=1)
+        self.layer2 = _stage(first, second, blocks, stride=2)
+        self.layer3 = _stage(second, third, blocks, stride=2)
+        self.drop, self.linear = nn.Dropout(dropout), nn.Linear(third, classes)
+
+    def forward_features(self, x: Tensor) -> Tensor:
+        """Map (N, 3, H, W) to the last feature maps (N, 64, H / 4, W / 4)."""
+        stem = self.act1(self.bn1(self.conv1(x)))
+        return cast(Tensor, self.layer3(self.layer2(self.layer1(stem))))
 
 
 def _stage(inputs: int, outputs: int, blocks: int, *, stride: int) -> nn.Sequential:

@@ -172,10 +172,15 @@ def _resample_pairs(draw: Draw, forms: Mapping[str, PairForm], pairs: Mapping[st
     def on_pairs(name: str) -> WeightedStatistic:
         return lambda answers, weights: forms[name].resampled(answers, weights, pairs[name])
 
-    drawn = [name for name, form in forms.items() if form.at_equal_errors is None]
-    most = max((len(pairs[name]) for name in drawn), default=1)
-    resampled = dict(zip(drawn, draw.resample([on_pairs(name) for name in drawn], values=most), strict=True))
-    return resampled | {name: draw.resample_to_first_order(on_pairs(name)) for name in forms if name not in resampled}
+    resampled = {
+        name: draw.resample_to_first_order(on_pairs(name))
+        for name, form in forms.items()
+        if form.at_equal_errors is not None
+    }
+    if drawn := [name for name in forms if name not in resampled]:
+        most = max(len(pairs[name]) for name in drawn)
+        resampled |= zip(drawn, draw.resample([on_pairs(name) for name in drawn], values=most), strict=True)
+    return resampled
 
 
 def _each_pair(draw: Draw, pairs: Pairs, name: str, form: PairForm, resampled: FloatArray, confidence: float) -> Block:

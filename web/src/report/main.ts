@@ -41,29 +41,33 @@ function navigation(site: Site): HTMLElement {
   );
 }
 
+/** Light, dark, or as the system has it; the choice is stored where the browser allows that for files. */
 function themeButton(): HTMLButtonElement {
-  let stored = "auto";
-  try {
-    stored = localStorage.getItem(KEY) ?? "auto";
-  } catch {
-    // a browser that stores nothing for files
-  }
+  const system = matchMedia("(prefers-color-scheme: dark)");
   const label = el("span", {});
-  const set = (theme: string) => {
-    document.documentElement.dataset["theme"] = theme;
-    label.textContent = `Theme: ${theme}`;
+  let chosen = "auto";
+  const show = () => {
+    document.documentElement.dataset["theme"] = chosen === "auto" ? (system.matches ? "dark" : "light") : chosen;
+    label.textContent = `Theme: ${chosen}`;
   };
-  const made = button(label, () => {
-    const next = THEMES[(THEMES.indexOf(document.documentElement.dataset["theme"] ?? "auto") + 1) % THEMES.length]!;
-    set(next);
+  try {
+    const stored = localStorage.getItem(KEY);
+    if (stored !== null && THEMES.includes(stored)) chosen = stored;
+  } catch {
+    // nothing is stored
+  }
+  system.addEventListener("change", show);
+  show();
+  const next = () => {
+    chosen = THEMES[(THEMES.indexOf(chosen) + 1) % THEMES.length]!;
+    show();
     try {
-      localStorage.setItem(KEY, next);
+      localStorage.setItem(KEY, chosen);
     } catch {
-      // as above
+      // nothing is stored
     }
-  }, { class: "theme" });
-  set(THEMES.includes(stored) ? stored : "auto");
-  return made;
+  };
+  return button(label, next, { class: "theme" });
 }
 
 async function start(): Promise<void> {
