@@ -592,8 +592,10 @@ class TestFigures:
         from matplotlib.figure import Figure
 
         canvas = Figure()
-        figures["laion-c-curves"].draw(canvas, FigureRequest(scores.rows))
-        for axes, condition in zip(canvas.axes, DISTORTIONS, strict=True):
+        figures["curves"].draw(canvas, FigureRequest(scores.rows))
+        panels = {axes.get_title(): axes for axes in canvas.axes}
+        for condition in DISTORTIONS:
+            axes = panels[f"laion-c: {condition.replace('_', ' ')}"]
             lines = {line.get_label(): line.get_ydata() for line in axes.lines}
             for name, label in (*((model, model) for model in MODELS), ("people", "people, mean"), (BEST, BEST)):
                 rows = [value(scores, name, group_of(condition, level)) for level in range(1, 6)]

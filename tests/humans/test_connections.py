@@ -162,6 +162,7 @@ def test_the_capacity_follows_the_limit_on_files():
     for files in (64, 256, 1024, 4096, 20_000):
         capacity = Capacity.of_files(files)
         assert capacity.connections + 4 * capacity.batch < max(files, 64)
+        assert files < 256 or capacity.connections > 20 * capacity.batch
 
 
 def test_equal_messages_are_counted(monkeypatch):

@@ -29,7 +29,9 @@ def rows():
 
 def drawn(name, rows, measure=None):
     canvas = Figure(layout="constrained")
-    figures[f"alignment-{name}"].draw(canvas, FigureRequest(tuple(rows), measure))
+    figures["ec-heatmap" if name == "heatmap" else f"alignment-{name}"].draw(
+        canvas, FigureRequest(tuple(rows), measure)
+    )
     return canvas
 
 
@@ -45,11 +47,11 @@ def values(rows, measure, experiment):
 def test_every_figure_is_drawn_and_needs_its_rows(name, rows):
     drawn(name, rows).draw_without_rendering()
     with pytest.raises(InvalidInput, match="name a file that `cosight score SOURCES --on error-alignment"):
-        drawn(name, [Row(observer="a", against="b", measure=MA, value=0.5, n=10)])
+        drawn(name, [Row(observer="a", against="b", measure=EC, value=0.5, n=10)])
 
 
 def test_a_heatmap_has_people_first_and_then_family_by_family(rows):
-    panel = drawn("heatmap", rows).axes[0]
+    panel = drawn("heatmap", rows, measure=MA).axes[0]
     assert [label.get_text() for label in panel.get_xticklabels()] == ["person", "CNN", "transformer", "large"]
     grid = np.ma.filled(panel.images[0].get_array().astype(float), np.nan)
     assert grid.shape == (9, 9)
@@ -59,7 +61,7 @@ def test_a_heatmap_has_people_first_and_then_family_by_family(rows):
     assert grid[4, 5] == pytest.approx(found["model:0", "model:1"])
     assert np.isnan(grid[0, 0])
     assert panel.patch.get_hatch()  # what has no value is hatched, the lowest value is white
-    other = drawn("heatmap", rows, measure=EC).axes[0]
+    other = drawn("heatmap", rows).axes[0]
     assert np.ma.filled(other.images[0].get_array(), np.nan)[4, 5] == pytest.approx(
         values(rows, EC, "edge")["model:0", "model:1"]
     )

@@ -13,7 +13,8 @@ def figure(call: Call) -> None:
     """Draw a figure for a paper from score rows: SVG, PDF or PNG.
 
     The rows are those that --out of compare and score wrote. The figure has the same numbers; nothing is computed
-    again. `cosight list figures` says what each figure shows and which command makes its rows.
+    again. confusion-difference has no rows: it is counted from trials. `cosight list figures` says what each figure
+    shows and which command makes its rows.
 
     Examples:
         cosight figure ec-dots scores.json --out dots.pdf

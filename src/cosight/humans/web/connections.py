@@ -42,12 +42,13 @@ class Capacity:
     def of_files(cls, files: int) -> Capacity:
         """Return the capacity with a limit of `files` open files.
 
-        The event loop accepts up to four batches before it closes the first connection.
+        The event loop accepts up to four batches before it reads from, or closes, the first connection. So there is
+        room for many batches: a connection must not be closed for newer ones before its request was read.
 
         >>> Capacity.of_files(1024)
-        Capacity(connections=672, batch=64)
+        Capacity(connections=812, batch=29)
         """
-        batch = max(1, min(_MAX_BATCH, (files - _RESERVED_FILES) // 8))
+        batch = max(1, min(_MAX_BATCH, (files - _RESERVED_FILES) // 32))
         return cls(max(1, min(_MAX_CONNECTIONS, files - _RESERVED_FILES - 4 * batch)), batch)
 
 

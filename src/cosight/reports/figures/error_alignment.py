@@ -93,7 +93,7 @@ def _panels(figure: Figure, count: int, *, width: float, height: float) -> list[
 
 def _heatmap(figure: Figure, request: FigureRequest) -> None:
     """One panel per domain: every two observers, people first, models family by family."""
-    name = request.measure_or(_MA)
+    name = request.measure_or(_EC)
     pairs = _Pairs.of(request.rows)
     domains = [domain for domain in pairs.domains if (domain, name) in pairs.values]
     if not domains:
@@ -312,7 +312,7 @@ def _family_scores(figure: Figure, request: FigureRequest) -> None:
 
 FIGURES = (
     FigureKind(
-        name="alignment-heatmap",
+        name="ec-heatmap",
         summary="One measure of every two observers, people first, models by family; a panel per domain.",
         rows=_ROWS,
         draw=_heatmap,

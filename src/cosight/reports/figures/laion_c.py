@@ -19,8 +19,9 @@ from cosight.benchmarks.laion_c.results_table import (
     set_mean,
 )
 from cosight.errors import InvalidInput
+from cosight.reports.figures.curves import legend_below, line_style
 from cosight.reports.figures.entry import FigureKind, FigureRequest
-from cosight.reports.plots import COLOURS, MARKERS
+from cosight.reports.plots import COLOURS
 from cosight.statistics.pair_scores import CEILING_ONE
 from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, GroupKey, Row
 from cosight.statistics.seeds import display_name
@@ -34,9 +35,7 @@ __all__ = ["FIGURES"]
 _ROWS = "cosight score RUN --on laion-c --out scores.json"
 _GROUPS = (PEOPLE, SIMULATED, BEST, MODELS)
 _CHANCE = 1 / 16
-_STYLES = ("-", "--", "-.", ":")
 _INK = "0.15"  # people and reference lines
-_LETTER, _LINE = 0.075, 0.19  # inches: width of a letter of a name, height of a line of the legend
 
 
 def _accuracies(request: FigureRequest, *, published: bool = False) -> dict[str, dict[GroupKey, Row]]:
@@ -81,16 +80,6 @@ def _curve(
         axes.fill_between(levels, lows, highs, color=style["color"], alpha=0.15, linewidth=0)
 
 
-def _style(index: int) -> dict[str, Any]:
-    return {
-        "color": COLOURS[index % len(COLOURS)],
-        "linestyle": _STYLES[index // len(COLOURS) % len(_STYLES)],
-        "linewidth": 1.2,
-        "marker": MARKERS[index % len(MARKERS)],  # models differ in grey too
-        "markersize": 3.5,
-    }
-
-
 def _finish_levels(axes: Axes, title: str) -> None:
     axes.set_title(title.replace("_", " "), fontsize=9)
     axes.axhline(_CHANCE, color="0.7", linewidth=0.8, linestyle=":")
@@ -112,33 +101,7 @@ def _panels(figure: Figure, draw: Callable[[Axes, str], None]) -> None:
         axes.set_xlabel("level")
     for axes in grid[:, 0]:
         axes.set_ylabel("accuracy")
-    _legend_below(figure, grid.flat)
-
-
-def _legend_below(figure: Figure, panels: Iterable[Axes]) -> None:
-    """Add one legend for all panels, and room for it."""
-    known: dict[str, Any] = {}
-    for axes in panels:
-        handles, labels = axes.get_legend_handles_labels()
-        known |= {label: handle for handle, label in zip(handles, labels, strict=True) if label not in known}
-    width, height = figure.get_size_inches()
-    longest = max(map(len, known), default=0)
-    columns = max(1, int((width - 0.2) / (0.55 + _LETTER * longest)))
-    figure.set_size_inches(width, height + _LINE * -(-len(known) // columns))
-    figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=columns)
-
-
-def _all_models(figure: Figure, request: FigureRequest) -> None:
-    """Every model, and the mean and the best person with intervals (Figure 11)."""
-    accuracies = _accuracies(request)
-
-    def draw(axes: Axes, condition: str) -> None:
-        for index, name in enumerate(_models(accuracies)):
-            style = {**_style(index), "label": display_name(name)}
-            _curve(axes, accuracies[name], EXPERIMENT, condition, band=False, **style)
-        _draw_people(axes, accuracies, condition)
-
-    _panels(figure, draw)
+    legend_below(figure, grid.flat)
 
 
 def _draw_people(axes: Axes, accuracies: dict[str, dict[GroupKey, Row]], condition: str) -> None:
@@ -158,12 +121,12 @@ def _best(figure: Figure, request: FigureRequest) -> None:
         able = [name for name in _models(accuracies) if group in accuracies[name]]
         if able:
             name = max(able, key=lambda one: accuracies[one][group].value or 0.0)
-            style = {**_style(0), "label": "best model"}
+            style = {**line_style(0), "label": "best model"}
             _curve(axes, accuracies[name], EXPERIMENT, condition, band=True, **style)
             text = display_name(name)  # at the top right, because curves fall
             axes.text(0.98, 0.98, text, transform=axes.transAxes, ha="right", va="top", fontsize=6, color=COLOURS[0])
         if BEST in accuracies:
-            style = {**_style(1), "label": person_title(accuracies[BEST][OVERALL])}
+            style = {**line_style(1), "label": person_title(accuracies[BEST][OVERALL])}
             _curve(axes, accuracies[BEST], EXPERIMENT, condition, band=True, **style)
 
     _panels(figure, draw)
@@ -176,7 +139,7 @@ def _fine_tuning(figure: Figure, request: FigureRequest) -> None:
 
     def draw(axes: Axes, condition: str) -> None:
         for index, name in enumerate(_models(accuracies)):
-            style = {**_style(index), "label": display_name(name)}
+            style = {**line_style(index), "label": display_name(name)}
             _curve(axes, accuracies[name], EXPERIMENT, condition, band=True, **style)
         for name, line in zip(levels, ("--", "-"), strict=False):
             label = name.replace(PREFIX, "published: ")
@@ -206,12 +169,12 @@ def _levels(figure: Figure, request: FigureRequest) -> None:
     panels = figure.subplots(1, len(with_levels), sharey=True, squeeze=False)[0]
     for axes, experiment in zip(panels, with_levels, strict=True):
         for index, name in enumerate(_models(accuracies)):
-            style = {**_style(index), "label": display_name(name)}
+            style = {**line_style(index), "label": display_name(name)}
             _curve(axes, accuracies[name], experiment, "*", band=True, **style)
         _finish_levels(axes, experiment)
         axes.set_xlabel("level")
     panels[0].set_ylabel("accuracy, mean over conditions")
-    _legend_below(figure, panels)
+    legend_below(figure, panels)
 
 
 def _spread(figure: Figure, request: FigureRequest) -> None:
@@ -230,7 +193,7 @@ def _spread(figure: Figure, request: FigureRequest) -> None:
             (x, accuracies[name][set_mean(one)]) for x, one in enumerate(sets) if set_mean(one) in accuracies[name]
         ]
         xs, values = [x for x, _ in points], [row.value or 0.0 for _, row in points]
-        axes.plot(xs, values, **{**_style(index), "linewidth": 0.6, "markersize": 4}, label=display_name(name))
+        axes.plot(xs, values, **{**line_style(index), "linewidth": 0.6, "markersize": 4}, label=display_name(name))
     for x, one in enumerate(sets):
         row = deviation.get(one)
         if row is not None and row.value is not None:
@@ -241,7 +204,7 @@ def _spread(figure: Figure, request: FigureRequest) -> None:
     axes.set_ylim(0, 1)
     axes.set_ylabel("accuracy, mean over conditions and levels")
     axes.grid(axis="y", color="0.93")
-    _legend_below(figure, [axes])
+    legend_below(figure, [axes])
 
 
 def _scatter(figure: Figure, request: FigureRequest) -> None:
@@ -261,7 +224,7 @@ def _scatter(figure: Figure, request: FigureRequest) -> None:
             if x is None or y is None:
                 continue
             chosen = (x.value or 0.0) >= LEAST_ACCURACY
-            style = {**_style(index), "markersize": 5, "linestyle": "none", "label": display_name(name)}
+            style = {**line_style(index), "markersize": 5, "linestyle": "none", "label": display_name(name)}
             axes.errorbar(
                 [x.value or 0.0],
                 [y.value or 0.0],
@@ -284,7 +247,7 @@ def _scatter(figure: Figure, request: FigureRequest) -> None:
         axes.set_xlim(0, 1)
         axes.set_ylim(0, 1)
     panels[0].set_ylabel("accuracy on LAION-C")
-    _legend_below(figure, panels)
+    legend_below(figure, panels)
 
 
 def _arms(row: Row) -> list[list[float]] | None:
@@ -312,7 +275,7 @@ def _consistency(figure: Figure, request: FigureRequest) -> None:
         x, y = accuracies[name].get(OVERALL), values.get(name)
         if x is None or y is None:
             continue
-        style = {**_style(index), "markersize": 5, "linestyle": "none", "label": display_name(name)}
+        style = {**line_style(index), "markersize": 5, "linestyle": "none", "label": display_name(name)}
         axes.errorbar([x.value or 0.0], [y.value or 0.0], xerr=_arms(x), yerr=_arms(y), elinewidth=0.8, **style)
         top = by_statistic.get("highest_reachable", {}).get(name)
         if top is not None and top.value is not None:
@@ -325,7 +288,7 @@ def _consistency(figure: Figure, request: FigureRequest) -> None:
     axes.set_xlim(0, 1)
     axes.set_ylim(top=1)
     axes.grid(color="0.93")
-    _legend_below(figure, [axes])
+    legend_below(figure, [axes])
 
 
 def _kind(name: str, summary: str, draw: Callable[[Figure, FigureRequest], None], number: str) -> FigureKind:
@@ -333,12 +296,6 @@ def _kind(name: str, summary: str, draw: Callable[[Figure, FigureRequest], None]
 
 
 FIGURES: Sequence[FigureKind] = (
-    _kind(
-        "laion-c-curves",
-        "Accuracy by level of each distortion: every model, the mean and the best person with intervals.",
-        _all_models,
-        "Figure 11",
-    ),
     _kind(
         "laion-c-best",
         "Accuracy by level of each distortion: the best model and the best person, with intervals.",
