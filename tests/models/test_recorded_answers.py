@@ -263,25 +263,25 @@ def test_a_persons_answers_are_those_in_their_csv(mirror):
         (
             [{}, {"session": "2"}],
             [{}],
-            r"one trial per stimulus, got 2 of model:x for edge / 0\.0 / a\.png; use one sess",
+            r"one trial per stimulus, got 2 of model:x for edge / 0 / a\.png; use one sess",
         ),
         ([{"stimulus": "d"}, {}], [{"stimulus": "d"}], "one trial per stimulus, got 2"),
         ([{"stimulus": "d"}, {"stimulus": "e"}], [{}], "one trial per stimulus, got 2"),
         (
             [{"stimulus": "d", "image": None}] * 2,
             [{"stimulus": "d", "image": None}],
-            "got 2 of model:x for edge / 0.0 / d;",
+            "got 2 of model:x for edge / 0 / d;",
         ),
         (
             [{}],
             [{"stimulus": "d"}, {"stimulus": "e"}],
-            r"one picture to be joined on, got 2 in the set for edge / 0\.0 / a",
+            r"one picture to be joined on, got 2 in the set for edge / 0 / a",
         ),
         ([{}], [{"level": 1}, {"level": 2}], "one picture to be joined on, got 2"),
         (
             [{"truth": "dog"}],
             [{}],
-            "one truth, got cat in the set and dog in the trials of model:x for edge / 0.0 / a.png",
+            "one truth, got cat in the set and dog in the trials of model:x for edge / 0 / a.png",
         ),
     ],
 )
