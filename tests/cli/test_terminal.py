@@ -139,4 +139,4 @@ def test_the_part_of_the_demo_with_real_people_is_short(screens):
     lines = screens["demo"][1]
     assert len(lines) <= 13
     assert any("model:resnet50-trained-on-SIN is closest to people: EC 0.195" in line for line in lines)
-    assert lines[-1] == "page: demo-run/report/index.html"
+    assert lines[-1] == "report: demo-run/report/index.html"

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 
-from cosight import files
 from cosight.errors import InvalidInput
-from cosight.files import lock_folder
-from cosight.stimuli import resources
 from cosight.stimuli.images import encode, preparation
 from cosight.stimuli.manipulations import mean_spectrum, read_spectrum
 from cosight.stimuli.resources import spectrum_for_set, tiles_for_set
@@ -115,28 +110,6 @@ def test_an_index_from_an_earlier_run_is_verified(given, sources, out):
     drop(index.path / "thumbnails_28.npy")
     with pytest.raises(InvalidInput, match="has changed since it was built; build it again"):
         tiles(out, sources, given=index.path if given else None)
-
-
-def test_a_second_run_waits_for_the_index_of_the_first(sources, out, monkeypatch):
-    """What the lock waits for is simulated: the first run builds the index before the second one gets the lock."""
-    real = resources.lock_folder
-
-    @contextmanager
-    def lock_folder(folder):
-        monkeypatch.undo()
-        first.append(tiles(out, sources))
-        with real(folder):
-            yield
-
-    first = []
-    monkeypatch.setattr(resources, "lock_folder", lock_folder)
-    assert tiles(out, sources).digest == first[0].digest
-
-
-def test_a_second_run_ends_in_one_line_while_the_first_builds_the_index(sources, out, monkeypatch):
-    monkeypatch.setattr(files, "_LOCK_SECONDS", 0)
-    with lock_folder(out), pytest.raises(InvalidInput, match=r"another process is writing to .*; wait for it"):
-        tiles(out, sources)
 
 
 def test_one_image_is_too_few(sources, out, tmp_path):

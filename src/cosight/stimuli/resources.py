@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from cosight.errors import InvalidInput
-from cosight.files import DRAFT_SUFFIX, atomic_write, file_stamp, lock_folder, read_json
+from cosight.files import DRAFT_SUFFIX, atomic_write, file_stamp, read_json
 from cosight.processes import core_count
 from cosight.stimuli.composition.masks import MASK_SUFFIX
 from cosight.stimuli.images import Bytes, Preparation, check_image
@@ -56,11 +56,8 @@ def tiles_for_set(
         if stored.exists():
             _check_tiles(stored, index.digest, given)
     elif not stored.exists():
-        with lock_folder(out):  # two runs into one new folder
-            if not stored.exists():
-                with _recorded(out, "tiles", _without_masks(images)):
-                    return _build_tiles(images, stored, workers, on_skip)
-        return tiles_for_set(out, sources, given=given, workers=workers, on_skip=on_skip)  # the other run built it
+        with _recorded(out, "tiles", _without_masks(images)):
+            return _build_tiles(images, stored, workers, on_skip)
     else:
         if given is None:
             _check_record(out, "tiles", _without_masks(sources))
