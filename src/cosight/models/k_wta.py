@@ -38,8 +38,8 @@ def k_winners(units: Tensor, k: int) -> Tensor:
     if not 1 <= k <= flat.shape[1]:
         raise InvalidInput(f"k must be 1 to the width of the layer, {flat.shape[1]}, got {k}")
     winners = flat.detach().sort(dim=1, descending=True, stable=True).indices[:, :k]
-    mask = torch.zeros_like(flat).scatter_(1, winners, 1.0)
-    return (flat * mask).reshape(units.shape)
+    loses = torch.ones_like(flat, dtype=torch.bool).scatter_(1, winners, False)
+    return flat.masked_fill(loses, 0.0).reshape(units.shape)
 
 
 class KWta(nn.Module):
