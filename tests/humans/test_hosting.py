@@ -110,8 +110,8 @@ def test_the_unit_of_systemd(tmp_path):
     need("systemd-analyze")
     unit = block("[Service]").replace("/home/study/venv/bin/cosight", "/bin/true").replace("User=study", "User=root")
     (tmp_path / "survey.service").write_text(unit)
-    told = subprocess.run(["systemd-analyze", "verify", tmp_path / "survey.service"], capture_output=True, text=True)
-    assert "survey.service" not in told.stderr, told.stderr
+    checked = subprocess.run(["systemd-analyze", "verify", tmp_path / "survey.service"], capture_output=True, text=True)
+    assert "survey.service" not in checked.stderr, checked.stderr
 
 
 def commands():

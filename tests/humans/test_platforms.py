@@ -1,4 +1,4 @@
-"""What the platforms are told: a code for each outcome, and MTurk's own form; nobody else may show or get anything."""
+"""What the platforms receive: a code for each outcome, and MTurk's own form; nobody else may show or get anything."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def test_each_outcome_has_its_code(prolific):
     ]
 
 
-def test_no_outcome_is_told_before_its_time(prolific):
+def test_no_outcome_is_sent_before_its_time(prolific):
     """Whoever has only opened the link could claim to have been screened out, and be paid for it."""
     here = prolific
     headers = arrive(here, "one")
-    told = here.client.get("/api/study").text + here.client.get("/api/session", headers=headers).text
-    told += answer(here, headers, "vision", True).text + here.client.get("/").text
-    assert not [code for code in here.study.participants.codes if code in told]
+    received = here.client.get("/api/study").text + here.client.get("/api/session", headers=headers).text
+    received += answer(here, headers, "vision", True).text + here.client.get("/").text
+    assert not [code for code in here.study.participants.codes if code in received]
 
 
 def test_simulated_participants_get_no_code_of_the_platform(prolific):
@@ -122,10 +122,10 @@ MTURK = {"workerId": "W1", "assignmentId": "A1", "hitId": "H1"}
 )
 def test_results_go_to_mturk_only(serve_study, host, status):
     here = serve_study(people="platform = 'mturk'")
-    told = here.client.post("/api/sessions", json={"platform": {**MTURK, "turkSubmitTo": host}})
-    assert told.status_code == status
+    received = here.client.post("/api/sessions", json={"platform": {**MTURK, "turkSubmitTo": host}})
+    assert received.status_code == status
     if status == 403:
-        assert told.json()["error"].startswith("results are not sent to ")
+        assert received.json()["error"].startswith("results are not sent to ")
 
 
 def test_a_browser_lets_nobody_else_show_the_study_or_get_its_form(serve_study):

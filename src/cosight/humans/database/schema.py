@@ -4,7 +4,7 @@
 * `cosight_participants`   one row per participant: a number, no name or address
 * `cosight_showings`       one row per showing of an item to a participant, with its answer: one row, so that
                            answering an item and returning it to the pool exclude each other
-* `cosight_screening`      one row per answer to a question that decides who takes part
+* `cosight_screening`      one row per answer to a screening question
 * `cosight_item_loads`     one row per test item: its unreleased showings, counted when they change, so that the least
                            loaded items of a large set are found without counting all showings
 

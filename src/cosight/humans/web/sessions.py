@@ -177,7 +177,7 @@ async def post_decline(request: Request) -> Response:
 
 
 async def post_screening(request: Request) -> Response:
-    """Store the answer to one of the questions that decide who takes part."""
+    """Store the answer to one of the screening questions."""
     context = get_context(request)
     number, body = await context.authenticate(request), await read_body(request)
     question, eligible = body.get("question"), body.get("eligible")
