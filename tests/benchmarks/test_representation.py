@@ -359,7 +359,18 @@ def test_other_trials_of_the_models_join_the_table(capsys):
     assert all(cell.value is not None for line in table.lines for cell in line.cells[-3:])
     assert {line.model for line in table.lines} == set(SHARES)
     print_benchmark(TABLE, scores)
-    assert "photos Hellinger: strong minus weak" in " ".join(capsys.readouterr().out.split())
+    shown = " ".join(capsys.readouterr().out.split())
+    lead = f"{-difference.value:.3f} [{-difference.high:.3f}, {-difference.low:.3f}]"
+    assert f"photos Hellinger: strong is closer to people than weak: {lead}" in shown  # less is closer
+    assert "photos EC: strong is more consistent with people than weak: 0." in shown
+    assert "photos accuracy: strong is more accurate than weak: 0.467" in shown
+
+
+def test_models_that_do_not_differ_clearly_are_not_ranked():
+    others = on_other_sets({"strong": 30, "weak": 29})
+    scores = score(make_trials(pl.DataFrame(choices())), others, on="representation", resamples=200)
+    texts = [text for text, _ in TABLE.remarks(scores)]
+    assert "photos accuracy: no clear difference, strong minus weak" in texts
 
 
 def test_shape_bias_of_cue_conflict_trials_joins_the_table():
@@ -407,8 +418,8 @@ def small(cifar, mirror, tmp_path_factory):
         patch.setenv("COSIGHT_MIRROR", str(mirror))
         return build(
             "representation",
-            cifar,
-            out,
+            str(cifar),
+            str(out),
             model=[network(mirror, name) for name in ("standard-resnet20", "adversarial-l2-resnet20")],
             limit=6,
             steps=15,

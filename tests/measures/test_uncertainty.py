@@ -467,6 +467,17 @@ def test_p_of_identical_samples_is_one():
     assert (found.value, found.low, found.high, found.p) == (0.0, 0.0, 0.0, 1.0)
 
 
+def test_one_image_of_sixty_is_no_difference():
+    """Without that image a resample has no difference; float noise in shares must not make it one."""
+    drawn = np.random.default_rng(0).multinomial(60, np.full(60, 1 / 60), size=500)
+    one, two = drawn[:, :30].sum(axis=1) / 60, drawn[:, :29].sum(axis=1) / 60
+    without = float(np.mean(drawn[:, 29] == 0))
+    found = paired_difference(30 / 60, 29 / 60, one, two)
+    assert found.low == 0
+    assert found.p == pytest.approx(2 * without, abs=0.01)
+    assert not found.at_resolution
+
+
 def test_p_is_at_the_resolution_until_a_resample_contradicts():
     """The median lies on the value: differences of 1, 2, ... 9 around 5, compared with 0."""
     around, nothing = np.arange(1.0, 10.0), np.zeros(9)

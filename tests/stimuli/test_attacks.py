@@ -233,7 +233,7 @@ def nans(images):
         (nans, {}, "gradients must be finite, got nan or infinity for 4 images"),
         (Linear(), {"eps": -0.1}, "eps must be a finite number from 0 up, got -0.1"),
         (Linear(), {"eps": float("nan")}, "eps must be"),
-        (Linear(), {"eps": 8}, "got 8; write 8/255"),
+        (Linear(), {"eps": 8}, "got 8; 8/255 is written 0.03137"),
         (Linear(), {"labels": [0, 1, 2, 1]}, "labels must be 0 to 1, the model's classes, got 0 to 2"),
         (Linear(), {"labels": [0, 1]}, "labels must be 4 whole numbers"),
         (Linear(), {"labels": [0.0, 1.0, 0.0, 1.0]}, "labels must be 4 whole numbers"),

@@ -28,6 +28,8 @@ __all__ = [
     "ranks_of_differences",
 ]
 
+_NOISE = 1e-12  # a smaller difference is float rounding
+
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
@@ -101,11 +103,16 @@ def paired_differences(
     p, at_resolution = np.full(len(values), np.nan), np.zeros(len(values), dtype=np.bool_)
     defined = samples.shape[1] - interval.undefined[found]
     median = np.nanmedian if interval.undefined[found].any() else np.median
-    moved = samples[found] - median(samples[found], axis=1)[:, None] + values[found, None]
+    moved = _without_noise(samples[found] - median(samples[found], axis=1)[:, None] + values[found, None])
     least = np.minimum(np.count_nonzero(moved <= 0, axis=1), np.count_nonzero(moved >= 0, axis=1))
     p[found], at_resolution[found] = np.minimum(1.0, 2 * (least + 1) / (defined + 1)), least == 0
-    columns = (values, interval.low, interval.high, p, at_resolution)
+    columns = (values, _without_noise(interval.low), _without_noise(interval.high), p, at_resolution)
     return [PairedDifference(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def _without_noise(differences: FloatArray) -> FloatArray:
+    """Return differences with float noise around 0 set to 0: equal shares stay equal after they were moved."""
+    return np.where(np.abs(differences) < _NOISE, 0.0, differences)
 
 
 def holm(p: ArrayLike) -> FloatArray:

@@ -234,12 +234,14 @@ def check_eval(model: Classifier) -> None:
         raise InvalidInput("a model is attacked in eval mode, got one in train mode; call model.eval() first")
 
 
-def check_eps(eps: float, norm: Norm, space: Space) -> None:
-    """Raise if eps is negative or not finite, or was written as 8 instead of 8/255."""
+def check_eps(eps: float, norm: Norm, space: Space, *, name: str = "eps") -> None:
+    """Raise if eps is negative or not finite, or was written as 8 instead of 8/255. `name` is for the message."""
     if not (isfinite(eps) and eps >= 0):
-        raise InvalidInput(f"eps must be a finite number from 0 up, got {eps}")
+        raise InvalidInput(f"{name} must be a finite number from 0 up, got {eps}")
     if eps > 1 and norm == "linf" and space == "pixels":
-        raise InvalidInput(f"eps is in units of pixels in [0, 1], got {eps:g}; write {eps:g}/255 if that is meant")
+        raise InvalidInput(
+            f"{name} is in units of pixels in [0, 1], got {eps:g}; {eps:g}/255 is written {eps / 255:.4g}"
+        )
 
 
 def _all_rows(target: Target) -> Tensor:

@@ -264,18 +264,18 @@ def _check_mode(recipe: Recipe) -> None:
 
 
 def _check_attack(recipe: Recipe) -> None:
-    check_eps(recipe.attack_eps, recipe.attack_norm, "pixels")
+    check_eps(recipe.attack_eps, recipe.attack_norm, "pixels", name="attack_eps")
     for name in ("attack_eps", "attack_step_size"):
         value = getattr(recipe, name)
         if value is not None and not 0 < value < float("inf"):
-            raise InvalidInput(f"{name} must be positive, got {value:g}")
+            raise InvalidInput(f"{name} must be positive and finite, got {value:g}")
     for name, default in _ATTACK.items():
         if not recipe.is_attacked and getattr(recipe, name) != default:
             raise InvalidInput(
                 f"{name} is about adversarial training, which is not set; add adversarial or leave it out"
             )
     if recipe.beta != BETA and recipe.adversarial not in ("trades", "mart"):
-        raise InvalidInput(f"beta is about trades and mart, got adversarial {recipe.adversarial}; leave it out")
+        raise InvalidInput(f"beta is about trades and mart, got {recipe.adversarial or 'none'}; leave it out")
     if recipe.adversarial is not None and recipe.alignment is not None:
         raise InvalidInput(f"adversarial training has no alignment loss, got {recipe.alignment}; leave one out")
     if recipe.adversarial == "mart" and recipe.targets != "truth":

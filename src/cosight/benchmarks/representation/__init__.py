@@ -75,14 +75,14 @@ def build(
 
     return run_experiment(
         Experiment(
-            source=source,
-            out=out,
+            source=Path(source),
+            out=Path(out),
             models=tuple(model),
             judges=tuple(judge or ("lpips",)),
             near=near,
             noise=tuple(noise or ()),
             limit=limit,
-            seed_images=seed_images,
+            seed_images=None if seed_images is None else Path(seed_images),
             prepare=prepare,
             descent={"steps": steps, "step_size": step_size, "optimiser": optimiser},
             tolerance=tolerance,

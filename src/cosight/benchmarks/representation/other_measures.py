@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from cosight.measures import pair_forms
-from cosight.statistics.blocks import Block, rows_of
+from cosight.statistics.blocks import Block, join_blocks, rows_of
 from cosight.statistics.contrasts import difference_rows, models_against_people
 from cosight.statistics.pair_scores import pair_blocks, pairs_of
 from cosight.statistics.resampling import Draw, draw_resamples
@@ -51,14 +51,13 @@ def other_rows(others: Sequence[ScoreData], *, resamples: int, confidence: float
         for group in stimulus_groups(data.table, ("experiment",)):
             draw = draw_resamples(data.table, group, resamples=resamples, seed=seed, merge=False)
             for block, name in _blocks(data, draw, confidence):
-                used = [i for i, key in enumerate(block.keys) if key.observer in models and key.measure == name]
-                against = models_against_people(block, name, models)
                 if name == CONSISTENCY:  # the mean over people, not each person
-                    used = against
-                part = block.at(used)
-                rows += rows_of(part, confidence=confidence, seed=seed)
-                known = [i for i, key in enumerate(part.keys) if key.statistic == "value"]
-                rows += difference_rows(part, name, models, confidence=confidence, seed=seed, index=known)
+                    used = models_against_people(block, name, models)
+                else:
+                    used = [i for i, key in enumerate(block.keys) if key.observer in models and key.measure == name]
+                rows += rows_of(block.at(used), confidence=confidence, seed=seed)
+                known = [i for i in used if block.keys[i].statistic == "value"]
+                rows += difference_rows(block, name, models, confidence=confidence, seed=seed, index=known)
     return rows
 
 
@@ -72,8 +71,7 @@ def _blocks(data: ScoreData, draw: Draw, confidence: float) -> list[tuple[Block,
     people = data.table.people[draw.observer_index]
     pairs = pairs_of(people, "human-model")
     if len(pairs):
-        blocks = pair_blocks(draw, pairs, {CONSISTENCY: pair_forms[CONSISTENCY]}, confidence)
-        found += [
-            (block, CONSISTENCY) for block in blocks if models_against_people(block, CONSISTENCY, data.table.models)
-        ]
+        found.append(
+            (join_blocks(pair_blocks(draw, pairs, {CONSISTENCY: pair_forms[CONSISTENCY]}, confidence)), CONSISTENCY)
+        )
     return found

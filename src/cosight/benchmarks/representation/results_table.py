@@ -31,6 +31,7 @@ from cosight.benchmarks.representation.other_measures import (
 )
 from cosight.benchmarks.table_layout import BenchmarkTable, TableCell, TableColumn, TableLayout, TableLine
 from cosight.errors import InvalidInput
+from cosight.measures import measures
 from cosight.measures.answers import Answers
 from cosight.measures.arithmetic import Weights, divide
 from cosight.statistics.blocks import Block, Flags, Key, make_block, rows_of
@@ -66,6 +67,10 @@ _JUDGE, _TARGETS, _PANELS, _SEEDS, _REACHED, _IMAGES = "judge", "targets", "pane
 _INHERITED = ("model", "training", "start", _TARGETS, _REACHED)  # from the manifest row of a query
 _EXPERIMENT = "experiment"  # of other trials
 _SHORT = {ACCURACY: "accuracy", HELLINGER: "Hellinger", SHAPE_BIAS: "shape bias", CONSISTENCY: "EC"}
+_AHEAD = {
+    **{TWO_AFC: "more aligned", CLUSTERING: "more aligned", ACCURACY: "more accurate"},
+    **{HELLINGER: "closer to people", SHAPE_BIAS: "more biased to shape", CONSISTENCY: "more consistent with people"},
+}
 CLEAN, ROBUST = "clean", "robust"
 GROUPS = (_JUDGE, _TARGETS, _PANELS, _SEEDS, _REACHED, _IMAGES, _CONTEST, _EXPERIMENT)
 """Names in the groups of the rows; all others are factors of training."""
@@ -457,10 +462,9 @@ def remarks(scores: Scores) -> list[tuple[str, Row | None]]:
             )
     for row in scores.rows:
         if row.statistic == "difference" and row.in_group(_REACHED) == shown:
-            title = f"{row.in_group(_JUDGE)}, {_column(row).title}"
-            texts.append((f"{title}: {row.observer} minus {row.against}", row))
+            texts.append(_difference_remark(f"{row.in_group(_JUDGE)}, {_column(row).title}", row))
         elif row.statistic == "difference" and row.in_group(_EXPERIMENT) is not None:
-            texts.append((f"{_column(row).title}: {row.observer} minus {row.against}", row))
+            texts.append(_difference_remark(_column(row).title, row))
     for row in scores.rows:
         reached = row.in_group(_REACHED)
         is_pooled = row.in_group(_SEEDS) == ALL_SEEDS and row.measure == TWO_AFC and row.statistic == "value"
@@ -477,6 +481,18 @@ def remarks(scores: Scores) -> list[tuple[str, Row | None]]:
         elif contest is not None:
             texts.append((f"the same, {row.observer} minus {row.against}", row))
     return [*texts, (f"2AFC and clustering: share matched with the target, of inversions within {shown}", None)]
+
+
+def _difference_remark(title: str, row: Row) -> tuple[str, Row]:
+    """Return which of two models is ahead, with the size of its lead; where the interval has 0 in it, neither is."""
+    first, second = row.observer, str(row.against)
+    if row.low is None or row.high is None or row.low <= 0 <= row.high:
+        return f"{title}: no clear difference, {first} minus {second}", row
+    if (row.low > 0) == (measures[row.measure].direction == "lower"):
+        first, second = second, first
+    if row.high < 0:
+        row = replace(row, value=None if row.value is None else -row.value, low=-row.high, high=-row.low)
+    return f"{title}: {first} is {_AHEAD[row.measure]} than {second}", row
 
 
 TABLE = TableLayout(
