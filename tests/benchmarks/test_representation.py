@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +15,7 @@ from PIL import Image as Pillow
 import cosight.study
 from cosight.benchmarks import build
 from cosight.benchmarks.representation.panels import panel_rows, write_panels
-from cosight.benchmarks.representation.results_table import TABLE, representation_table
+from cosight.benchmarks.representation.results_table import ALL_SEEDS, TABLE, representation_table
 from cosight.cli.tables import print_benchmark
 from cosight.errors import InvalidInput
 from cosight.models.judges.answer_tasks import judge
@@ -84,8 +86,9 @@ def test_shares_by_model_and_seeds_with_intervals():
             row = value(scores, model, seeds=start, **{**LPIPS, "distance": "any"})
             assert (row.value, row.n, row.clusters) == (share, TARGETS, TARGETS)
             assert row.low <= share <= row.high
-    pooled = value(scores, "strong", seeds="all", **LPIPS)
-    assert (pooled.value, pooled.n, pooled.clusters) == (0.75, 48, TARGETS)
+    mean = value(scores, "strong", seeds=ALL_SEEDS, **LPIPS)
+    assert (mean.value, mean.n, mean.clusters) == (0.75, 48, TARGETS)
+    assert mean.low < mean.value < mean.high
     panels = value(scores, "strong", "clustering_share", seeds="image", **LPIPS)
     assert (panels.value, panels.n, panels.clusters) == (1.0, TARGETS, TARGETS // 3)
     assert "few_clusters" in panels.flags
@@ -102,6 +105,57 @@ def test_unconverged_inversions_count_neither_way_unless_asked():
     converged = value(scores, "weak", "converged_share", seeds="image", distance="0.1")
     assert (converged.value, converged.n) == (0.75, TARGETS)
     assert "largest 0.150" in converged.note
+
+
+def with_distances(rows, unconverged):
+    """The same answers; inversions for which `unconverged(model, start, number)` is true are far from their target."""
+    table = []
+    for row in rows:
+        facts = json.loads(row["extra"])
+        number = int(facts["query"].rpartition("-")[2])
+        distance = 0.3 if unconverged(facts["model"], facts["start"], number) else 0.04
+        table.append({**row, "extra": json.dumps({**facts, "distance": distance})})
+    return table
+
+
+def test_the_mean_over_seeds_does_not_depend_on_how_many_of_each_kind_have_converged():
+    few = with_distances(choices(), lambda model, start, number: model == "strong" and start == "noise" and number % 6)
+    scores = scored(few)
+    noise = value(scores, "strong", seeds="noise", **LPIPS)
+    assert (noise.value, noise.n) == (0.5, 4)
+    for measure in ("two_alternative_share", "clustering_share"):
+        mean = value(scores, "strong", measure, seeds=ALL_SEEDS, **LPIPS)
+        assert (mean.value, mean.n) == (0.75, 28)  # all 28 together: 26 / 28
+    assert value(scores, "strong", seeds=ALL_SEEDS, **LPIPS).clusters == 4
+    difference = value(scores, "strong", statistic="difference", against="weak", seeds=ALL_SEEDS, **LPIPS)
+    assert difference.value == pytest.approx(0.75 - 0.125)
+
+
+def test_there_is_no_mean_over_seeds_without_one_of_the_kinds(tmp_path, capsys):
+    """A share from images is not compared with means over images and noise."""
+    table = with_distances(choices(), lambda model, start, number: (model, start) == ("weak", "noise"))
+    people = [with_distances(choices(f"human:{n}", "human"), lambda m, s, n: (m, s) == ("weak", "noise")) for n in "ab"]
+    scores = scored(table, *people, resamples=20)
+    for name in ("lpips", PEOPLE):
+        row = value(scores, "weak", seeds=ALL_SEEDS, judge=name, distance="0.1")
+        assert row.value is None
+        assert "undefined" in row.flags
+        assert row.note.endswith("undefined: nothing converged from noise seeds")
+    assert value(scores, "weak", seeds="image", **LPIPS).value == 0.25
+    assert value(scores, "weak", seeds=ALL_SEEDS, judge="lpips", distance="any").value == 0.125
+    kinds = {row.in_group("seeds") for row in scores.rows if row.statistic in ("difference", "sd")}
+    assert kinds == {"image", "noise", ALL_SEEDS}
+    compared = [row for row in scores.rows if row.statistic == "difference" and row.in_group("distance") == "0.1"]
+    assert {row.in_group("seeds") for row in compared} == {"image"}
+    drawn = figure("representation-loss", with_losses(scores), out=tmp_path / "loss.svg").read_text()
+    assert "not shown: weak (no converged inversion from noise seeds)" in drawn
+    print_benchmark(TABLE, scores)
+    assert "weak, photos, noise: 0 of 24 inversions converged" in " ".join(capsys.readouterr().out.split())
+
+
+def with_losses(scores):
+    """The same rows, as if a checkpoint had named the loss of each model."""
+    return replace(scores, rows=tuple(replace(row, group=(*row.group, ("loss", row.observer))) for row in scores.rows))
 
 
 def test_models_are_compared_on_the_same_targets():
@@ -131,6 +185,8 @@ def test_people_are_pooled_with_the_spread_over_annotators(kind, group):
     spread = value(scores, "strong", statistic="sd", seeds="image", judge=group, distance="0.1")
     assert spread.value == pytest.approx(np.std([1, 23 / 24, 22 / 24, 21 / 24]))
     assert spread.note == "over 4 annotators"
+    spread = value(scores, "strong", statistic="sd", seeds=ALL_SEEDS, judge=group, distance="0.1")
+    assert spread.value == pytest.approx(np.std([(24 + 12 - 2 * n) / 48 for n in range(4)]))
 
 
 def test_accuracy_and_sides_in_a_contest():
@@ -170,6 +226,17 @@ def test_the_table_has_a_section_per_judge_and_a_line_per_model():
     titles = [column.title for column in table.columns]
     assert titles == ["2AFC", "2AFC image", "2AFC noise", "clustering", "clustering image", "clustering noise"]
     assert table.lines[0].cells[1].value == 1.0
+
+
+def test_a_narrow_terminal_shows_no_empty_table(monkeypatch, capsys):
+    """Without accuracies all columns are in the first tables."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_benchmark(TABLE, scored(choices(), resamples=20))
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip() for line in capsys.readouterr().out.splitlines()]
+    assert max(map(len, lines)) <= 80
+    assert "model" not in lines
 
 
 def test_more_than_two_models_meet_in_a_tournament():
@@ -280,11 +347,7 @@ def test_figures_group_models_by_factors_of_training(tmp_path):
 
 
 def test_figures_say_which_models_they_leave_out(tmp_path):
-    table = []
-    for row in choices():
-        facts = json.loads(row["extra"])
-        reached = {"distance": 0.3} if facts["model"] == "weak" else {}
-        table.append({**row, "extra": json.dumps({**facts, **reached})})
+    table = with_distances(choices(), lambda model, start, number: model == "weak")
     answers = [
         trial(model, "model", f"robust/{n}", n < 5, ["cat", "dog"], images="robust", image=f"i{n}")
         for model in ("strong", "weak")
@@ -489,6 +552,7 @@ def test_simulated_people_reproduce_the_judge_they_are_drawn_from(kind, measure,
     people = cosight.study.read_trials(study)
     judged = judge(root, judge="lpips", device="cpu", progress=False).trials
     scores = score(make_trials(pl.concat([people.frame, judged.frame])), root, on="representation", resamples=100)
+    alone = score(people, on="representation", resamples=5)  # answers say how their images were made, and which panels
     compared = 0
     for row in scores.rows:
         is_value = (row.measure, row.statistic, row.in_group("distance")) == (measure, "value", "any")
@@ -497,8 +561,10 @@ def test_simulated_people_reproduce_the_judge_they_are_drawn_from(kind, measure,
             expected = value(scores, row.observer, measure, judge="lpips", **group)
             assert row.low <= expected.value <= row.high
             assert "simulated" in row.flags
+            own = value(alone, row.observer, measure, **dict(row.group))
+            assert (own.value, own.n) == (row.value, row.n)
             compared += 1
-    assert compared >= 6  # two models; noise, image and all seeds
+    assert compared == (6 if kind == "2afc" else 12)  # two models; noise, image and all seeds; two kinds of panels
 
 
 @pytest.mark.parametrize(

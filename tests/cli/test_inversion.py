@@ -39,7 +39,7 @@ def test_convergence_is_reported_and_the_set_is_resumed(world, cosight, tmp_path
     done = cosight(*line, "--out", tmp_path / "set")
     assert done.code == 0, done.err
     assert "a image: " in done.out
-    assert "of 2 converged (relative distance up to 0.1; largest" in done.out
+    assert "of 2 converged (distance up to 0.1, largest" in done.out
     assert "10 stimuli made" in done.out
     assert "0 stimuli made, 10 existed" in cosight(*line, "--out", tmp_path / "set").out
 

@@ -24,12 +24,17 @@ def slots(*places):
 
 
 IMAGE = Item("i", "test", slots(("image", "i")), facts={"truth": "dog"})
-PAIR = Item("t", "test", slots(("query", "q"), ("left", "target"), ("right", "seed")), facts={"truth": "target"})
+PAIR = Item(
+    "t",
+    "test",
+    slots(("query", "q"), ("left", "target"), ("right", "seed")),
+    facts={"truth": "target", "made_with": ({"model": "m", "start": "noise"},)},
+)
 PANEL = Item(
     "p",
     "test",
     slots(("column-1", "A"), ("column-2", "B"), ("column-3", "C"), ("row-1", "a"), ("row-2", "b"), ("row-3", "c")),
-    facts={"truth": None, "targets": ("A", "B", "C")},
+    facts={"truth": None, "targets": ("A", "B", "C"), "made_with": tuple({"start": start} for start in "abc")},
 )
 ASKED = {
     "classify": TrialContext(IMAGE, (0,), SPACE),
@@ -68,7 +73,8 @@ def test_every_type_takes_its_answers_and_no_others(name):
         rows = kind.parse(asked, answer)
         assert all(isinstance(row, ParsedAnswer) for row in rows)
         assert len(rows) == (3 if name == "cluster" else 1)
-        assert {key for row in rows for key in row.extra} <= set(kind.records)
+        made_with = {key for facts in ASKED[name].item.facts.get("made_with", ()) for key in facts}
+        assert {key for row in rows for key in row.extra} <= set(kind.records) | made_with
     for answer in [*NO_ANSWERS, *([] if name == "timed" else [None])]:
         with pytest.raises(InvalidInput, match="an answer must be") as refused:
             kind.parse(asked, answer)
@@ -107,7 +113,8 @@ def test_whatever_is_sent_is_an_answer_or_refused(sent):
 
 def test_a_side_stands_for_the_option_that_was_shown_there():
     (row,) = trial_types["2afc"].parse(ASKED["2afc"], "left")  # shown the other way round
-    assert row == ParsedAnswer("t", "seed", "target", extra={"options": ["seed", "target"], "query": "q"})
+    made_with = {"model": "m", "start": "noise"}
+    assert row == ParsedAnswer("t", "seed", "target", extra={"options": ["seed", "target"], "query": "q", **made_with})
 
 
 def test_a_column_stands_for_the_option_that_was_shown_there():
@@ -118,7 +125,7 @@ def test_a_column_stands_for_the_option_that_was_shown_there():
         ("p/a", "C", "A"),
         ("p/b", "B", "B"),
     ]
-    assert rows[0].extra == {"options": ["C", "A", "B"], "panel": "p", "query": "c"}
+    assert rows[0].extra == {"options": ["C", "A", "B"], "panel": "p", "query": "c", "start": "c"}
 
 
 def test_rows_of_a_check_expect_their_target():

@@ -155,7 +155,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(photos, tmp_pat
             r"must be 32 x 32, the models' input, .*40 x 40; use --prep",
         ),
         (recipe_of(photos, limit=7), "each of the 7 targets starts from a photo of its own .* has 5"),
-        (recipe_of(photos, models=("a", "a")), "models must differ in name or weights, got a twice"),
+        (recipe_of(photos, models=("a", "a")), "models must have different names, got a twice; add name=NAME to one"),
         (InversionRecipe(read_targets(["normal:0/1"], limit=2), ("a",), load), "image seeds need photos"),
     ):
         with pytest.raises(InvalidInput, match=words):

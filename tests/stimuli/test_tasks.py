@@ -172,3 +172,17 @@ def test_hard_panels_are_near_neighbours_and_are_kept_beside_random_ones(tmp_pat
     assert len(read_tasks(root)) == 8
     with pytest.raises(InvalidInput, match="near neighbours are for cluster tasks"):
         make_tasks(root, "2afc", near=near)
+
+
+def test_two_models_of_one_name_are_refused(tmp_path):
+    """Answers are grouped by the model's name: the second may have been added to the set by a later command."""
+    rows = [{"stimulus": name, "file": f"{name}.png"} for name in ("t", "s")]
+    for weights in ("one", "two"):
+        facts = {"seed_stimulus": "s", "model": "resnet20", "weights": weights}
+        row = {"stimulus": weights, "file": f"{weights}.png", "parent": "t", "parameters": json.dumps(facts)}
+        rows.append(row)
+    (tmp_path / "set").mkdir()
+    write_manifest(tmp_path / "set", manifest_frame(rows), {"settings": {}})
+    with pytest.raises(InvalidInput, match="has two called resnet20; make the set again with name=NAME for one"):
+        make_tasks(tmp_path / "set", "2afc")
+    assert not (tmp_path / "set" / TASKS).exists()

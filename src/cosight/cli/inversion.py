@@ -119,11 +119,11 @@ def invert(
         options.batch,
     )
     result = options.generate(recipe)
-    for name, (converged, count, worst) in converged_counts(result.stimuli, threshold).items():
-        line = f"{name}: {converged} of {count} converged (relative distance up to {threshold:g}; largest {worst:.3f})"
-        typer.echo(line)
-        if converged < count:
-            notify((f"{name}: {count - converged} inversions have not converged; more --steps may help",))
+    counts = converged_counts(result.stimuli, threshold)
+    for name, (converged, count, worst) in counts.items():
+        typer.echo(f"{name}: {converged} of {count} converged (distance up to {threshold:g}, largest {worst:.3f})")
+    if unconverged := sum(count - converged for converged, count, _ in counts.values()):
+        notify((f"{unconverged} inversions have not converged; more --steps may help",))
     existed = f", {result.present} existed" if result.present else ""
     typer.echo(f"{result.new} stimuli made{existed}: {options.out}")
     typer.echo(f"next: cosight stimuli tasks {options.out} --type 2afc")

@@ -364,7 +364,8 @@ def print_benchmark(layout: TableLayout, scores: Scores, *, more: str = "--out F
     def grids(compact: bool) -> list[Grid]:
         if not compact:
             return [benchmark_grid(table)]
-        return [benchmark_grid(table, compact=True, summary=summary) for summary in (True, False)]
+        kinds = [kind for kind in (True, False) if any(column.summary == kind for column in table.columns)]
+        return [benchmark_grid(table, compact=True, summary=kind) for kind in kinds]
 
     print_grid(grids, benchmark_remarks(layout, scores))
     has_spread = any(cell.sd is not None for line in table.lines for cell in line.cells)

@@ -330,15 +330,15 @@ def load_feature_models(
     """Load models once; return what identifies them and the size of their images.
 
     Raises:
-        InvalidInput: Two models are the same, or take images of different sizes.
+        InvalidInput: Two models have one name, or take images of different sizes.
     """
     identities: list[ModelIdentity] = []
     sizes: dict[tuple[int, int], str] = {}
     for reference in references:
         model = load(reference)
         identity = ModelIdentity.of(model, reference)
-        if identity.folder in {other.folder for other in identities}:
-            raise InvalidInput(f"models must differ in name or weights, got {identity.name} twice; leave one out")
+        if identity.name in {other.name for other in identities}:
+            raise InvalidInput(f"models must have different names, got {identity.name} twice; add name=NAME to one")
         identities.append(identity)
         sizes.setdefault(model.size, identity.name)
     if len(sizes) > 1:

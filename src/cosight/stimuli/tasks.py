@@ -107,6 +107,10 @@ class Task:
         if len(self.targets) != len(self.queries) or not set(self.targets) <= set(self.options):
             raise InvalidInput(f"the target of each query must be one of the options, {self.task} has others")
 
+    def query_facts(self, index: int) -> dict[str, Any]:
+        """Return what `parameters` says about one query, which people's and judges' answers are stored with."""
+        return {name: value[index] if isinstance(value, list) else value for name, value in self.parameters.items()}
+
 
 def read_tasks(root: Path) -> tuple[Task, ...]:
     """Read the tasks of a stimulus set.
@@ -349,6 +353,8 @@ def make_tasks(
     has_manifest = not stimuli.frame["stimulus"].has_nulls()
     if near is not None and (kind != "cluster" or table is not None):
         raise InvalidInput("panels of near neighbours are for cluster tasks that follow from the manifest")
+    if table is None:
+        _check_model_names(stimuli)
     others = _read_other_tasks(root, kind, _panels(near), force=force)
     if table is not None:
         stimuli = with_digests(stimuli)
@@ -363,6 +369,19 @@ def make_tasks(
     used = {stimulus for task in tasks for stimulus in (*task.queries, *task.options)}
     unused = int((~stimuli.frame["stimulus"].is_in(list(used))).sum())
     return TaskSummary(tasks, len(others), unused, 0 if has_manifest else len(stimuli))
+
+
+def _check_model_names(stimuli: StimulusSet) -> None:
+    """Raise if two models share a name, by which answers are grouped: the second may have been added to the set."""
+    weights: dict[str, str] = {}
+    for text in stimuli.frame["parameters"].drop_nulls():
+        facts = json.loads(text)
+        for model, digest in (("model", "weights"), ("similar", "similar_weights"), ("distinct", "distinct_weights")):
+            if model in facts and weights.setdefault(facts[model], facts.get(digest, "")) != facts.get(digest, ""):
+                raise InvalidInput(
+                    f"models must have different names, {stimuli.root} has two called {facts[model]}; make the set "
+                    "again with name=NAME for one of them"
+                )
 
 
 def _panels(near: Neighbours | None) -> str:

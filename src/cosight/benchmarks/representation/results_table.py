@@ -7,6 +7,9 @@ a judge sides with on controversial stimuli.
 An inversion that has not converged counts neither as aligned nor as misaligned. Rows exist for several thresholds of
 the relative distance; the table shows `THRESHOLD`. Targets are resampled (in clustering whole panels), the same ones
 for all models, and people where there are enough of them.
+
+A share over all seeds is the mean over the kinds of seeds with equal weights, whatever number of each has converged. A
+model without a converged inversion from one of the kinds has no such mean: it would be compared with means of others.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from cosight.errors import InvalidInput
 from cosight.measures import measures
 from cosight.measures.answers import Answers
 from cosight.measures.arithmetic import Weights, divide
-from cosight.statistics.blocks import Block, Flags, Key, make_block, rows_of
+from cosight.statistics.blocks import Block, Flags, Key, make_block, merge_flags, rows_of
 from cosight.statistics.contrasts import difference_rows
 from cosight.statistics.resampling import Draw, draw_resamples
 from cosight.statistics.rows import SIMULATED, GroupKey, Row, Scores, number
@@ -59,7 +62,7 @@ __all__ = [
 
 TWO_AFC, CLUSTERING, CONVERGED = "two_alternative_share", "clustering_share", "converged_share"
 DISTANCE = "pairwise_distance"
-ALL_SEEDS = "all"
+ALL_SEEDS = "*"  # the mean over the kinds of seeds
 THRESHOLD = 0.1  # largest relative distance of a converged inversion, unless asked otherwise
 THRESHOLDS = (0.1, 0.05, 0.2, float("inf"))
 _CONTEST = "contest"
@@ -209,9 +212,7 @@ def _voters(draw: Draw) -> list[_Voter]:
     return voters
 
 
-def _block(
-    draw: Draw, group: GroupKey, measure: str, voter: _Voter, masks: Mapping[str, BoolArray], **note: Any
-) -> Block:
+def _block(draw: Draw, group: GroupKey, measure: str, voter: _Voter, masks: Mapping[str, BoolArray]) -> Block:
     """Return the share of right choices of a voter in the columns of each mask; ties and refusals are left out."""
     names = list(masks)
     right = (draw.answers.response == draw.answers.truth)[voter.rows]
@@ -248,32 +249,72 @@ def _share_rows(
     starts = sorted({str(fact.get("start")) for fact in facts})
     reached = np.array([float(fact.get(_REACHED, np.nan)) for fact in facts])
     of_model = {model: np.array([fact["model"] == model for fact in facts]) for model in models}
+    from_seeds = {start: np.array([str(fact.get("start")) == start for fact in facts]) for start in starts}
     rows: list[Row] = []
-    for seeds in (*starts, ALL_SEEDS) if len(starts) > 1 else starts:
-        from_seeds = np.array([seeds in (ALL_SEEDS, str(fact.get("start"))) for fact in facts])
-        for voter in _voters(draw):
-            for threshold in THRESHOLDS:
-                # an unknown distance is no reason to leave a query out: its maker vouches for it
-                converged = ~(reached > threshold)
-                masks = {name: mask & from_seeds & converged for name, mask in of_model.items()}
-                cell: GroupKey = ((_JUDGE, voter.name), *group, (_SEEDS, seeds), (_REACHED, _threshold_text(threshold)))
-                block = _block(draw, cell, measure, voter, masks)
+    for voter in _voters(draw):
+        for threshold in THRESHOLDS:
+            # an unknown distance is no reason to leave a query out: its maker vouches for it
+            converged = ~(reached > threshold)
+            masks = {
+                model: {start: mask & is_start & converged for start, is_start in from_seeds.items()}
+                for model, mask in of_model.items()
+            }
+            cells: dict[str, GroupKey] = {
+                seeds: ((_JUDGE, voter.name), *group, (_SEEDS, seeds), (_REACHED, _threshold_text(threshold)))
+                for seeds in (*starts, *([ALL_SEEDS] if len(starts) > 1 else []))
+            }
+            blocks = [
+                _block(draw, cells[start], measure, voter, {model: of[start] for model, of in masks.items()})
+                for start in starts
+            ]
+            if ALL_SEEDS in cells:
+                blocks.append(_mean_over_seeds(blocks, cells[ALL_SEEDS]))
+            for seeds, cell in cells.items():
+                parts = {m: [of[start] for start in starts if seeds in (start, ALL_SEEDS)] for m, of in masks.items()}
+                rows += _spread_rows(draw, cell, measure, voter, parts)
+            for block in blocks:
                 rows += rows_of(block, confidence=confidence, seed=seed)
-                known = [i for i, value in enumerate(block.values) if not np.isnan(value)]
+                known = np.flatnonzero(~np.isnan(block.values)).tolist()
                 rows += difference_rows(block, measure, models, confidence=confidence, seed=seed, index=known)
-                if len(voter.rows) > 1:
-                    rows += _spread_rows(draw, cell, measure, voter, masks)
-        if measure == TWO_AFC:
-            for name, mask in of_model.items():
-                part = reached[mask & from_seeds]
+    if measure == TWO_AFC:
+        for start, is_start in from_seeds.items():
+            for model, mask in of_model.items():
+                part = reached[mask & is_start]
+                note = f"median distance {np.median(part):.3f}, largest {part.max():.3f}" if len(part) else ""
                 for threshold in THRESHOLDS[:-1]:
-                    cell = (*group, (_SEEDS, seeds), (_REACHED, _threshold_text(threshold)))
-                    value = float(np.mean(part <= threshold)) if len(part) else np.nan
-                    note = f"median distance {np.median(part):.3f}, largest {part.max():.3f}" if len(part) else ""
                     rows.append(
-                        Row(observer=name, measure=CONVERGED, group=cell, value=number(value), n=len(part), note=note)
+                        Row(
+                            observer=model,
+                            measure=CONVERGED,
+                            group=(*group, (_SEEDS, start), (_REACHED, _threshold_text(threshold))),
+                            value=number(float(np.mean(part <= threshold)) if len(part) else np.nan),
+                            n=len(part),
+                            note=note,
+                        )
                     )
     return rows
+
+
+def _mean_over_seeds(blocks: Sequence[Block], group: GroupKey) -> Block:
+    """Return the mean of each share over the kinds of seeds, one block each; undefined where one of them is."""
+    seeds = [dict(block.group)[_SEEDS] for block in blocks]
+    notes, flags = [], []
+    for index, note in enumerate(blocks[0].notes):
+        lacking = [name for name, block in zip(seeds, blocks, strict=True) if np.isnan(block.values[index])]
+        parts = [note, f"undefined: nothing converged from {' and '.join(lacking)} seeds" if lacking else ""]
+        notes.append("; ".join(part for part in parts if part))
+        merged = merge_flags(*(block.flags[index] for block in blocks))
+        flags.append((*merged, "undefined") if lacking else merged)
+    return make_block(
+        group,
+        blocks[0].keys,
+        np.mean([block.values for block in blocks], axis=0),
+        np.mean([block.resampled for block in blocks], axis=0),
+        np.sum([block.n for block in blocks], axis=0),
+        notes=notes,
+        flags=flags,
+        clusters=np.min([block.clusters for block in blocks], axis=0),  # the kinds of seeds have the same targets
+    )
 
 
 def _threshold_text(threshold: float) -> str:
@@ -281,24 +322,29 @@ def _threshold_text(threshold: float) -> str:
 
 
 def _spread_rows(
-    draw: Draw, group: GroupKey, measure: str, voter: _Voter, masks: Mapping[str, BoolArray]
+    draw: Draw, group: GroupKey, measure: str, voter: _Voter, masks: Mapping[str, Sequence[BoolArray]]
 ) -> Iterator[Row]:
-    """Yield the standard deviation over annotators of their own shares (Nanda et al. 2021, Table 1)."""
-    for name, mask in masks.items():
-        defined = (draw.answers.response >= 0)[voter.rows] & mask
-        right = (draw.answers.response == draw.answers.truth)[voter.rows] & mask
-        answered = defined.any(axis=1)
-        shares = right[answered].sum(axis=1) / defined[answered].sum(axis=1)
-        if len(shares) > 1:
+    """Yield the standard deviation over annotators of their own shares (Nanda et al. 2021, Table 1).
+
+    The share of an annotator is the mean over the masks of a model, one per kind of seeds; those without one are left
+    out.
+    """
+    for name, parts in masks.items():
+        defined = np.stack([(draw.answers.response >= 0)[voter.rows] & mask for mask in parts])
+        right = defined & (draw.answers.response == draw.answers.truth)[voter.rows]
+        answers = defined.sum(axis=2).astype(np.float64)  # (kinds of seeds, annotators)
+        shares = divide(right.sum(axis=2).astype(np.float64), answers).mean(axis=0)
+        known = ~np.isnan(shares)
+        if known.sum() > 1:
             yield Row(
                 observer=name,
                 measure=measure,
                 statistic="sd",
                 group=group,
-                value=number(float(shares.std())),
-                n=int(defined.sum()),
+                value=number(float(shares[known].std())),
+                n=int(answers[:, known].sum()),
                 flags=tuple(flag for flag in voter.flags if flag == "simulated"),
-                note=f"over {len(shares)} annotators",
+                note=f"over {known.sum()} annotators",
             )
 
 
@@ -455,7 +501,7 @@ def remarks(scores: Scores) -> list[tuple[str, Row | None]]:
     texts: list[tuple[str, Row | None]] = []
     shown = _threshold_text(THRESHOLD)
     for row in scores.rows:
-        if row.measure == CONVERGED and row.in_group(_REACHED) == shown and row.in_group(_SEEDS) != ALL_SEEDS:
+        if row.measure == CONVERGED and row.in_group(_REACHED) == shown:
             converged = f"{round((row.value or 0) * row.n)} of {row.n} inversions converged"
             texts.append(
                 (f"{row.observer}, {row.in_group(_TARGETS)}, {row.in_group(_SEEDS)}: {converged}, {row.note}", None)
@@ -467,8 +513,8 @@ def remarks(scores: Scores) -> list[tuple[str, Row | None]]:
             texts.append(_difference_remark(_column(row).title, row))
     for row in scores.rows:
         reached = row.in_group(_REACHED)
-        is_pooled = row.in_group(_SEEDS) == ALL_SEEDS and row.measure == TWO_AFC and row.statistic == "value"
-        if is_pooled and reached not in (None, shown):
+        is_mean = row.in_group(_SEEDS) == ALL_SEEDS and row.measure == TWO_AFC and row.statistic == "value"
+        if is_mean and reached not in (None, shown):
             title = f"{row.in_group(_JUDGE)}, {_column(row).title}"
             where = "at any distance" if reached == _threshold_text(np.inf) else f"at distances up to {reached}"
             texts.append((f"{title} {where}: {row.observer} (n {row.n})", row))
@@ -480,7 +526,10 @@ def remarks(scores: Scores) -> list[tuple[str, Row | None]]:
             texts.append((f"mean pairwise {row.in_group(_JUDGE)} distance where {row.observer} sees no change", row))
         elif contest is not None:
             texts.append((f"the same, {row.observer} minus {row.against}", row))
-    return [*texts, (f"2AFC and clustering: share matched with the target, of inversions within {shown}", None)]
+    legend = f"2AFC and clustering: share matched with the target, of inversions within {shown}"
+    if any(row.in_group(_SEEDS) == ALL_SEEDS for row in scores.rows):
+        legend += "; without a kind of seeds: mean over the kinds with equal weights"
+    return [*texts, (legend, None)]
 
 
 def _difference_remark(title: str, row: Row) -> tuple[str, Row]:

@@ -229,7 +229,8 @@ class Item:
     `item` is the stimulus' digest, or a task's id. `expected` is the answer that a check demands: a class, `abstain` or
     an option's stimulus; rows of a clustering panel have their own. `clear` distractors must always be refused. `facts`
     holds image, experiment, condition, level, truth, original, group and source (what the picture was made from); of a
-    clustering panel also targets, by row, and of a warm-up image its block.
+    clustering panel also targets, by row; of a task `made_with`, what is known about its queries, by row; and of a
+    warm-up image its block.
     """
 
     item: str
@@ -324,7 +325,7 @@ def _task_items(sources: ImageSources) -> Iterator[Item]:
     for task in sources.tasks:
         yield _task_item(task, rows)
     for task in sources.tasks:
-        item = _task_item(replace(task, task=f"{task.task}-check", queries=task.targets), rows)
+        item = _task_item(replace(task, task=f"{task.task}-check", queries=task.targets, parameters={}), rows)
         expected = task.targets[0] if task.kind == "2afc" else None
         yield replace(item, role="check", expected=expected, facts={**item.facts, "source": task.task})
 
@@ -340,5 +341,6 @@ def _task_item(task: Task, rows: Mapping[str, Row]) -> Item:
         stimuli = {f"column-{n}": option for n, option in enumerate(task.options, start=1)}
         stimuli |= {f"row-{n}": query for n, query in enumerate(task.queries, start=1)}
         facts |= {"truth": None, "targets": task.targets, "source": task.task}
+    facts["made_with"] = tuple(task.query_facts(index) for index in range(len(task.queries)))
     slots = tuple(PictureSlot(name, stimulus, rows[stimulus]["path"]) for name, stimulus in stimuli.items())
     return Item(task.task, "test", slots, facts=facts)

@@ -150,7 +150,8 @@ def _parse_side(context: TrialContext, response: Any) -> tuple[ParsedAnswer, ...
         raise InvalidInput(f"an answer must be left or right, got {_shorten(response)}")
     options = [*context.stimuli("left"), *context.stimuli("right")]
     (query,) = context.stimuli("query")
-    return _item_answer(context, options[response == "right"], options=options, query=query)
+    (made_with,) = context.item.facts["made_with"]
+    return _item_answer(context, options[response == "right"], options=options, query=query, **made_with)
 
 
 def _parse_columns(context: TrialContext, response: Any) -> tuple[ParsedAnswer, ...]:
@@ -161,16 +162,16 @@ def _parse_columns(context: TrialContext, response: Any) -> tuple[ParsedAnswer, 
             f"an answer must be {len(rows)} numbers from 0 to {len(columns) - 1}, one per row, got {_shorten(response)}"
         )
     # slots are columns, then rows: `order` gives the original index of each row as shown
-    targets = [item.facts["targets"][index - len(columns)] for index in context.order[len(columns) :]]
+    original = [index - len(columns) for index in context.order[len(columns) :]]
     return tuple(
         ParsedAnswer(
             stimulus=f"{item.item}/{query}",
             response=columns[number],
-            truth=target,
-            expected=target if item.role == "check" else None,
-            extra={"options": columns, "panel": item.item, "query": query},
+            truth=item.facts["targets"][index],
+            expected=item.facts["targets"][index] if item.role == "check" else None,
+            extra={"options": columns, "panel": item.item, "query": query, **item.facts["made_with"][index]},
         )
-        for query, number, target in zip(rows, numbers, targets, strict=True)
+        for query, number, index in zip(rows, numbers, original, strict=True)
     )
 
 

@@ -41,12 +41,14 @@ class JudgedTasks:
         files: One trial file per judge.
         new: Number of answers given now.
         ties: Number of questions, of all judges, without an answer: a tie, or a refusal.
+        by_model: Whether all tasks are about images that were made with models, so that answers are scored by model.
     """
 
     trials: Trials
     files: tuple[Path, ...]
     new: int
     ties: int
+    by_model: bool
 
 
 def judge(
@@ -108,7 +110,8 @@ def judge(
             new += given
     frame = pl.concat([trials.frame for trials in answered])
     everything = make_trials(frame, sources=[entry for trials in answered for entry in trials.sources])
-    return JudgedTasks(everything, tuple(files), new, frame["response"].null_count())
+    by_model = all({"model", "contest"} & row["extra"].keys() for row in rows)
+    return JudgedTasks(everything, tuple(files), new, frame["response"].null_count(), by_model)
 
 
 def near_neighbours(stimuli: str | Path, judge: str, *, device: str = "auto") -> Neighbours:
@@ -145,9 +148,6 @@ def _task_rows(stimuli: StimulusSet, tasks: Sequence[Task]) -> Iterator[dict[str
     for task in tasks:
         panel = {} if task.kind == "2afc" else {"panel": task.task}
         for number, (query, target) in enumerate(zip(task.queries, task.targets, strict=True)):
-            facts = {
-                name: value[number] if isinstance(value, list) else value for name, value in task.parameters.items()
-            }
             yield {
                 "kind": "judge",
                 "experiment": task.kind,
@@ -155,7 +155,7 @@ def _task_rows(stimuli: StimulusSet, tasks: Sequence[Task]) -> Iterator[dict[str
                 "condition": condition.get(query),
                 "truth": target,
                 "role": "test",
-                "extra": {"options": list(task.options), "query": query, **panel, **facts},
+                "extra": {"options": list(task.options), "query": query, **panel, **task.query_facts(number)},
             }
 
 

@@ -41,7 +41,7 @@ def _alignment(request: FigureRequest, measure: str, **group: str) -> list[Row]:
 
 
 def _all_seeds(request: FigureRequest, measure: str) -> list[Row]:
-    """Return the rows over all kinds of seeds; where there is one kind, its rows."""
+    """Return the means over the kinds of seeds; where there is one kind, its rows."""
     return _alignment(request, measure, seeds=ALL_SEEDS) or _alignment(request, measure)
 
 
@@ -76,16 +76,19 @@ def _say_left_out(figure: Figure, request: FigureRequest, rows: Iterable[Row], j
         judge: Whose answers are drawn.
         lacks: Why models with converged inversions are left out, if not for missing answers.
     """
-    converged = {
-        row.observer
-        for row in request.rows
-        if row.measure == CONVERGED
-        and (row.in_group("targets"), row.in_group("distance")) == ("photos", "0.1")
-        and row.value
-    }
+    lacking: dict[str, dict[str, bool]] = {}  # model -> kind of seeds -> whether no inversion converged
+    for row in request.rows:
+        if row.measure == CONVERGED and (row.in_group("targets"), row.in_group("distance")) == ("photos", "0.1"):
+            lacking.setdefault(row.observer, {})[str(row.in_group("seeds"))] = not row.value
     reasons: dict[str, list[str]] = {}
     for model in dict.fromkeys(row.observer for row in rows):
-        reason = "no converged inversion" if model not in converged else lacks or f"no answers of {judge}"
+        none = [seeds for seeds, lacks_all in lacking.get(model, {}).items() if lacks_all]
+        if len(none) == len(lacking.get(model, {})):
+            reason = "no converged inversion"
+        elif none:
+            reason = f"no converged inversion from {' and '.join(none)} seeds"
+        else:
+            reason = lacks or f"no answers of {judge}"
         reasons.setdefault(reason, []).append(model)
     if reasons:
         text = "; ".join(f"{', '.join(models)} ({reason})" for reason, models in reasons.items())
