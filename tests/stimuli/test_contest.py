@@ -77,6 +77,8 @@ def test_of_a_model_and_its_twin_none_is_found(photos, tmp_path):
     assert set(made.stimuli.frame["kind"]) == {"target"}
     assert set(made.dropped.values()) == {"not controversial"}
     assert {count.found for count in contest_counts(made).values()} == {0}
+    with pytest.raises(InvalidInput, match="twins has controversial stimuli of two models in both directions"):
+        make_tasks(tmp_path / "twins", "2afc")
 
 
 def test_a_task_asks_which_result_looks_more_like_the_target(contested):

@@ -34,7 +34,7 @@ from cosight.stimuli.inversion import (
     to_images,
 )
 from cosight.stimuli.kinds import stimulus_rng, stimulus_seed
-from cosight.stimuli.tasks import CONTROVERSIAL
+from cosight.stimuli.tasks import CONTEST, CONTROVERSIAL
 
 __all__ = ["ALPHA", "ContestCount", "ContestRecipe", "contest_counts"]
 
@@ -107,13 +107,13 @@ class ContestRecipe:
             self.targets.target_pixels(target, size)
         units = []
         for name, stamp, part in self.targets.batches(chosen, self.batch):
-            facts = {"experiment": "contest", "condition": "target", "kind": "target"}
+            facts = {"experiment": CONTEST, "condition": "target", "kind": "target"}
             jobs = tuple(StimulusJob(f"target/{target.name}", {**target.columns, **facts}) for target in part)
             units.append(Unit(name, stamp, jobs, payload=(None, size, part), together=True))
             for similar, distinct in permutations(range(len(self.models)), 2):
                 pair = f"{identities[similar].folder}/{identities[distinct].folder}"
                 condition = f"{identities[similar].name} / {identities[distinct].name}"
-                facts = {"experiment": "contest", "condition": condition, "kind": CONTROVERSIAL}
+                facts = {"experiment": CONTEST, "condition": condition, "kind": CONTROVERSIAL}
                 jobs = tuple(
                     StimulusJob(f"{CONTROVERSIAL}/{pair}/{start}/{target.name}", {**target.columns, **facts})
                     for target in part

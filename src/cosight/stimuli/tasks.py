@@ -34,6 +34,7 @@ from cosight.trials.choices import RANDOM_PANELS
 from cosight.trials.manifest import MANIFEST, write_manifest
 
 __all__ = [
+    "CONTEST",
     "CONTROVERSIAL",
     "PANELS_OF",
     "TASKS",
@@ -52,6 +53,7 @@ __all__ = [
 TASKS = "tasks.parquet"
 PANELS_OF = 3  # targets per panel in Nanda et al. 2021
 TaskKind = Literal["2afc", "cluster"]
+CONTEST = "contest"  # the experiment of sets of controversial stimuli
 CONTROVERSIAL = "controversial"  # the kind of stimuli that two models disagree about
 _QUERY_FACTS = ("model", "training", "start", "targets", "distance")  # of `parameters` in the manifest
 _CSV_COLUMNS: dict[str, tuple[str, ...]] = {"2afc": ("query", "target", "seed"), "cluster": ("query", "target")}
@@ -209,6 +211,11 @@ def two_alternative_tasks(stimuli: StimulusSet) -> tuple[Task, ...]:
             if first < second and (other := results.get((second, first))) is not None:
                 facts = {"contest": f"{first} / {second}", "start": start}
                 tasks.append(_make_task("2afc", (target,), (result, other), (result,), facts))
+    if not tasks and (stimuli.frame["experiment"] == CONTEST).any():
+        raise InvalidInput(
+            f"no target of {stimuli.root} has controversial stimuli of two models in both directions, so nobody can "
+            "take sides; use more --steps or --starts"
+        )
     if not tasks:
         raise InvalidInput(
             f"2afc needs stimuli whose target and seed are in the set, {stimuli.root} has none: {targets} of "

@@ -134,8 +134,8 @@ def _run_contest(options: Experiment, load: Any, progress: Progress | None) -> l
         notices = []
     try:
         make_tasks(folder, "2afc", force=True)
-    except InvalidInput:
-        return [*notices, "no target has controversial stimuli in both directions, so nobody can take sides"]
+    except InvalidInput as error:  # no target has stimuli in both directions
+        return [*notices, str(error)]
     done = judge(folder, judge=list(options.judges), device=options.device, progress=progress or False)
     for path in done.files:
         (options.out / TRIALS / f"{CONTEST}-{path.name}").write_bytes(path.read_bytes())
