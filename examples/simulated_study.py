@@ -2,7 +2,7 @@
 
 A small set of digits, a study of ten images, three simulated participants through the real server, the quality of
 their answers, and a file of trials. Serve the same study to people with `cosight study serve survey`. Needs
-`pip install 'cosight[stimuli]'`.
+`pip install 'cosight[stimuli,figures]'`.
 """
 
 import cosight

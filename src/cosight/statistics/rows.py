@@ -328,7 +328,7 @@ class Scores:
         return header, table
 
     def _caption(self) -> str:
-        facts = [f"{len(self.rows)} rows, all in .to_polars()"]
+        facts = [f"{len(self.rows)} row{'s' * (len(self.rows) != 1)}, all in .to_polars()"]
         if "confidence" in self.settings:
             facts.append(
                 f"{100 * self.settings['confidence']:.4g}% intervals of {self.settings['resamples']} resamples"
