@@ -27,6 +27,7 @@ extensions = [
 ]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # types in signatures; links between pages are checked
+smartquotes_action = "qe"  # no dashes: options begin with two hyphens
 default_role = "code"  # docstrings write `name` as Markdown does
 
 myst_enable_extensions = ["colon_fence"]
@@ -88,8 +89,14 @@ def link_project_pages(app, docname, source):
 
 
 def escape_docstring(app, what, name, obj, options, lines):
-    """Docstrings are plain text with `code`: characters that mean something in reStructuredText only are escaped."""
+    """Docstrings are plain text with `code`: characters that mean something in reStructuredText only are escaped.
+
+    Lists of a package's modules have two columns, which become "module: what it has".
+    """
     for index, line in enumerate(lines):
+        if what == "module":
+            line = re.sub(r"^(\* .*?\S) {2,}(?=\S)", r"\1: ", re.sub(r"^ {5,}", "  ", line))
+            lines[index] = line
         if not line.lstrip().startswith((">>>", "...")):
             parts = line.split("`")
             parts[::2] = [re.sub(r"([|]|(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]

@@ -47,7 +47,7 @@ def cli_page() -> str:
 
 
 def _parameters(command: Any) -> list[str]:
-    rows = ["| option | meaning | default |", "|---|---|---|"]
+    rows = []
     context = command.make_context(command.name, [], resilient_parsing=True)
     for parameter in context.command.params:
         is_argument = parameter.param_type_name == "argument"
@@ -55,24 +55,25 @@ def _parameters(command: Any) -> list[str]:
         choices = parameter.type_descriptor.choices
         text = " ".join((parameter.help or "").split()) + (f" One of {', '.join(choices)}." if choices else "")
         has_default = not is_argument and parameter.default is not False and parameter.default not in (None, "")
-        rows.append(f"| `{name}` | {text} | {f'`{parameter.default}`' if has_default else ''} |")
-    return [*rows, ""]
+        rows.append([f"`{name}`", text, f"`{parameter.default}`" if has_default else ""])
+    return _table(["option", "meaning", "default"], rows)
 
 
 def registries_page() -> str:
     parts = [NOTICE, "# Everything that has a name\n", "`cosight list` prints the same.\n", "## Measures\n"]
     parts += _table(
-        ["name", "aliases", "range", "more alike", "of", "needs", "what it says", "source"],
+        ["name, aliases", "range, more alike", "of, needs", "what it says, source"],
         [
             [
-                f"`{m.name}`",
-                ", ".join(f"`{alias}`" for alias in m.aliases),
-                f"[{m.low:.3g}, {m.high:.3g}]",
-                m.direction,
-                "one observer" if m.symmetric is None else "two observers" + ("" if m.symmetric else ", not symmetric"),
-                ", ".join(m.needs),
-                m.summary + (" All pairs at once." if m.name in pair_forms else ""),
-                m.citation,
+                ", ".join(f"`{name}`" for name in (m.name, *m.aliases)),
+                f"[{m.low:.3g}, {m.high:.3g}], {m.direction}",
+                (
+                    "one observer"
+                    if m.symmetric is None
+                    else "two observers" + ("" if m.symmetric else ", not symmetric")
+                )
+                + f": {', '.join(m.needs)}",
+                m.summary + (" All pairs at once." if m.name in pair_forms else "") + f" {m.citation}",
             ]
             for m in measures.values()
         ],
@@ -105,17 +106,13 @@ def registries_page() -> str:
     )
     parts += ["## Benchmarks\n", "The commands that take a benchmark's name, and what to provide.\n"]
     parts += _table(
-        ["name", "command", "needs", "human reference", "label space", "measures", "what it is", "source"],
+        ["name, command", "needs, human reference", "label space, measures", "what it is, source"],
         [
             [
-                f"`{b.name}`",
-                f"`{b.usage}`",
-                b.needs,
-                b.humans,
-                f"`{b.labels}`",
-                ", ".join(f"`{measure}`" for measure in b.measures),
-                b.summary,
-                b.source,
+                f"`{b.name}`: `{b.usage}`",
+                f"{b.needs}; {b.humans}",
+                f"`{b.labels}`; " + ", ".join(f"`{measure}`" for measure in b.measures),
+                f"{b.summary} {b.source}",
             ]
             for b in benchmarks.values()
         ],
