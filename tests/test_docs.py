@@ -421,7 +421,7 @@ def ray_cluster(monkeypatch):
     """Ray with two CPUs on this machine."""
     ray = pytest.importorskip("ray")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("RAY_worker_niceness", "0")  # the default, 15, never ends on a busy machine
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # with the default, 15, they wait long on a busy machine
     ray.init(
         _node_ip_address="127.0.0.1", num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20,
         log_to_driver=False, logging_level=logging.ERROR,
