@@ -571,6 +571,7 @@ def test_simulated_people_reproduce_the_judge_they_are_drawn_from(kind, measure,
     ("options", "words"),
     [
         ({"noise": ["normal"]}, "--noise must be normal:MEAN/SD, got 'normal'"),
+        ({"contest": 3, "model": ["timm:resnet18"]}, "--contest needs two models or more, got 1; add --model"),
         ({"eps": 0.0}, r"--eps must be a positive number, got 0\.0"),
         ({"judge": ["lpip"]}, "did you mean lpips"),
         ({"steps": 0}, "--steps must be a whole number, 1 to 1,000,000, got 0"),

@@ -27,7 +27,7 @@ def build(
     model: Annotated[list[str], "Model in torch, as for `cosight stimuli invert`; may be repeated."],
     judge: Annotated[
         list[str] | None, "Judge (`cosight list judges`) or a model; may be repeated (default: lpips)."
-    ] = (None),
+    ] = None,
     near: Annotated[
         str | None, "Judge or model whose near neighbours make the hard panels of clustering (default: lpips)."
     ] = "lpips",

@@ -73,6 +73,8 @@ class Experiment:
     def check(self) -> None:
         """Raise for whatever can be refused before anything is read or written."""
         whole_number(self.contest, name="--contest")
+        if self.contest and len(self.models) < 2:
+            raise InvalidInput(f"--contest needs two models or more, got {len(self.models)}; add --model")
         whole_number(self.accuracy, name="--accuracy")
         if not (isfinite(self.eps) and self.eps > 0):
             raise InvalidInput(f"--eps must be a positive number, got {self.eps}; use --accuracy 0 for no attack")
@@ -111,13 +113,12 @@ def run_experiment(options: Experiment, progress: Progress | None) -> BuildResul
         make_tasks(options.out, "cluster", near=neighbours, force=True)
     answered = judge(options.out, judge=list(options.judges), device=options.device, progress=progress or False)
     notices = [f"{answered.ties} ties of judges count as no answer"] if answered.ties else []
-    trials = options.out / TRIALS
-    if options.contest and len(options.models) > 1:
+    if options.contest:
         notices += _run_contest(options, load, progress)
     if options.accuracy and targets.photos is not None:
         for reference in options.models:
             notices += _measure_accuracy(options, load(reference), targets.photos, progress)
-    return BuildResult(generated, notices=tuple(notices), trials=trials)
+    return BuildResult(generated, notices=tuple(notices), trials=options.out / TRIALS)
 
 
 def _run_contest(options: Experiment, load: Any, progress: Progress | None) -> list[str]:

@@ -49,11 +49,8 @@ def panel_rows(stimuli: StimulusSet, *, targets: int = 8) -> list[SheetRow]:
     rows = []
     for kind in dict.fromkeys(str(row["facts"].get("targets", PHOTOS)) for row in results):
         of_kind = [row for row in results if str(row["facts"].get("targets", PHOTOS)) == kind]
-        shown = list(
-            dict.fromkeys(row["parent"] for row in sorted(of_kind, key=lambda row: _by_target(row, by_digest)))
-        )
-        shown = shown[:targets]
-
+        parents = {row["parent"] for row in of_kind}
+        shown = sorted(parents, key=lambda parent: str(by_digest[parent]["file"]))[:targets]
         rows.append(SheetRow(kind, _pictures(stimuli, shown, {name: ("", by_digest[name]) for name in shown})))
         for start in dict.fromkeys(row["facts"]["start"] for row in of_kind):
             from_start = [row for row in of_kind if row["facts"]["start"] == start]
@@ -78,11 +75,6 @@ def _pictures(
     return [pictures.get(target, blank) for target in targets] if blank else []
 
 
-def _by_target(row: Mapping[str, Any], by_digest: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the file of the target of a result, by which columns are ordered."""
-    return str(by_digest[row["parent"]]["file"])
-
-
 def _caption(row: Mapping[str, Any]) -> str:
     facts = row["facts"]
     if row["kind"] == CONTROVERSIAL:
@@ -94,7 +86,7 @@ def _title(condition: str, start: Any) -> str:
     if " / " in condition:
         similar, distinct = condition.split(" / ")
         return f"same to {similar},\nother to {distinct}"
-    return f"{condition.removesuffix(f' {start}')}"
+    return condition.removesuffix(f" {start}")
 
 
 def write_panels(stimuli: StimulusSet, path: Path) -> None:

@@ -92,8 +92,8 @@ class _Columns:
         return np.array([all(facts.get(name) == value for name, value in wanted.items()) for facts in self.facts])
 
     def values(self, name: str, columns: BoolArray) -> list[Any]:
-        """Return the different values of a fact in some columns, in order of appearance, sorted if they are texts."""
-        found = dict.fromkeys(facts.get(name) for facts, used in zip(self.facts, columns, strict=True) if used)
+        """Return the different values of a fact in some columns, sorted."""
+        found = {facts.get(name) for facts, used in zip(self.facts, columns, strict=True) if used}
         return sorted((value for value in found if value is not None), key=str)
 
 
