@@ -67,7 +67,7 @@ class TableLayout:
     remarks: Callable[[Scores], Sequence[tuple[str, Row | None]]]  # texts below the table, each with its number, if any
     spread: str = "seeds"  # what the standard deviations of cells are over
     shared: bool = True  # whether people are scored only on stimuli that a model answered too
-    answers_only: bool = False  # whether probabilities are not used; large tables then take less memory
+    answers_only: bool = False  # whether probabilities and gold labels are not used; this saves memory
     takes_others: bool = False  # whether trials of other sets are accepted: other label spaces, or what is not `is_own`
     is_own: Callable[[Trials], bool] | None = None  # which trials are about the benchmark (default: by label space)
     takes_families: bool = False  # whether models can be grouped with --families, which `rows` then takes too

@@ -42,6 +42,8 @@ from cosight.trials.table import SCHEMA, Trials
 
 __all__ = ["score"]
 
+_RECIPE = ("file", "kind", "parameters", "seed")  # columns of a manifest about how stimuli were made
+
 
 def score(
     *sources: ScoreSource,
@@ -198,12 +200,14 @@ def _read_data(
     observers = [source for source in sources if not is_stimulus_set(source)]
     trials = read(*observers, *([] if people is None else [people]), labels=labels)
     notices: list[str] = []
-    manifest = read_manifests([*sources, humans], trials.space, notices)
+    unused = [name for name in _RECIPE if answers_only and name not in (cluster_by or ())]
+    manifest = read_manifests([*sources, humans], trials.space, notices, without=unused)
     if manifest is not None:
         trials = with_manifest(trials, manifest)
     table = align(trials, gamma=gamma, roles=role).with_notices(*notices)
     if answers_only:
-        nothing = pl.lit(None, SCHEMA["probabilities"]).alias("probabilities")
+        used = ("observer", "kind", "response", "role", *(cluster_by or ()))  # the table has the rest
+        nothing = [pl.lit(None, kind).alias(name) for name, kind in SCHEMA.items() if name not in used]
         trials = replace(trials, frame=trials.frame.with_columns(nothing))
     check_names(table.observers)
     if shared:

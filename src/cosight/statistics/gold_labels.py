@@ -64,7 +64,11 @@ class Gold:
 
 
 def read_manifests(
-    sources: Iterable[object], space: LabelSpace | None = None, notices: list[str] | None = None
+    sources: Iterable[object],
+    space: LabelSpace | None = None,
+    notices: list[str] | None = None,
+    *,
+    without: Sequence[str] = (),
 ) -> pl.DataFrame | None:
     """Read the manifests of the runs and stimulus sets among `sources`, without training and calibration stimuli.
 
@@ -75,6 +79,7 @@ def read_manifests(
         space: The label space to order gold labels by; None leaves them as they are. Those of a set that names no label
             space are taken to be in this order, those of a run in the order of its trials.
         notices: Where to append what a reader should know.
+        without: Columns that are not needed: they are null, which takes no memory.
 
     Returns:
         One row per stimulus, or None where no source has a manifest.
@@ -84,7 +89,7 @@ def read_manifests(
     """
     parts = []
     for folder in manifest_folders(sources):
-        part, facts = read_manifest(folder)
+        part, facts = read_manifest(folder, without=without)
         if space is not None:
             own = manifest_space(facts) or _run_space(folder)
             part = order_gold(part, own, space)
@@ -118,7 +123,7 @@ def _run_space(folder: Path) -> LabelSpace | None:
 
 def _drop_repeats(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     """Return the first row for each value of `keys`; raise where two rows have different labels."""
-    if not rows.select(keys).is_duplicated().any():
+    if rows[keys[0]].n_unique() == rows.height or not rows.select(keys).is_duplicated().any():
         return rows
     labels = ("truth", "original", "group", "category", "gold", "gold_counts")
     unlabelled = pl.all_horizontal(pl.col(name).is_null() for name in labels)
@@ -141,28 +146,32 @@ def gold_of(table: AlignedTrials, manifest: pl.DataFrame | None) -> Gold:
             group: must-abstain where it is `abstain`, else must-act.
     """
     codes = {label: code for code, label in enumerate(table.labels) if label != ABSTAIN}
-    truths = [str(label) for label in table.columns["truth"].fill_null("").to_list()]
     manifest = manifest_frame([]) if manifest is None else manifest
     known = manifest.select(*_FACTS, pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"))
     rows = manifest_rows(manifest, table.columns).to_frame().join(known, "row", "left", maintain_order="left")
     distributions, counts = _label_distributions(table, rows)
-    groups = [
-        group or ("must-abstain" if truth == ABSTAIN else "must-act")
-        for group, truth in zip(rows["group"], truths, strict=True)
-    ]
-    original = [codes.get(label or truth, -1) for label, truth in zip(rows["original"], truths, strict=True)]
-    simulated = [
-        parameters is not None and '"gold"' in parameters and json.loads(parameters).get("gold") == "simulated"
-        for parameters in rows["parameters"]
-    ]
+    truth = pl.lit(table.columns["truth"])
+    by_truth = pl.when(truth == ABSTAIN).then(pl.lit("must-abstain")).otherwise(pl.lit("must-act"))
+    group, original = (pl.when(pl.col(name) != "").then(pl.col(name)) for name in ("group", "original"))
+    facts = rows.select(
+        pl.col("category").fill_null(-1),
+        group=pl.coalesce(group, by_truth),
+        original=pl.coalesce(original, truth).replace_strict(codes, default=-1, return_dtype=pl.Int64),
+        has_gold=pl.col("parameters").str.contains('"gold"', literal=True).fill_null(False),
+        listed=pl.col("row").is_not_null(),
+    )
+    simulated = np.zeros(facts.height, dtype=np.bool_)
+    for row in np.flatnonzero(facts["has_gold"].to_numpy()).tolist():
+        simulated[row] = json.loads(rows["parameters"][row]).get("gold") == "simulated"
+    names = facts["group"].unique().sort()
     return Gold(
         distributions,
         counts,
-        np.array(groups, dtype=np.str_),
-        np.array(original, dtype=np.int64),
-        rows["category"].fill_null(-1).to_numpy().astype(np.int64),
-        np.array(simulated, dtype=np.bool_),
-        rows["row"].is_not_null().to_numpy(),
+        np.array(names.to_list(), dtype=np.str_)[facts["group"].rank("dense").to_numpy() - 1],
+        facts["original"].to_numpy(),
+        facts["category"].to_numpy(),
+        simulated,
+        facts["listed"].to_numpy(),
     )
 
 

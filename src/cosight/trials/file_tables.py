@@ -84,19 +84,23 @@ def text_size(paths: Sequence[Path]) -> int:
     return _TEXT_FACTOR * sum(path.stat().st_size for path in paths)
 
 
-def read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
+def read_parquet(path: Path, *, without: Sequence[str] = ()) -> tuple[pl.DataFrame, dict[str, str]]:
     """Read a Parquet file and its metadata.
+
+    Args:
+        path: The file.
+        without: Columns that are not read.
 
     Raises:
         InvalidInput: The file is no Parquet file, is damaged, or is larger than the memory.
     """
     with _damaged(path):
-        lazy = pl.scan_parquet(path, glob=False)
+        lazy = pl.scan_parquet(path, glob=False).drop(without, strict=False)
         rows = int(lazy.select(pl.len()).collect().item())
         if rows > _SMALL:
             sample = lazy.head(_SAMPLE).collect()
             check_memory([path], int(sample.estimated_size() / max(sample.height, 1) * rows))
-        return pl.read_parquet(path, glob=False), pl.read_parquet_metadata(path)
+        return lazy.collect(), pl.read_parquet_metadata(path)
 
 
 def compact(frame: pl.DataFrame) -> pl.DataFrame:

@@ -13,7 +13,7 @@ number; the answer of a model that answered once is repeated for every presentat
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,6 +54,7 @@ GROUPS = ("experiment", "condition", "level", "truth")  # the columns that trial
 ABOUT = ("stimulus", "image", "experiment", "condition", "truth")  # columns that trials and manifests share
 _SEPARATOR = "\x1f"  # between the parts of a key; it occurs in no name
 _CONTEXT = ("experiment", "canonical")  # canonical experiment and condition
+_OBSERVER_CODE = pl.col("observer").cast(pl.Categorical()).to_physical()  # takes less memory than the name
 _EXACT_DIGITS = 15  # of a decimal number that float64 tells from every other
 _ALIASES = {  # names of the same experiment, as folders of the published repositories are called
     "edges": "edge",
@@ -191,7 +192,7 @@ def align(trials: Trials, *, gamma: float = 0.5, roles: Sequence[str] = ("test",
     else:
         frame = frame.with_columns(presentation=pl.lit(0, dtype=pl.Int64))
     labels = space.answers if space is not None else _labels_of(frame)
-    columns = _columns_of(frame)
+    columns, column_of = _columns_of(frame)
     observers = sorted(frame.select("kind", "observer").unique().rows(), key=people_first_key)
     names = [name for _, name in observers]
     if len(set(names)) < len(names):
@@ -199,7 +200,7 @@ def align(trials: Trials, *, gamma: float = 0.5, roles: Sequence[str] = ("test",
         raise InvalidInput(
             f"an observer is of one kind, got two for {twice}; give the two observers names of their own"
         )
-    answers, rows = _fill_matrix(frame, columns, names, labels, gamma)
+    answers, rows = _fill_matrix(frame, columns, column_of, names, labels, gamma)
     columns = columns.drop("number")
     unseen = [label for label in labels if label not in {ABSTAIN, *columns["truth"]}]
     if unseen and space == trials.space and answers.shown.any():
@@ -307,7 +308,7 @@ def _add_keys(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
     if alone:
         notices.append(f"{alone} trials have no condition in an experiment with several: they join only each other")
     frame = frame.with_columns(pl.col("canonical").fill_null(""))
-    key = pl.col("stimulus")
+    key = digest = pl.col("stimulus")
     if frame["stimulus"].has_nulls():  # else names do not matter
         parts = [*map(pl.col, _CONTEXT), pl.col("image").str.normalize("NFC")]
         if with_levels := _experiments_with_levels(frame):
@@ -315,7 +316,8 @@ def _add_keys(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
             parts.append(level.fill_null(""))
         frame = _fill_digests(frame.with_columns(name=pl.concat_str(parts, separator=_SEPARATOR)))
         key = pl.coalesce("stimulus", "name")
-    met_again = pl.col("stimulus").is_not_null() & pl.struct("stimulus", "observer").is_duplicated()
+    frame = frame.with_columns(number=pl.col("stimulus").rank("dense"))
+    met_again = pl.col("stimulus").is_not_null() & pl.struct("number", _OBSERVER_CODE).is_duplicated()
     by_observer = frame.filter(met_again).group_by("stimulus", "observer")
     contexts = by_observer.agg(contexts=pl.struct(*_CONTEXT, "level").n_unique())
     in_several = contexts.filter(pl.col("contexts") > 1)["stimulus"].unique().to_list()
@@ -325,7 +327,7 @@ def _add_keys(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
         )
         key = pl.when(pl.col("stimulus").is_in(in_several)).then(with_context).otherwise(key)
     frame = frame.with_columns(key=key).drop("name", strict=False)
-    return frame.with_columns(number=pl.col("key").rank("dense"))
+    return frame if key is digest else frame.with_columns(number=pl.col("key").rank("dense"))
 
 
 def _experiments_with_levels(frame: pl.DataFrame) -> list[str]:
@@ -336,8 +338,13 @@ def _experiments_with_levels(frame: pl.DataFrame) -> list[str]:
 
 def _add_canonical(frame: pl.DataFrame) -> pl.DataFrame:
     """Replace `experiment` by its canonical spelling, and add that of the condition as `canonical`."""
+
+    def respelled(name: str, spelling: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:
+        names = frame.select(name).unique().with_columns(spelling=spelling(pl.col(name)))  # few: it takes memory
+        return pl.col(name).replace_strict(names[name], names["spelling"], return_dtype=pl.String)
+
     return frame.with_columns(
-        experiment=canonical_experiment(pl.col("experiment")), canonical=canonical_condition(pl.col("condition"))
+        experiment=respelled("experiment", canonical_experiment), canonical=respelled("condition", canonical_condition)
     )
 
 
@@ -373,7 +380,7 @@ def _readable(key: str) -> str:
 
 def _shown_again(frame: pl.DataFrame) -> bool:
     """Return whether some observer has several trials with one stimulus."""
-    return bool(frame.select(pl.struct("observer", "number").is_duplicated().any()).item())
+    return bool(frame.select(pl.struct("number", _OBSERVER_CODE).is_duplicated().any()).item())
 
 
 def _drop_ambiguous(frame: pl.DataFrame, notices: list[str]) -> pl.DataFrame:
@@ -451,59 +458,64 @@ def _labels_of(frame: pl.DataFrame) -> tuple[str, ...]:
     return (*(truth for truth in truths if truth != ABSTAIN), *([ABSTAIN] if ABSTAIN in truths else []))
 
 
-def _columns_of(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per stimulus and presentation, sorted, so that the order of files and rows changes no number.
+def _columns_of(frame: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int64]]:
+    """Return one row per stimulus and presentation, and which of them each trial is about.
 
-    Where observers disagree about a fact, the first in alphabetical order is taken; they must agree about the truth.
+    Rows are sorted, so that the order of files and rows changes no number. Where observers disagree about a fact, the
+    first in alphabetical order is taken; they must agree about the truth.
     """
+    identity = ["number", "presentation"]
+    columns = frame.unique(identity, keep="first").sort(identity)
+    most = int(columns["presentation"].max() or 0) + 1  # type: ignore[arg-type]
+    position = pl.col("number").cast(pl.Int64) * most + pl.col("presentation")
+    column_of = np.searchsorted(*(part.select(position).to_series().to_numpy() for part in (columns, frame)))
 
-    def first_word(column: str) -> pl.Expr:
-        return pl.col(column).filter(pl.col(column) != "").min().fill_null("")
+    def lowest(name: str, values: pl.Expr) -> pl.Series:
+        """Return the first value of each stimulus in alphabetical order."""
+        if frame[name].eq_missing(columns[name].gather(column_of)).all():  # as a rule
+            return columns[name]
+        found = frame.group_by(identity).agg(values.min(), another=values.max())
+        conflicts = found.filter(pl.col(name) != pl.col("another")).sort(identity)
+        if name == "truth" and conflicts.height:
+            first = conflicts.join(columns.select(*identity, "key"), on=identity, maintain_order="left").row(
+                0, named=True
+            )
+            truths = f"{first['truth']} and {first['another']}"
+            raise InvalidInput(f"a stimulus has one truth, got {truths} for {_readable(first['key'])}")
+        return found.sort(identity)[name]
 
-    columns = frame.group_by("number", "presentation", maintain_order=True).agg(
-        pl.col("key").first(),
-        first_word("experiment"),
-        pl.col("condition").min(),
-        pl.col("level").min(),
-        pl.col("truth").min(),
-        pl.col("truth").max().alias("another"),
-        pl.col("image").min(),
-        pl.col("stimulus").min(),
-        first_word("canonical"),
-    )
-    conflicts = columns.filter(pl.col("truth") != pl.col("another"))
-    if conflicts.height:
-        first = conflicts.row(0, named=True)
-        truths = f"{first['truth']} and {first['another']}"
-        raise InvalidInput(f"a stimulus has one truth, got {truths} for {_readable(first['key'])}")
-    spellings = columns.group_by(_CONTEXT, maintain_order=True).agg(spelling=pl.col("condition").min())
-    columns = columns.join(spellings, on=list(_CONTEXT), how="left", maintain_order="left")
-    columns = columns.with_columns(condition="spelling").drop("canonical", "spelling", "another")
-    return columns.sort("number", "presentation")
+    words = {name: lowest(name, pl.col(name).filter(pl.col(name) != "")).fill_null("") for name in _CONTEXT}
+    facts = {name: lowest(name, pl.col(name)) for name in ("condition", "level", "truth", "image", "stimulus")}
+    columns = columns.select(*identity, "key", **words, **facts)
+    spellings = columns.group_by(_CONTEXT, maintain_order=True).agg(pl.col("condition").min())
+    if spellings.height < columns.select(*_CONTEXT, "condition").n_unique():
+        columns = columns.drop("condition").join(spellings, on=list(_CONTEXT), how="left", maintain_order="left")
+    order = [*identity, "key", "experiment", "condition", "level", "truth", "image", "stimulus"]
+    return columns.select(order), column_of
 
 
 def _fill_matrix(
-    frame: pl.DataFrame, columns: pl.DataFrame, names: list[str], labels: tuple[str, ...], gamma: float
+    frame: pl.DataFrame,
+    columns: pl.DataFrame,
+    column_of: NDArray[np.int64],
+    names: list[str],
+    labels: tuple[str, ...],
+    gamma: float,
 ) -> tuple[Answers, NDArray[np.int32]]:
     """Return the answers as codes, and the row of the trial table behind each of them; (observers, columns)."""
     check_classes(len(labels))
     code_of = {label: index for index, label in enumerate(labels)}
-    column_of = columns.select("number", "presentation").with_row_index("column")
     response = pl.col("response")
     if ABSTAIN in labels:
         response = pl.when(pl.col("abstention") > gamma).then(pl.lit(ABSTAIN)).otherwise(response)
     coded = frame.select(
-        "number",
-        "presentation",
-        observer=pl.col("observer").replace_strict({n: i for i, n in enumerate(names)}, return_dtype=pl.Int64),
+        observer=pl.col("observer").replace_strict({n: i for i, n in enumerate(names)}, return_dtype=pl.Int32),
         code=response.replace_strict(code_of, default=NO_ANSWER, return_dtype=pl.Int16),
-        row=pl.col("row").cast(pl.Int32),
     )
-    flat = coded.join(column_of, on=["number", "presentation"], how="left", maintain_order="left")
-    index = flat["observer"].to_numpy(), flat["column"].cast(pl.Int64).to_numpy()
+    index = coded["observer"].to_numpy(), column_of
     codes = np.full((len(names), columns.height), NOT_SHOWN, dtype=np.int16)
     rows = np.full(codes.shape, -1, dtype=np.int32)
-    codes[index], rows[index] = flat["code"].to_numpy(), flat["row"].to_numpy()
+    codes[index], rows[index] = coded["code"].to_numpy(), frame["row"].to_numpy()
     truth: CodeArray = (
         columns["truth"].replace_strict(code_of, default=NO_ANSWER, return_dtype=pl.Int16).to_numpy().astype(np.int16)
     )

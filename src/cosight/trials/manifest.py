@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +61,12 @@ def manifest_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame([{name: row.get(name) for name in MANIFEST_SCHEMA} for row in rows], schema=MANIFEST_SCHEMA)
 
 
-def read_manifest(root: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
+def read_manifest(root: Path, *, without: Sequence[str] = ()) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Read the manifest of the set or run at `root`.
+
+    Args:
+        root: Folder of the set or run.
+        without: Columns that are not needed: they are null, which takes no memory.
 
     Returns:
         One row per stimulus, with every column of `MANIFEST_SCHEMA` and any further ones, and the metadata of the set
@@ -73,7 +77,7 @@ def read_manifest(root: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
     """
     path = root / MANIFEST
     try:
-        frame, texts = read_parquet(path)
+        frame, texts = read_parquet(path, without=without)
         facts: dict[str, Any] = json.loads(texts.get(_METADATA, "{}"))
         known = [pl.col(name).cast(kind) for name, kind in MANIFEST_SCHEMA.items() if name in frame.columns]
         absent = [pl.lit(None, kind).alias(name) for name, kind in MANIFEST_SCHEMA.items() if name not in frame.columns]

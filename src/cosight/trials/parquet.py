@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,63 +25,88 @@ __all__ = ["OBSERVERS_FILE", "read_sources", "read_space", "write_observers", "w
 
 _VERSION = 2  # of the trial table; raised when an old reader would misread a new file
 OBSERVERS_FILE = "observers.parquet"
+_PORTION = 16  # files whose rows are joined at once
 
 
 def _recognises(path: Path, head: bytes) -> bool:
     return head.startswith(b"PAR1") and path.name != OBSERVERS_FILE
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """The content of one file."""
+@dataclass(slots=True)
+class _Files:
+    """Files with one label space; their rows are joined in portions, since thousands of small tables take much memory.
 
-    path: Path
-    frame: pl.DataFrame
+    A run has one file per shard of some 60 stimuli.
+    """
+
     space: LabelSpace | None
-    sources: tuple[dict[str, Any], ...]
-    notices: tuple[str, ...]
+    paths: list[Path] = field(default_factory=list)
+    heights: list[int] = field(default_factory=list)
+    observers: list[pl.Series] = field(default_factory=list)  # the names in each file
+    sources: list[dict[str, Any]] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    portions: list[pl.DataFrame] = field(default_factory=list)
+    waiting: list[pl.DataFrame] = field(default_factory=list)
+
+    def add(self, path: Path, frame: pl.DataFrame, sources: list[dict[str, Any]], notices: list[str]) -> None:
+        """Add the content of one file."""
+        self.paths.append(path)
+        self.heights.append(frame.height)
+        self.observers.append(frame["observer"].unique())
+        self.sources += sources
+        self.notices += notices
+        self.waiting.append(frame)
+        if len(self.waiting) == _PORTION:
+            self.join_waiting()
+
+    def join_waiting(self) -> None:
+        """Make one portion of the tables that are waiting."""
+        self.portions.append(compact(pl.concat(self.waiting, rechunk=True)))
+        self.waiting = []
 
 
 def _read(paths: Sequence[Path], space: LabelSpace | None = None) -> Trials:
     """Read all files into one table; those of one label space, such as a run's many, are checked together."""
-    by_space: dict[tuple[str, ...] | None, list[_File]] = {}
+    by_space: dict[tuple[str, ...] | None, _Files] = {}
     for path in paths:
-        file = _read_file(path, space)
-        by_space.setdefault(None if file.space is None else file.space.answers, []).append(file)
+        frame, texts = read_parquet(path)
+        metadata = _parse_metadata(texts, path)
+        if metadata["version"] > _VERSION:
+            raise InvalidInput(
+                f"{path}: written by a newer cosight (table version {metadata['version']}); update cosight"
+            )
+        unknown = ", ".join(name for name in frame.columns if name not in SCHEMA)
+        notices = [f"{path}: columns that a trial does not have were left out: {unknown}"] if unknown else []
+        typed = frame if frame.schema == SCHEMA else make_trials(frame, source=str(path)).frame
+        own = metadata["space"] or space
+        files = by_space.setdefault(None if own is None else own.answers, _Files(own))
+        files.add(path, typed, metadata["sources"], notices)
     tables = [_join_files(files) for files in by_space.values()]
     return concat(tables if space is None else [table.with_space(space) for table in tables])
 
 
-def _read_file(path: Path, declared: LabelSpace | None) -> _File:
-    """Read one file; `declared` is the label space of a file that names none."""
-    frame, texts = read_parquet(path)
-    metadata = _parse_metadata(texts, path)
-    if metadata["version"] > _VERSION:
-        raise InvalidInput(f"{path}: written by a newer cosight (table version {metadata['version']}); update cosight")
-    unknown = [name for name in frame.columns if name not in SCHEMA]
-    notices = (f"{path}: columns that a trial does not have were left out: {', '.join(unknown)}",) if unknown else ()
-    typed = frame if frame.schema == SCHEMA else make_trials(frame, source=str(path)).frame
-    return _File(path, typed, metadata["space"] or declared, tuple(metadata["sources"]), notices)
-
-
-def _join_files(files: list[_File]) -> Trials:
-    """Return the trials of files with one label space; the list is emptied, so that rows are in memory once."""
-    paths, space = [file.path for file in files], files[0].space
-    ends = np.cumsum([file.frame.height for file in files])
+def _join_files(files: _Files) -> Trials:
+    """Return the trials of files with one label space."""
+    ends = np.cumsum(files.heights)
 
     def locate(row: int) -> str:
         index = int(np.searchsorted(ends, row, side="right"))
-        return f"{paths[index]}, row {row + 1 - (int(ends[index - 1]) if index else 0)}"
+        return f"{files.paths[index]}, row {row + 1 - (int(ends[index - 1]) if index else 0)}"
 
-    folders = dict.fromkeys(path.parent for path in paths)
+    folders = dict.fromkeys(path.parent for path in files.paths)
     known = [table for folder in folders if (table := _read_observers(folder / OBSERVERS_FILE)) is not None]
-    sources = [source for file in files for source in file.sources]
-    notices = [notice for file in files for notice in file.notices]
-    notices += namesake_notices([file.frame["observer"] for file in files])
-    frame = compact(pl.concat([file.frame for file in files], rechunk=True))
-    files.clear()
+    notices = [*files.notices, *namesake_notices(files.observers)]
+    if files.waiting:
+        files.join_waiting()
+    frame = pl.concat(files.portions, rechunk=False)
+    files.portions.clear()  # rows are in memory once
     return make_trials(
-        frame, locate=locate, space=space, observers=merge_observers(known), sources=sources, notices=notices
+        frame,
+        locate=locate,
+        space=files.space,
+        observers=merge_observers(known),
+        sources=files.sources,
+        notices=notices,
     )
 
 

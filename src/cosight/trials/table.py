@@ -77,6 +77,7 @@ _SUM_TOLERANCE = 1e-3
 _SUM_RULE = "probabilities sum to one"
 _TIE = 1e-6  # between probabilities that are equal but for the rounding of float32
 _SLOWEST = 100  # seconds: a median rt above it is one in milliseconds
+_SLICE = 10_000  # rows that are checked at once: the memory for it does not grow with the number of trials
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,7 +167,8 @@ def make_trials(
 
 def observer_table(frame: pl.DataFrame, known: pl.DataFrame | None = None) -> pl.DataFrame:
     """Return one row per observer of some trials, in order of appearance, with what is `known` about it."""
-    observers = frame.group_by("observer", "kind", maintain_order=True).agg()  # `unique` takes 100 bytes per row
+    names = [part.select("observer", "kind").unique(maintain_order=True) for part in frame.iter_slices(_SLICE)]
+    observers = pl.concat(names or [frame.select("observer", "kind")]).unique(maintain_order=True)
     facts = merge_observers([] if known is None else [known])
     return observers.join(facts.drop("kind"), on="observer", how="left", maintain_order="left").select(facts.columns)
 
@@ -279,6 +281,9 @@ def _cast_columns(frame: pl.DataFrame, source: str) -> pl.DataFrame:
         if name not in frame.columns:
             columns.append(pl.lit(None, dtype=kind).alias(name))
             continue
+        if frame.schema[name] == kind:
+            columns.append(pl.col(name))
+            continue
         if kind == pl.Int64() and frame[name].dtype.is_float() and (frame[name] % 1 != 0).any():
             raise InvalidInput(f"{source}: column {name!r} must hold whole numbers, got fractions")
         problem = f"{source}: column {name!r} must hold {kind}, got {frame[name].dtype}"
@@ -336,18 +341,20 @@ def _check_rows(frame: pl.DataFrame, space: LabelSpace | None, locate: Callable[
             ("response", ~pl.col("response").is_in(answers), f"a response is a class of {space.name}"),
             ("probabilities", wrong_size, f"there are {size} probabilities per trial"),
         ]
-    broken = frame.select(where.fill_null(False).any().alias(str(i)) for i, (_, where, _) in enumerate(rules)).row(0)
-    for is_broken, (column, where, rule) in zip(broken, rules, strict=True):
-        if is_broken:
-            row = int(frame.select(where.fill_null(False).arg_max()).item())
-            value = frame[column][row]
-            got = repr(list(value) if column == "probabilities" else value)
-            if rule == _SUM_RULE:
-                got = f"{sum(value):.6g} in all"
-            hint = ""
-            if space is not None and column in ("truth", "response"):
-                hint = f"; {did_you_mean(value, space.answers, otherwise='--labels names other classes')}"
-            raise InvalidInput(f"{locate(row)}, column {column}: {rule}, got {got}{hint}")
+    for start in range(0, frame.height, _SLICE):
+        part = frame.slice(start, _SLICE)
+        broken = part.select(where.fill_null(False).any().alias(str(i)) for i, (_, where, _) in enumerate(rules)).row(0)
+        for is_broken, (column, where, rule) in zip(broken, rules, strict=True):
+            if is_broken:
+                row = int(part.select(where.fill_null(False).arg_max()).item())
+                value = part[column][row]
+                got = repr(list(value) if column == "probabilities" else value)
+                if rule == _SUM_RULE:
+                    got = f"{sum(value):.6g} in all"
+                hint = ""
+                if space is not None and column in ("truth", "response"):
+                    hint = f"; {did_you_mean(value, space.answers, otherwise='--labels names other classes')}"
+                raise InvalidInput(f"{locate(start + row)}, column {column}: {rule}, got {got}{hint}")
 
 
 def doubtful_values(trials: Trials, space: LabelSpace | None, name: str) -> list[str]:
@@ -361,13 +368,14 @@ def doubtful_values(trials: Trials, space: LabelSpace | None, name: str) -> list
         name: What the notices call the file or folder.
     """
     notices = []
-    both = trials.frame.lazy().filter(pl.col("probabilities").is_not_null() & pl.col("response").is_not_null())
     if space is not None and trials.frame["probabilities"].count():
         position = {answer: index for index, answer in enumerate(space.classes)}
         code = pl.col("response").replace_strict(position, default=None, return_dtype=pl.Int64)
         own = pl.col("probabilities").list.get(code, null_on_oob=True)
         less = own < pl.col("probabilities").list.max() - _TIE  # null for a refusal
-        answered, wrong = both.select(own.count(), less.sum().alias("wrong")).collect().row(0)
+        given = trials.frame.select("probabilities", "response").iter_slices(_SLICE)
+        counts = [part.select(own.count(), less.sum().alias("wrong")).row(0) for part in given]
+        answered, wrong = (sum(column) for column in zip(*counts, strict=True))
         if wrong:
             notices.append(
                 f"{name}: {wrong} of {answered} responses are not the most probable class of their own probabilities; "
