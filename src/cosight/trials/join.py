@@ -468,7 +468,8 @@ def _columns_of(frame: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int64]]:
     columns = frame.unique(identity, keep="first").sort(identity)
     most = int(columns["presentation"].max() or 0) + 1  # type: ignore[arg-type]
     position = pl.col("number").cast(pl.Int64) * most + pl.col("presentation")
-    column_of = np.searchsorted(*(part.select(position).to_series().to_numpy() for part in (columns, frame)))
+    positions, of_trials = (part.select(position).to_series().to_numpy() for part in (columns, frame))
+    column_of = np.searchsorted(positions, of_trials)
 
     def lowest(name: str, values: pl.Expr) -> pl.Series:
         """Return the first value of each stimulus in alphabetical order."""
