@@ -37,6 +37,7 @@ __all__ = [
     "package_versions",
     "read_json",
     "remove_drafts",
+    "wait_for_lock",
 ]
 
 DRAFT_SUFFIX = ".cosight-draft"  # ends the names of unfinished files and folders
@@ -187,6 +188,20 @@ def lock_folder(folder: Path) -> Iterator[None]:
         finally:
             if [path.name for path in folder.iterdir()] == [LOCK_FILE]:
                 (folder / LOCK_FILE).unlink()
+
+
+@contextmanager
+def wait_for_lock(path: Path) -> Iterator[None]:
+    """Let other processes that use the lock file `path` wait while the block runs; the file is removed at the end.
+
+    One of them may get the lock after the block has failed, so each checks what is still to be done.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path, mode=0o644):
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def is_locked(folder: Path) -> bool:

@@ -271,6 +271,11 @@ def test_numbers_named_at_the_start_replace_those_of_a_protocol(tmp_path):
     assert (study.design.images, study.answers, study.design.distractors) == (4, 2, 10)
 
 
+def test_a_protocol_sets_the_type(tmp_path):
+    visalign_set(tmp_path / "set")
+    assert new_study(tmp_path / "mine", stimuli=tmp_path / "set", protocol="visalign", images=4).type == "classify"
+
+
 def test_what_does_not_hold_leaves_nothing_behind(tmp_path, stimuli):
     home = tmp_path / "mine"
     with pytest.raises(InvalidInput, match="true classes must be answers of given"):
@@ -282,6 +287,9 @@ def test_what_does_not_hold_leaves_nothing_behind(tmp_path, stimuli):
     assert list(home.iterdir()) == []  # the folder was there before
     with pytest.raises(InvalidInput, match="protocol visalign is for type classify, got timed"):
         new_study(home, type="timed", stimuli=stimuli, labels=LABELS, protocol="visalign")
+    with pytest.raises(InvalidInput, match=r"a study needs a trial type; give --type \(classify, .*\) or --protocol"):
+        new_study(home, stimuli=stimuli, labels=LABELS)
+    assert list(home.iterdir()) == []
     new_study(home, type="curate", stimuli=stimuli)
     before = (home / "study.toml").read_text()
     with pytest.raises(InvalidInput, match="has a study already"):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import numpy as np
 import pytest
 
 from cosight.errors import InvalidInput
+from cosight.stimuli import resources
 from cosight.stimuli.images import encode, preparation
 from cosight.stimuli.manipulations import mean_spectrum, read_spectrum
 from cosight.stimuli.resources import spectrum_for_set, tiles_for_set
@@ -58,6 +62,24 @@ def drop(path, at=-1):
 
 
 # --- tiles
+
+
+def test_two_processes_that_need_the_index_of_one_folder_build_it_once(sources, out, monkeypatch):
+    building = Barrier(2)
+    built = []
+
+    def build(images, path, **options):
+        built.append(path)
+        building.wait()  # the other one has found no index either
+        return build_tiles(images, path, **options)
+
+    monkeypatch.setattr(resources, "build_tiles", build)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(tiles, out, sources)
+        second = pool.submit(lambda: (building.wait(), tiles(out, sources))[1])
+        assert first.result().digest == second.result().digest
+    assert built == [out / "tiles"]
+    assert sorted(path.name for path in out.iterdir()) == ["resources.json", "tiles"]
 
 
 def test_tiles_of_the_sources_are_built_once_and_kept(sources, out, tmp_path):

@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from cosight.errors import InvalidInput
-from cosight.files import DRAFT_SUFFIX, atomic_write, file_stamp, read_json
+from cosight.files import DRAFT_SUFFIX, atomic_write, file_stamp, read_json, wait_for_lock
 from cosight.processes import core_count
 from cosight.stimuli.composition.masks import MASK_SUFFIX
 from cosight.stimuli.images import Bytes, Preparation, check_image
@@ -30,6 +30,7 @@ __all__ = ["spectrum_for_set", "tiles_for_set"]
 
 OnSkip = Callable[[str], None]
 _RECORD = "resources.json"
+_TILES_LOCK = ".tiles.lock"  # of the process that builds the index
 
 
 def tiles_for_set(
@@ -55,10 +56,12 @@ def tiles_for_set(
         index = open_tiles(given)
         if stored.exists():
             _check_tiles(stored, index.digest, given)
-    elif not stored.exists():
-        with _recorded(out, "tiles", _without_masks(images)):
-            return _build_tiles(images, stored, workers, on_skip)
     else:
+        if not stored.exists():
+            with wait_for_lock(out / _TILES_LOCK):
+                if not stored.exists():  # another process may have built it meanwhile
+                    with _recorded(out, "tiles", _without_masks(images)):
+                        return _build_tiles(images, stored, workers, on_skip)
         if given is None:
             _check_record(out, "tiles", _without_masks(sources))
         else:

@@ -72,7 +72,8 @@ def _keep_files(photos: StimulusSet, path: Path) -> StimulusSet:
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {path}: {error}; --files is a text file with one photo per line") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InvalidInput(f"cannot read {path}: {reason}; --files is a text file with one photo per line") from error
     wanted = list(dict.fromkeys(line.replace("\\", "/") for line in lines if line and not line.startswith("#")))
     if not wanted:
         raise InvalidInput(f"--files must name photos, {path} names none; write one file name per line")

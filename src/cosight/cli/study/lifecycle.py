@@ -27,8 +27,11 @@ Database = Annotated[
 
 def new(
     study: StudyFolder,
-    type: Annotated[str, typer.Option(help="Trial type: classify, timed, 2afc, cluster or curate.")],  # noqa: A002
     stimuli: Annotated[Path, typer.Option("--set", help="The stimulus set.")],
+    type: Annotated[  # noqa: A002
+        str | None,
+        typer.Option(help="Trial type: classify, timed, 2afc, cluster or curate (default: that of --protocol)."),
+    ] = None,
     labels: Labels = None,
     protocol: Annotated[
         str | None, typer.Option(help="Use the numbers of a published study: visalign, laion-c, 2afc, clustering.")

@@ -147,7 +147,7 @@ _COMMENTS = {
 def new_study(
     folder: str | Path,
     *,
-    type: str,  # noqa: A002
+    type: str | None = None,  # noqa: A002
     stimuli: str | Path,
     labels: str | None = None,
     protocol: str | None = None,
@@ -162,7 +162,7 @@ def new_study(
 
     Args:
         folder: The study's folder.
-        type: The trial type.
+        type: The trial type; None: that of the protocol.
         stimuli: The stimulus set.
         labels: A label space or comma-separated classes; None: the space that the set names, else the set's classes.
         protocol: A published study whose numbers to use; None: defaults that fit the set.
@@ -181,6 +181,10 @@ def new_study(
         InvalidInput: The folder has a study, the protocol is for another type, or the set does not fit.
     """
     folder, stimuli = Path(folder), Path(stimuli)
+    if type is None:
+        if not protocol:
+            raise InvalidInput(f"a study needs a trial type; give --type ({', '.join(trial_types)}) or --protocol")
+        type = protocols[protocol].type  # noqa: A001
     kind, numbers = trial_types[type], protocols[protocol] if protocol else _DEFAULTS[type]
     if numbers.type != type:
         raise InvalidInput(f"protocol {numbers.name} is for type {numbers.type}, got {type}; use --type {numbers.type}")
