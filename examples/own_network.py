@@ -1,7 +1,7 @@
 """Evaluate your own nn.Module and compare it with people.
 
 A network of one layer learns handwritten digits from the training split of a small benchmark, answers the test split
-and is compared with the simulated people of that benchmark. Needs `pip install 'cosight[models]'`.
+and is compared with the simulated people of that benchmark. Needs `pip install 'cosight[demo]'`.
 """
 
 import numpy as np

@@ -1,4 +1,6 @@
-"""What an alignment loss changes, for docs/guides/training.md: `python perf/error_signal.py OUT [--cifar FOLDER]`.
+"""What an alignment loss changes, for docs/explanation/error-signal.md.
+
+`python perf/error_signal.py OUT [--cifar FOLDER]`.
 
 With --cifar (the folder of `cosight data get cifar-10h`) the target observer are people: of 10,000 images with their
 answers, 6,000 train networks from scratch and 4,000 test them. Without it, the images are scikit-learn's digits (300
