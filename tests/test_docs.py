@@ -472,7 +472,8 @@ def test_what_the_docs_show_runs(
         request.getfixturevalue("endpoint")
     if "--engine ray" in text:
         request.getfixturevalue("ray_cluster")
-    write(simulated_observers(), tmp_path / "demo-run" / "trials.parquet")
+    if "demo-run/trials" in text:
+        write(simulated_observers(), tmp_path / "demo-run" / "trials.parquet")
     namespace = {"__name__": "__main__"}
     for step in steps:
         arguments = shlex.split(step.text, comments=True)[1:] if step.kind == "command" else []
