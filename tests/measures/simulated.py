@@ -37,6 +37,7 @@ __all__ = [
     "Case",
     "Coverage",
     "Crowd",
+    "CueConflict",
     "Population",
     "accuracy_difference_case",
     "answer",
@@ -136,12 +137,46 @@ def answer(crowd: Crowd, stimuli: int, rng: np.random.Generator, *, cluster: int
     if cluster > 1:
         truth, lure, difficulty = (np.repeat(of_photo, cluster)[:stimuli] for of_photo in (truth, lure, difficulty))
         difficulty = np.sqrt(0.9) * difficulty + np.sqrt(0.1) * rng.normal(size=stimuli)
-    rows = []
+    return _answer_images(crowd, truth, lure, difficulty, rng)
+
+
+def _answer_images(
+    crowd: Crowd, truth: IntArray, lure: IntArray, difficulty: FloatArray, rng: np.random.Generator
+) -> Answers:
+    stimuli, rows = len(truth), []
     for accuracy, shared, follow, habit in zip(crowd.accuracy, crowd.shared, crowd.follow, crowd.habit, strict=True):
         strain = np.sqrt(shared) * difficulty + np.sqrt(1 - shared) * rng.normal(size=stimuli)
         error = np.where(rng.random(stimuli) < follow, lure, _pick(habit[truth], rng))
         rows.append(np.where(strain > ndtri(accuracy), error, truth))
     return Answers(np.array(rows, dtype=np.int16), truth.astype(np.int16), len(LURES))
+
+
+@dataclass(frozen=True, slots=True)
+class CueConflict:
+    """Images of a shape picture and a texture picture: as many of every two classes, no two of the same pictures."""
+
+    shapes: int  # pictures per class
+    textures: int
+    images: int  # per shape class and texture class
+
+    def answer(self, crowd: Crowd, rng: np.random.Generator) -> tuple[Answers, IntArray, IntArray]:
+        """The answers to images of new pictures, and the shape picture and the texture picture of each image.
+
+        Of the variance of difficulty, .45 is the shape picture's and .45 the texture picture's. The lure of half the
+        images is the class of the texture, that of the others a class that the shape picture looks like.
+        """
+        k = len(LURES)
+        shape_lure = _pick(LURES[np.repeat(np.arange(k), self.shapes)], rng)
+        shape_difficulty, texture_difficulty = rng.normal(size=k * self.shapes), rng.normal(size=k * self.textures)
+        truth, texture_class = np.repeat(np.indices((k, k)).reshape(2, -1), self.images, axis=1)
+        every = np.tile(np.arange(self.shapes * self.textures), (k * k, 1))
+        pictures = np.divmod(rng.permuted(every, axis=1)[:, : self.images].ravel(), self.textures)
+        shape, texture = truth * self.shapes + pictures[0], texture_class * self.textures + pictures[1]
+        of_texture = (rng.random(len(truth)) < 0.5) & (truth != texture_class)
+        lure = np.where(of_texture, texture_class, shape_lure[shape])
+        of_pictures = np.sqrt(0.45) * (shape_difficulty[shape] + texture_difficulty[texture])
+        difficulty = of_pictures + np.sqrt(0.1) * rng.normal(size=len(truth))
+        return _answer_images(crowd, truth, lure, difficulty, rng), shape, texture
 
 
 def _pick(shares: FloatArray, rng: np.random.Generator) -> IntArray:

@@ -328,35 +328,55 @@ def wrong_answers(*errors, classes=3):
     return Answers(response.astype(np.int16), truth.astype(np.int16), classes)
 
 
-def with_third(form, answers, **options):
-    return form.at_equal_errors(
-        answers,
-        np.array([[0, 1]]),
-        np.array([[False, False, True]]),
-        **{"draws": 5, "rng": np.random.default_rng(0), **options},
-    )
+def with_third(form, answers):
+    """Values of the first two observers with the third, and the errors that both keep."""
+    values, errors = form.at_equal_errors(answers, np.array([[0, 1]]), np.array([[False, False, True]]))
+    assert np.isnan(values[:, :, :2]).all()  # they are compared with the third observer only
+    return values[0, :, 2], errors
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_observers_with_equal_numbers_of_errors_are_compared_as_they_are(name):
     answers = wrong_answers([(0, 1)] * 4 + [(1, 2)] * 2, [(0, 2)] * 4 + [(1, 0)] * 2, [(0, 1)] * 9 + [(2, 1)])
     values, errors = with_third(pair_forms[name], answers)
-    assert values[0] == pytest.approx(pair_forms[name].matrix(answers)[:2, 2])
+    assert values == pytest.approx(pair_forms[name].matrix(answers)[:2, 2])
     assert errors.tolist() == [6]
 
 
-def test_the_errors_of_the_one_with_more_are_drawn_class_by_class():
+@pytest.mark.parametrize("name", FORMS)
+def test_the_errors_of_the_one_with_more_are_rarefied_class_by_class(name):
     """In class 0, 4 of 8 errors are kept: a hypergeometric number of them goes to class 1."""
     many, few_ = [(0, 1)] * 6 + [(0, 2)] * 2 + [(1, 2)] * 9, [(0, 1)] * 2 + [(0, 2)] * 2
     answers = wrong_answers(many, few_, [(0, 1)] * 5)
-    (values,), errors = with_third(pair_forms[FORMS[0]], answers, draws=4000)
+    form = pair_forms[name]
+    values, errors = with_third(form, answers)
     assert errors.tolist() == [4]  # none in class 1, where the second observer never errs
+    distance = (lambda value: value) if "distance" in name else (lambda value: 1 / value - 1)
     expected = 0.0
     for to_one in range(2, 5):
         kept = wrong_answers([(0, 1)] * to_one + [(0, 2)] * (4 - to_one), [(0, 1)] * 5)
-        expected += hypergeom.pmf(to_one, 8, 6, 4) * class_level_error_similarity_matrix(kept)[0, 1]
-    assert values[0] == pytest.approx(expected, abs=0.002)
-    assert values[1] == pytest.approx(class_level_error_similarity_matrix(answers)[1, 2])
+        expected += hypergeom.pmf(to_one, 8, 6, 4) * distance(form.matrix(kept)[0, 1])
+    assert distance(values[0]) == pytest.approx(expected)
+    assert values[1] == pytest.approx(form.matrix(answers)[1, 2])
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_slopes_are_the_mean_change_when_an_error_is_left_out(name):
+    made = [(0, 1)] * 3 + [(0, 2)] + [(1, 2)] * 5
+    other = [(0, 1)] * 4 + [(1, 0)] * 2
+    form = pair_forms[name]
+    slopes = form.error_slopes(wrong_answers(made, other), np.array([[0, 1]]))
+    distance = (lambda value: value) if "distance" in name else (lambda value: 1 / value - 1)
+    value = form.matrix(wrong_answers(made, other))[0, 1]
+    for true, errors in ((0, 4), (1, 5)):
+        left = [
+            distance(form.matrix(wrong_answers(made[:i] + made[i + 1 :], other))[0, 1])
+            for i, (of_class, _) in enumerate(made)
+            if of_class == true
+        ]
+        assert len(left) == errors
+        assert distance(value + slopes[0, true]) == pytest.approx(np.mean(left))
+    assert slopes[0, 2] == 0  # no error to leave out
 
 
 def test_nobody_errs_or_nobody_is_left_to_compare_with():
@@ -364,7 +384,5 @@ def test_nobody_errs_or_nobody_is_left_to_compare_with():
     values, errors = with_third(pair_forms[FORMS[0]], answers)
     assert np.isnan(values).all()
     assert errors.tolist() == [0]
-    alone = pair_forms[FORMS[0]].at_equal_errors(
-        answers, np.array([[0, 1]]), np.zeros((1, 3), dtype=bool), draws=2, rng=np.random.default_rng(0)
-    )
+    alone = pair_forms[FORMS[0]].at_equal_errors(answers, np.array([[0, 1]]), np.zeros((1, 3), dtype=bool))
     assert np.isnan(alone[0]).all()

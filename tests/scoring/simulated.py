@@ -11,18 +11,25 @@ from scipy.special import ndtri
 
 import cosight
 from cosight.arrays import FloatArray
-from cosight.trials import LabelSpace, make_trials
+from cosight.measures.answers import Answers
+from cosight.measures.declarations import measures as registered
+from cosight.measures.declarations import pair_forms
+from cosight.statistics.rows import Row
+from cosight.trials import LabelSpace, Trials, make_trials
 from tests.measures.simulated import (
     LURES,
+    Case,
     Crowd,
+    CueConflict,
     Population,
     answer,
     class_similarity,
+    observers,
     true_agreement,
     true_consistency,
 )
 
-__all__ = ["ALIKE", "UNEQUAL", "UNLIKE", "Contrast", "contrasts", "models_of"]
+__all__ = ["ALIKE", "UNEQUAL", "UNLIKE", "Contrast", "contrasts", "cue_conflict_case", "models_of"]
 
 _SPACE = LabelSpace("sixteen", tuple(f"class {code:02d}" for code in range(len(LURES))))
 _TRUE = {"ec": true_consistency, "ma": true_agreement}
@@ -110,18 +117,46 @@ def _study(
 ) -> cosight.Scores:
     rng = np.random.default_rng([people, stimuli, study])
     table = answer(population.draw(people, rng).with_(models), stimuli, rng)
+    trials = _trials(table, people, [f"{index}.png" for index in range(stimuli)])
+    return cosight.compare(trials, measure=list(measures), pairs="human-model", resamples=resamples, seed=study)
+
+
+def _trials(table: Answers, people: int, images: Sequence[str], experiment: str = "simulated") -> Trials:
+    """Answers of so many people and, for the rest, of models as trials."""
     names = np.array(_SPACE.classes)
-    kinds = ["human"] * people + ["model"] * 2
+    kinds = ["human"] * people + ["model"] * (table.observers - people)
     observers = [f"{kind}:{index:02d}" for index, kind in enumerate(kinds)]
     frame = pl.DataFrame(
         {
-            "observer": np.repeat(observers, stimuli),
-            "kind": np.repeat(kinds, stimuli),
-            "experiment": "simulated",
-            "image": np.tile([f"{index}.png" for index in range(stimuli)], people + 2),
-            "truth": np.tile(names[table.truth], people + 2),
+            "observer": np.repeat(observers, table.stimuli),
+            "kind": np.repeat(kinds, table.stimuli),
+            "experiment": experiment,
+            "image": np.tile(images, table.observers),
+            "truth": np.tile(names[table.truth], table.observers),
             "response": names[table.response].ravel(),
         }
     )
-    trials = make_trials(frame, space=_SPACE)
-    return cosight.compare(trials, measure=list(measures), pairs="human-model", resamples=resamples, seed=study)
+    return make_trials(frame, space=_SPACE)
+
+
+def cue_conflict_case(
+    measure: str, accuracy: tuple[float, float], follow: float, pictures: CueConflict, *, studies: int = 2000
+) -> Case:
+    """Two models meet images of new shape pictures and textures; the true CLES is its mean over `studies` studies."""
+    crowd = observers(accuracy, shared=0.5, follow=follow)
+    form = pair_forms[registered.name_of(measure)]
+
+    def study(rng: np.random.Generator) -> Row:
+        table, shape, texture = pictures.answer(crowd, rng)
+        images = [f"shape{s}-texture{t}.png" for s, t in zip(shape, texture, strict=True)]
+        trials = _trials(table, 0, images, "cue-conflict")
+        scores = cosight.compare(trials, measure=measure, resamples=400, seed=int(rng.integers(1 << 30)))
+        return next(row for row in scores.rows if row.statistic == "value" and row.observer == "model:00")
+
+    def truth() -> float:
+        tables = (pictures.answer(crowd, np.random.default_rng([1, s]))[0] for s in range(studies))
+        return float(np.mean([form.matrix(table)[0, 1] for table in tables]))
+
+    counts = (16 * pictures.shapes, 16 * pictures.textures, 256 * pictures.images)
+    of = f"{counts[0]} shapes, {counts[1]} textures, {counts[2]} images"
+    return Case(f"{measure.upper()}, accuracies {accuracy[0]:g} and {accuracy[1]:g}, {of}", study, truth)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
 
 from cosight.arrays import BoolArray, FloatArray
 from cosight.errors import InvalidInput
@@ -30,6 +31,7 @@ __all__ = [
 Midpoint = Literal["mean", "pooled"]
 
 _MANY_PAIRS = 20_000  # some 200 observers; of more, resamples are computed in float32: half the time, 1e-6 off at most
+_NEGLIGIBLE = 1e-10  # probability of a number of errors that is left out of an expectation
 ALPHA = 0.5  # Dirichlet prior of the error rows, Xu et al. 2024, footnote 3
 
 
@@ -362,90 +364,123 @@ def _distances(
     errors = _ErrorDistributions.of(_with_diagonal(counts) if printed else counts, ALPHA, precision)
     for block in blocks(len(pairs), int(np.prod(errors.counts.shape[1:])), most=BLOCK // 128):
         i, j = pairs[block].T
-        out[block] = _weighted_divergences(errors, i, errors, j, midpoint, printed=printed)
+        divergence, weights, n = _divergences(errors, i, j, midpoint)
+        distance = np.where(n > 0, (divergence * weights).sum(axis=-1), np.nan)
+        out[block] = distance * n if printed else distance
     return out
 
 
-def _weighted_divergences(
-    one: _ErrorDistributions,
-    i: NDArray[np.int64],
-    other: _ErrorDistributions,
-    j: NDArray[np.int64],
-    midpoint: Midpoint,
-    *,
-    printed: bool,
-) -> FloatArray:
-    """Compute CLED between the observers i of one and j of the other."""
-    divergence, weights, n = _divergences(one, i, other, j, midpoint)
-    distance = np.where(n > 0, (divergence * weights).sum(axis=-1), np.nan)
-    return np.asarray(distance * n) if printed else distance
-
-
 def _at_equal_errors(
-    answers: Answers,
-    pairs: Pairs,
-    others: BoolArray,
-    *,
-    draws: int,
-    rng: np.random.Generator,
-    midpoint: Midpoint = "mean",
-    printed: bool = False,
+    answers: Answers, pairs: Pairs, others: BoolArray, *, midpoint: Midpoint = "mean", printed: bool = False
 ) -> tuple[FloatArray, FloatArray]:
     """Compute CLES (CLED if `printed`) of both observers of each pair with others, at equal numbers of errors.
 
     With few errors any two observers look alike, because of the prior, or unlike, because of chance: CLES depends on
     how many errors it rests on, and no correction of its bias that we tried removes that. So, class by class, as many
-    errors as the other one has are drawn without replacement from the errors of the observer with more (rarefaction).
-    Two observers with the same confusions then have the same expected value, whatever their accuracies.
+    errors as the other one has are drawn without replacement from the errors of the observer with more (rarefaction),
+    and the expected distance is taken over all such draws. Two observers with the same confusions then have the same
+    expected distance, whatever their accuracies.
     """
-    classes, cells = answers.classes, max(answers.classes - 1, 0)
     counts = _error_counts(answers)
     errors = counts.sum(axis=-1)
-    precision = _precision(int(others.sum()))
-    everyone = _ErrorDistributions.of(_with_diagonal(counts) if printed else counts, ALPHA, precision)
-    codes, stimulus = _error_cells(answers)
-    ends = np.cumsum(errors.sum(axis=-1)).astype(np.int64)  # errors are in the order of observers
-    priority = rng.random((draws, answers.stimuli))  # shared: stimuli are drawn for both observers of a pair
-    own_cells, order = {}, {}
-    for o in np.unique(pairs).tolist():
-        own = slice(ends[o - 1] if o else 0, ends[o])
-        own_cells[o] = codes[own] - o * classes * cells
-        true = own_cells[o] // max(cells, 1)
-        shuffled = np.argsort(true + priority[:, stimulus[own]], axis=1)
-        # the place of each error in the drawing of its class
-        order[o] = np.empty_like(shuffled)
-        np.put_along_axis(order[o], shuffled, np.arange(len(true))[None], axis=1)
-        order[o] -= np.searchsorted(np.sort(true), true)
-
-    def rarefied(o: int, left: FloatArray) -> FloatArray:
-        kept = order[o] < left[own_cells[o] // max(cells, 1)]
-        drawn = [np.bincount(own_cells[o][row], minlength=classes * cells) for row in kept]
-        return np.stack(drawn).reshape(draws, classes, cells).astype(np.float64)
-
-    values, totals = np.empty((len(pairs), 2)), np.empty(len(pairs))
+    shown = _with_diagonal(counts) if printed else counts
+    everyone = _ErrorDistributions.of(shown, ALPHA, _precision(int(others.sum())))
+    values, totals = np.full((len(pairs), 2, answers.observers), np.nan), np.empty(len(pairs))
     for index, (pair, compared) in enumerate(zip(pairs.tolist(), others, strict=True)):
-        left = np.minimum(errors[pair[0]], errors[pair[1]])
-        both = np.concatenate([rarefied(o, left) for o in pair])
-        drawn = _ErrorDistributions.of(_with_diagonal(both) if printed else both, ALPHA, precision)
-        other = np.flatnonzero(compared)
-        distances = np.empty((2 * draws, len(other)))
-        for rows in blocks(2 * draws, len(other) * counts[0].size, most=BLOCK // 128):
-            one = np.arange(2 * draws)[rows, None]
-            distances[rows] = _weighted_divergences(drawn, one, everyone, other, midpoint, printed=printed)
-        values[index] = _nan_mean((distances if printed else 1 / (1 + distances)).reshape(2, -1))
+        left, other = np.minimum(errors[pair[0]], errors[pair[1]]), np.flatnonzero(compared)
+        for side, observer in enumerate(pair):
+            divergence, of_both = _rarefied_divergences(shown[observer], left, everyone, other, midpoint)
+            values[index, side, other] = _value((divergence * of_both).sum(axis=1), of_both.sum(axis=1), printed)
         totals[index] = left.sum()
     return values, totals
 
 
-def _nan_mean(rows: FloatArray) -> FloatArray:
-    defined = ~np.isnan(rows)
-    return divide(np.where(defined, rows, 0.0).sum(axis=1), defined.sum(axis=1).astype(np.float64))
+def _value(weighted: FloatArray, errors: FloatArray, printed: bool) -> FloatArray:
+    """Compute CLES (CLED if `printed`) from divergences summed over classes, weighted with the errors of both."""
+    if printed:
+        return np.where(errors > 0, weighted, np.nan)
+    return 1 / (1 + divide(weighted, errors))
+
+
+def _error_slopes(answers: Answers, pairs: Pairs, *, midpoint: Midpoint = "mean", printed: bool = False) -> FloatArray:
+    """Compute how CLES (CLED if `printed`) changes with one error less of the first observer, (pairs, classes).
+
+    The change is the mean over the errors of a class. A resample with fewer errors differs from the value by this much
+    for each of them, for no other reason than their number.
+    """
+    counts = _error_counts(answers)
+    errors = counts.sum(axis=-1)
+    shown = _with_diagonal(counts) if printed else counts
+    everyone = _ErrorDistributions.of(shown, ALPHA)
+    slopes = np.zeros((len(pairs), answers.classes))
+    for observer in np.unique(pairs[:, 0]).tolist():
+        rows = np.flatnonzero(pairs[:, 0] == observer)
+        (all_of, of_both), (fewer, one_less) = (
+            _rarefied_divergences(
+                shown[observer], np.maximum(errors[observer] - less, 0), everyone, pairs[rows, 1], midpoint
+            )
+            for less in (0, 1)
+        )
+        n, weighted = of_both.sum(axis=1, keepdims=True), (all_of * of_both).sum(axis=1, keepdims=True)
+        without = weighted - all_of * of_both + fewer * one_less
+        change = _value(without, np.broadcast_to(n - 1, without.shape), printed) - _value(weighted, n, printed)
+        slopes[rows] = np.where(errors[observer] > 0, np.nan_to_num(change), 0.0)
+    return slopes
+
+
+def _rarefied_divergences(
+    counts: FloatArray, left: FloatArray, other: _ErrorDistributions, j: NDArray[np.int64], midpoint: Midpoint
+) -> tuple[FloatArray, FloatArray]:
+    """Compute the expected divergence of each true class, and the errors of both, (others, classes).
+
+    `left` errors of each class are drawn without replacement from `counts` (classes, cells). A divergence is a sum over
+    cells, and the number of errors in a cell is hypergeometric, so that its expectation is a sum over these numbers.
+    """
+    classes, cells = counts.shape
+    errors = left + other.errors[j]
+    if cells == 0:
+        return np.zeros_like(errors), errors
+    have, total, kept = (
+        of.astype(np.int64) for of in (counts.ravel(), *np.repeat([counts.sum(axis=1), left], cells, 1))
+    )
+    least = np.maximum(have + kept - total, 0)
+    size = np.minimum(have, kept) - least + 1
+    cell = np.repeat(np.arange(len(have)), size)
+    drawn = np.arange(len(cell)) - np.repeat(np.cumsum(size) - size - least, size)
+    probability = np.exp(
+        _log_choose(have[cell], drawn)
+        + _log_choose((total - have)[cell], kept[cell] - drawn)
+        - _log_choose(total, kept)[cell]
+    )
+    likely = probability > _NEGLIGIBLE
+    cell, drawn, probability = cell[likely], drawn[likely], probability[likely]
+    true, first = cell // cells, np.searchsorted(cell, np.arange(classes) * cells)
+    precision = other.probabilities.dtype
+    p = ((drawn + other.prior) / (left + other.prior * cells)[true]).astype(precision)
+    entropy = np.add.reduceat(probability * p * np.log(p), first)
+    divergence = np.empty_like(errors)
+    for part in blocks(len(j), len(cell), most=BLOCK // 128):
+        rows = j[part, None]
+        mean = (p + other.probabilities.reshape(len(other.counts), -1)[rows, cell]) / 2
+        middle = mean
+        if midpoint == "pooled":
+            pooled = drawn + other.counts.reshape(len(other.counts), -1)[rows, cell] + other.prior
+            middle = pooled / (errors[part] + other.prior * cells)[:, true]
+        mean *= np.log(middle)
+        mean *= probability
+        divergence[part] = (entropy + other.negative_entropy[j[part]]) / 2 - np.add.reduceat(mean, first, axis=1)
+    return np.where(errors > 0, np.maximum(divergence, 0), 0.0), errors
+
+
+def _log_choose(n: NDArray[np.int64], k: NDArray[np.int64]) -> FloatArray:
+    logs: FloatArray = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return logs
 
 
 def _similarity(a: FloatArray, b: FloatArray, alpha: float, midpoint: Midpoint) -> ClassLevelErrorSimilarity:
     """Compute CLES of one pair from its error counts (classes, cells)."""
     errors = _ErrorDistributions.of(np.stack([a, b]), alpha)
-    divergence, weights, n = _divergences(errors, 0, errors, 1, midpoint)
+    divergence, weights, n = _divergences(errors, 0, 1, midpoint)
     distance = float((divergence * weights).sum()) if n > 0 else float("nan")
     return ClassLevelErrorSimilarity(1 / (1 + distance), distance, divergence, weights, int(n))
 
@@ -475,27 +510,22 @@ def _sum_products(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
 
 
 def _divergences(
-    one: _ErrorDistributions,
-    i: NDArray[np.int64] | int,
-    other: _ErrorDistributions,
-    j: NDArray[np.int64] | int,
-    midpoint: Midpoint,
+    of: _ErrorDistributions, i: NDArray[np.int64] | int, j: NDArray[np.int64] | int, midpoint: Midpoint
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Compute divergence and weight of each true class, and the number of errors, of the pairs (i of one, j of other).
+    """Compute divergence and weight of each true class, and the number of errors, of the pairs (i, j).
 
     (KL(p, m) + KL(q, m)) / 2 = (sum p log p + sum q log q) / 2 - sum (p + q) / 2 log m: one logarithm per pair.
     """
-    mean, errors = one.probabilities[i] + other.probabilities[j], one.errors[i] + other.errors[j]
+    mean, errors = of.probabilities[i] + of.probabilities[j], of.errors[i] + of.errors[j]
     mean /= 2
     if midpoint == "mean":
         middle = mean
     elif midpoint == "pooled":
-        pooled = one.counts[i] + other.counts[j] + one.prior
-        middle = (pooled / (errors + one.prior * pooled.shape[-1])[..., None]).astype(mean.dtype, copy=False)
+        pooled = of.counts[i] + of.counts[j] + of.prior
+        middle = (pooled / (errors + of.prior * pooled.shape[-1])[..., None]).astype(mean.dtype, copy=False)
     else:
         raise InvalidInput(f'midpoint must be "mean" or "pooled", got {midpoint!r}')
-    own = (one.negative_entropy[i] + other.negative_entropy[j]) / 2
-    divergence = own - _sum_products(mean, np.log(middle))
+    divergence = (of.negative_entropy[i] + of.negative_entropy[j]) / 2 - _sum_products(mean, np.log(middle))
     n = errors.sum(axis=-1)
     weights = np.nan_to_num(divide(errors, np.broadcast_to(n[..., None], errors.shape)))
     return np.where(errors > 0, np.maximum(divergence, 0), 0.0), weights, n  # 0 may come out as -1e-17
@@ -522,6 +552,7 @@ _similarity_form = PairForm(
     "no errors",
     shared=False,
     at_equal_errors=_at_equal_errors,
+    error_slopes=_error_slopes,
     from_confusions=_similarities_of_confusions,
 )
 pair_forms.add("class_level_error_similarity", _similarity_form)
@@ -532,6 +563,7 @@ pair_forms.add(
         matrix=partial(class_level_error_similarity_matrix, midpoint="pooled"),
         resampled=partial(class_level_error_similarity_resampled, midpoint="pooled"),
         at_equal_errors=partial(_at_equal_errors, midpoint="pooled"),
+        error_slopes=partial(_error_slopes, midpoint="pooled"),
         from_confusions=partial(_similarities_of_confusions, midpoint="pooled"),
     ),
 )
@@ -542,6 +574,7 @@ pair_forms.add(
         matrix=_printed_matrix,
         resampled=_printed_resampled,
         at_equal_errors=partial(_at_equal_errors, printed=True),
+        error_slopes=partial(_error_slopes, printed=True),
         from_confusions=_printed_distances_of_confusions,
     ),
 )

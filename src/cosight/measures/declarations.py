@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
-import numpy as np
-
 from cosight.arrays import BoolArray, FloatArray
 from cosight.measures.answers import Answers, CodeArray
 from cosight.measures.arithmetic import Pairs, Weights
@@ -133,17 +131,13 @@ def declare(
 class EqualErrors(Protocol):
     """Compute how alike each observer of a pair is to others, after subsampling both to equal numbers of errors."""
 
-    def __call__(
-        self, answers: Answers, pairs: Pairs, others: BoolArray, *, draws: int, rng: np.random.Generator
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the mean values (pairs, 2), and the number of errors that each of the two kept (pairs,).
+    def __call__(self, answers: Answers, pairs: Pairs, others: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Return the expected values (pairs, 2, observers), and the number of errors that each kept (pairs,).
 
         Args:
             answers: Everyone's answers.
             pairs: The two observers to compare.
-            others: The observers that both are compared with, (pairs, observers).
-            draws: Number of random subsamples; the value is their mean.
-            rng: The source of randomness.
+            others: The observers that both are compared with, (pairs, observers); values are nan for everyone else.
         """
         ...
 
@@ -162,6 +156,8 @@ class PairForm:
     remarks: Callable[[Answers, Pairs], list[str]] | None = None  # a note for readers per pair
     # for a measure whose value depends on the number of errors; it is resampled to first order (`draws.Jackknife`)
     at_equal_errors: EqualErrors | None = None
+    # (pairs, classes): how the value of such a measure changes with one error less of the first observer
+    error_slopes: Callable[[Answers, Pairs], FloatArray] | None = None
     biased: bool = False  # whether few trials pull the value to one side, so that its interval is moved back
     answers_only: bool = True  # whether it reads nothing but answers; then majority answers can be compared too
     why_undefined: Callable[[Answers, Pairs], list[str]] | None = None  # per pair, "" where `undefined` says it

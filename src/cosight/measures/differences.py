@@ -181,6 +181,7 @@ def rank_intervals(
     samples: FloatArray,
     *,
     n: FloatArray | None = None,
+    spread: FloatArray | None = None,
     direction: Direction = "higher",
     confidence: float = 0.95,
 ) -> Interval:
@@ -199,6 +200,8 @@ def rank_intervals(
             where one is undefined, and so on the diagonal.
         samples: Resampled values on shared resamples, (observers, resamples).
         n: The trials that each value rests on. They widen c as t does for a mean.
+        spread: The standard deviation of each difference, (observers, observers), where that of the resamples is not
+            the right one; nan elsewhere.
         direction: Which values are better.
         confidence: Confidence of each interval.
 
@@ -226,10 +229,12 @@ def rank_intervals(
         others = ranked[ranked != i]
         deviation = samples[others] - samples[i]
         deviation -= np.nanmean(deviation, axis=1, keepdims=True)
-        spread = np.sqrt(np.nanmean(deviation**2, axis=1))
-        varies = spread > 0
-        largest = np.nanmax(np.abs(deviation[varies]) / spread[varies, None], axis=0, initial=0.0)
-        critical = np.quantile(largest, confidence) * spread
+        own = np.sqrt(np.nanmean(deviation**2, axis=1))
+        varies = own > 0
+        largest = np.nanmax(np.abs(deviation[varies]) / own[varies, None], axis=0, initial=0.0)
+        if spread is not None:
+            own = np.where(np.isnan(spread[others, i]), own, spread[others, i])
+        critical = np.quantile(largest, confidence) * own
         if n is not None:
             df, tail = np.maximum(np.minimum(n[others], n[i]), 2.0) - 1, (1 - confidence) / 2
             critical = critical * np.sqrt(1 + 1 / df) * stdtrit(df, tail) / ndtri(tail)

@@ -101,7 +101,8 @@ class _Differences:
     """The differences of some numbers of a block, and what they are resampled from."""
 
     values: FloatArray  # (numbers, numbers): the first less the second
-    resampled: FloatArray  # (numbers, resamples), for differences
+    resampled: FloatArray  # (numbers, resamples), for differences of the numbers as they are
+    at_equal_errors: Mapping[tuple[int, int], FloatArray]  # resamples of the other differences, (resamples,) each
     errors: FloatArray  # (numbers, numbers): errors left to each of the two, nan where they are compared as they are
     flags: Mapping[tuple[int, int], Flags]  # of a difference
     by_errors: bool  # whether the measure depends on the number of errors, so that equal numbers are compared
@@ -112,6 +113,23 @@ class _Differences:
             return ("rarefied",)
         return ("unequal_errors",) if self.by_errors else ()
 
+    def resample(self, positions: Sequence[tuple[int, int]]) -> FloatArray:
+        """Return the resamples of some differences, (differences, resamples)."""
+        first, second = np.array(positions).T
+        samples: FloatArray = self.resampled[first] - self.resampled[second]
+        for row, position in enumerate(positions):
+            if position in self.at_equal_errors:
+                samples[row] = self.at_equal_errors[position]
+        return samples
+
+    @property
+    def spread(self) -> FloatArray:
+        """The standard deviation of the differences at equal numbers of errors, (numbers, numbers); else nan."""
+        spread = np.full(self.values.shape, np.nan)
+        for (a, b), samples in self.at_equal_errors.items():
+            spread[a, b] = spread[b, a] = np.nanstd(samples)
+        return spread
+
     @classmethod
     def of(cls, block: Block, index: Sequence[int]) -> _Differences:
         """Compute the differences of the numbers with these indices, all of one measure."""
@@ -120,16 +138,16 @@ class _Differences:
         own = block.values[list(index)]
         with np.errstate(invalid="ignore"):  # infinity minus infinity
             values = np.where(np.equal.outer(own, own), 0.0, np.subtract.outer(own, own))
-        errors, flags = np.full(values.shape, np.nan), {}
+        errors, flags, resampled = np.full(values.shape, np.nan), {}, {}
         for a, b in combinations(range(len(keys)), 2):
             equal = index_of.get(keys[a]._replace(against=keys[b].observer, statistic=EQUAL_DIFFERENCE))
             if equal is not None:
                 values[a, b], values[b, a] = block.values[equal], -block.values[equal]
                 errors[a, b] = errors[b, a] = block.n[equal]
-                flags[a, b] = block.flags[equal]
+                flags[a, b], resampled[a, b] = block.flags[equal], block.resampled[equal]
         name = keys[0].measure if keys else ""
         by_errors = name in pair_forms and pair_forms[name].at_equal_errors is not None
-        return cls(values, block.resampled[list(index)], errors, flags, by_errors)
+        return cls(values, block.resampled[list(index)], resampled, errors, flags, by_errors)
 
 
 def models_against_people(block: Block, measure: str, models: Collection[str]) -> list[int]:
@@ -161,7 +179,12 @@ def rank_rows(block: Block, index: Sequence[int], *, of: str, confidence: float,
     direction = measures[block.keys[index[0]].measure].direction
     differences, clusters = _Differences.of(block, index), block.clusters[list(index)]
     interval = rank_intervals(
-        differences.values, differences.resampled, n=clusters, direction=direction, confidence=confidence
+        differences.values,
+        differences.resampled,
+        n=clusters,
+        spread=differences.spread,
+        direction=direction,
+        confidence=confidence,
     )
     rarefied = not np.isnan(differences.errors).all()
     error_flags = differences.error_flags(0.0 if rarefied else np.nan)
@@ -220,10 +243,9 @@ def difference_rows(
     differences = _Differences.of(block, index)
     contrasts: list[PairedDifference] = []
     for part in blocks(len(pairs), block.resampled.shape[1], most=BLOCK // 8):
-        a, b = np.array(positions[part]).T
         contrasts += paired_differences(
-            differences.resampled[a] - differences.resampled[b],
-            differences.values[a, b],
+            differences.resample(positions[part]),
+            differences.values[tuple(np.array(positions[part]).T)],
             n=block.clusters[np.array(pairs[part])].min(axis=1),
             confidence=confidence,
         )

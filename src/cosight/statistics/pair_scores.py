@@ -7,7 +7,7 @@ stimuli that the model shares with people.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from typing import Literal, get_args
@@ -28,7 +28,7 @@ from cosight.measures.answers import (
     half_splits,
     split_half_crowds,
 )
-from cosight.measures.arithmetic import BLOCK, SCARCE, Pairs, blocks, divide, mean_or_nan
+from cosight.measures.arithmetic import BLOCK, SCARCE, Pairs, Weights, blocks, divide, mean_or_nan
 from cosight.measures.declarations import PairForm
 from cosight.measures.draws import Compressed
 from cosight.measures.uncertainty import mean_over_pairs, resample_mean_over_pairs
@@ -74,7 +74,6 @@ EQUAL_DIFFERENCE = "difference_at_equal_errors"  # of two models with people
 EQUAL_VALUE, EQUAL_CEILING = "value_at_equal_errors", "ceiling_at_equal_errors"  # of a model and a person with people
 INTERNAL = (PAIRED, EQUAL_DIFFERENCE, EQUAL_VALUE, EQUAL_CEILING)
 _MOST_MODELS = 50  # that are compared at equal numbers of errors, every two of them
-_DRAWS, _CEILING_DRAWS = 10, 2  # of errors; beside a ceiling a model is drawn as often for each person
 _BATCH, _MOST_SPLITS = 50, 600  # of more than ten people, random splits are added in batches until ...
 _PRECISE = 0.002  # ... the standard error of their mean is below this
 _RESAMPLED_SPLITS = 20  # whose resamples make the interval, moved to the mean over all splits
@@ -126,38 +125,77 @@ def pair_blocks(draw: Draw, pairs: Pairs, forms: Mapping[str, PairForm], confide
 
 
 def _differences_at_equal_errors(draw: Draw, name: str, form: PairForm, means: Sequence[Block]) -> list[Block]:
-    """Compute the difference of every two models with people at equal numbers of errors, for measures that need it.
-
-    Errors are drawn on the observed sample only. The resamples are those of the difference as it is: how a mean over
-    many drawings varies from study to study is close to how the value itself does, and far cheaper.
-    """
+    """Compute the difference of every two models with people at equal numbers of errors, for measures that need it."""
     with_people = {
-        block.keys[0].observer: block
+        block.keys[0].observer
         for block in means
         if draw.people_groups and block.keys[0].against == draw.people_groups[0].name
     }
     all_models = [row for group in draw.observer_groups if group.name == MODELS for row in group.members.tolist()]
-    models = [row for row in all_models if draw.names[row] in with_people]
-    if form.at_equal_errors is None or not 2 <= len(models) <= _MOST_MODELS:
+    models = np.array([row for row in all_models if draw.names[row] in with_people], dtype=np.int64)
+    if form.at_equal_errors is None or form.error_slopes is None or not 2 <= len(models) <= _MOST_MODELS:
         return []
     people = draw.people_groups[0].members
     i, j = np.triu_indices(len(models), 1)
-    pairs = np.stack([np.array(models)[i], np.array(models)[j]], axis=1)
-    others = np.zeros((len(pairs), len(draw.names)), dtype=np.bool_)
+    others = np.zeros((len(i), len(draw.names)), dtype=np.bool_)
     others[:, people] = True
-    rng = random_stream(draw.seed, "equal errors", name, str(draw.group))
-    values, errors = form.at_equal_errors(draw.answers, pairs, others, draws=_DRAWS, rng=rng)
-    first, second = ([with_people[draw.names[row]] for row in rows] for rows in pairs.T)
+    values, errors = form.at_equal_errors(draw.answers, np.stack([models[i], models[j]], axis=1), others)
+    per_person = (values[:, 0] - values[:, 1])[:, people]
+    resampled = _resample_at_constant_errors(draw, form.resampled, form.error_slopes, models, people)
+    mean_differences = [
+        resample_mean_over_pairs(
+            of_people,
+            resampled[a] - resampled[b],
+            np.stack([np.full_like(people, models[a]), people], axis=1),
+            draw.observer_weights,
+            others[0],
+            clusters=draw.answers.stimuli,
+            noise_once=True,
+        ).values
+        for of_people, a, b in zip(per_person, i, j, strict=True)
+    ]
     return [
         make_block(
             draw.group,
-            [Key(draw.names[a], draw.names[b], name, EQUAL_DIFFERENCE) for a, b in pairs],
-            values[:, 0] - values[:, 1],
-            np.concatenate([a.resampled - b.resampled for a, b in zip(first, second, strict=True)]),
+            [
+                Key(draw.names[models[a]], draw.names[models[b]], name, EQUAL_DIFFERENCE)
+                for a, b in zip(i, j, strict=True)
+            ],
+            np.array([mean_or_nan(of_people[~np.isnan(of_people)]) for of_people in per_person]),
+            np.stack(mean_differences),
             errors,
             flags=[("few_errors",) if left < SCARCE * draw.answers.classes else () for left in errors],
         )
     ]
+
+
+def _resample_at_constant_errors(
+    draw: Draw,
+    statistic: Callable[[Answers, Weights, Pairs], FloatArray],
+    error_slopes: Callable[[Answers, Pairs], FloatArray],
+    models: NDArray[np.int64],
+    people: NDArray[np.int64],
+) -> FloatArray:
+    """Resample a measure of each model with each person, without what comes from more or fewer errors of the model.
+
+    A resample with fewer errors of a model differs from the value for that reason too (`PairForm.error_slopes`), but
+    a difference at equal numbers of errors does not.
+
+    Returns:
+        The values, (models, people, resamples).
+    """
+    pairs = np.stack([np.repeat(models, len(people)), np.tile(people, len(models))], axis=1)
+    slopes = error_slopes(draw.answers, pairs).reshape(len(models), len(people), -1)
+
+    def at_constant_errors(answers: Answers, weights: Weights) -> FloatArray:
+        of_class = answers.truth == np.arange(answers.classes)[:, None]
+        values = statistic(answers, weights, pairs).reshape(len(models), len(people), -1)
+        for of_model, model, slope in zip(values, models, slopes, strict=True):
+            errors = (answers.wrong[model] & of_class).astype(np.float32) @ weights.T  # (classes, resamples)
+            of_model -= np.einsum("pc,cr->pr", slope, errors[:, :1] - errors)
+        return values.reshape(len(pairs), -1)
+
+    return draw.resample_to_first_order(at_constant_errors).reshape(len(models), len(people), -1)
 
 
 def _resample_pairs(draw: Draw, forms: Mapping[str, PairForm], pairs: Mapping[str, Pairs]) -> dict[str, FloatArray]:
@@ -446,7 +484,7 @@ def _beside_model_at_equal_errors(
 ) -> list[Block]:
     """Compute a model's value and people's ceiling at equal numbers of errors, for measures that need it.
 
-    The model and each person in turn are drawn down to equal numbers of errors and compared with the other people.
+    The model and each person in turn are rarefied to equal numbers of errors and compared with the other people.
 
     Args:
         draw: The answers to a group of stimuli and their resamples.
@@ -465,14 +503,14 @@ def _beside_model_at_equal_errors(
             continue
         answers = draw.answers.of(compared)
         answers = replace(answers, response=np.where(mask, answers.response, NOT_SHOWN))
-        rng = random_stream(draw.seed, "equal errors", name, str(draw.group), draw.names[model])
-        values, errors = form.at_equal_errors(answers, pairs, others, draws=_CEILING_DRAWS, rng=rng)
-        defined = ~np.isnan(values).any(axis=1)
+        values, errors = form.at_equal_errors(answers, pairs, others)
+        of_pairs = np.array([[mean_or_nan(side[~np.isnan(side)]) for side in both] for both in values])
+        defined = ~np.isnan(of_pairs).any(axis=1)
         blocks.append(
             make_block(
                 draw.group,
                 [Key(draw.names[model], people.name, name, statistic) for statistic in (EQUAL_VALUE, EQUAL_CEILING)],
-                np.array([mean_or_nan(column[defined]) for column in values.T]),
+                np.array([mean_or_nan(column[defined]) for column in of_pairs.T]),
                 np.zeros((2, draw.resamples)),
                 np.full(2, mean_or_nan(errors)),
                 flags=[("few_errors",) if errors.mean() < SCARCE * draw.answers.classes else ()] * 2,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cosight.arrays import BoolArray, FloatArray, whole_number
 from cosight.measures.answers import NOT_SHOWN, Answers
-from cosight.measures.arithmetic import BLOCK, Weights
+from cosight.measures.arithmetic import BLOCK, Weights, divide
 from cosight.measures.draws import Compressed, compress, draw_people, draw_stimuli, effective_clusters, jackknife
 from cosight.statistics.blocks import Block
 from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, GroupKey
@@ -201,8 +201,10 @@ class Draw:
     def resample_to_first_order(self, statistic: WeightedStatistic) -> FloatArray:
         """Compute a statistic on resamples of the stimuli, as its value plus the influences of what is drawn.
 
-        For a measure that drawing stimuli again would make noisier; see `Jackknife`. The influences of crossed factors
-        are added. Groups that share clusters share what is drawn.
+        For a measure that drawing stimuli again would make noisier; see `Jackknife`. Groups that share clusters share
+        what is drawn. The deviations of two crossed factors are added. Both have the noise of single stimuli, which is
+        taken out once: the variance is that of one factor, plus that of the other, minus that of single stimuli
+        (Cameron, Gelbach & Miller 2011), but not less than that of either factor.
 
         Args:
             statistic: A function of answers and stimulus weights.
@@ -210,26 +212,34 @@ class Draw:
         Returns:
             The values, (values, resamples); in float32 where there are very many.
         """
-        counts = self.patterns.counts
+
+        def leave_out(words: Sequence[str], **units: Any) -> tuple[FloatArray, FloatArray]:
+            """Return the values with nothing left out and the deviations, (values, 1) and (values, resamples)."""
+            left_out = jackknife(
+                self.patterns.counts, self.resamples, random_stream(self.seed, "jackknife", *words), **units
+            )
+            replicates = statistic(self.patterns.answers, left_out.weights)
+            precision = _precision((len(replicates), self.resamples))
+            return replicates[:, :1], left_out.deviations(replicates.astype(precision, copy=False))
+
         if self.factors:
-            left_out = [
-                jackknife(
-                    counts,
-                    self.resamples,
-                    random_stream(self.seed, "jackknife", *factor.stream),
-                    clusters=factor.member,
-                    size=factor.size,
-                )
-                for factor in self.factors
-            ]
+            values, of_factors = zip(
+                *(leave_out(f.stream, clusters=f.member, size=f.size) for f in self.factors), strict=True
+            )
         else:
-            left_out = [jackknife(counts, self.resamples, random_stream(self.seed, "jackknife", str(self.group)))]
-        replicates = [statistic(self.patterns.answers, each.weights) for each in left_out]
-        precision = _precision((len(replicates[0]), self.resamples))
-        resampled = np.zeros((len(replicates[0]), self.resamples), precision)
-        for each, of_factor in zip(left_out, replicates, strict=True):
-            resampled += each.deviations(of_factor.astype(precision, copy=False))
-        resampled += replicates[0][:, :1]
+            values, of_factors = zip(leave_out([str(self.group)]), strict=True)
+        resampled: FloatArray = of_factors[0]
+        if len(of_factors) > 1:
+            variances = np.stack([deviations.var(axis=1) for deviations in of_factors])
+            crossed = np.all([factor.member >= 0 for factor in self.factors], axis=0)
+            stimuli = np.where(crossed, self.stimuli, -1)
+            _, of_stimuli = leave_out([str(self.group)], clusters=stimuli, size=int(stimuli.max(initial=-1)) + 1)
+            total = variances.sum(axis=0)
+            once = np.maximum(total - of_stimuli.var(axis=1), variances.max(axis=0))
+            for deviations in of_factors[1:]:
+                resampled += deviations
+            resampled *= np.sqrt(divide(once, total))[:, None]
+        resampled += values[0]
         return resampled
 
     def observed(self, answers: Answers) -> Answers:
