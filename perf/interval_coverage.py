@@ -26,6 +26,7 @@ from tests.measures.simulated import (
     DISTANCES,
     SHARES,
     Case,
+    CueConflict,
     accuracy_difference_case,
     class_similarity,
     cles_case,
@@ -40,7 +41,7 @@ from tests.measures.simulated import (
     share_coverage,
 )
 from tests.scoring.planned import deliver, simulate, true_difference
-from tests.scoring.simulated import ALIKE, UNEQUAL, UNLIKE, contrasts
+from tests.scoring.simulated import ALIKE, UNEQUAL, UNLIKE, contrasts, cue_conflict_case
 
 
 def main() -> None:
@@ -238,6 +239,18 @@ def _people_and_clusters(studies: int) -> None:
         print(f"| {measure.upper()}, accuracy {accuracy:g}, {of} | {shares} |", flush=True)
 
 
+def _crossed(studies: int) -> None:
+    """Two models and images of shape and texture pictures, as in cue-conflict data; both pictures resampled."""
+    _print_head()
+    for accuracy, follow, pictures in (
+        ((0.2, 0.15), 0.6, CueConflict(10, 3, 5)),
+        ((0.8, 0.7), 0.3, CueConflict(10, 3, 5)),
+        ((0.2, 0.15), 0.6, CueConflict(4, 2, 2)),
+        ((0.6, 0.5), 0.3, CueConflict(4, 2, 2)),
+    ):
+        _print(cue_conflict_case("cles", accuracy, follow, pictures), studies)
+
+
 def _quarters(studies: int) -> None:
     """Real data: how often the interval from a quarter of the cue-conflict sample holds the value of the whole.
 
@@ -311,6 +324,7 @@ _TABLES: dict[str, Callable[[int], None]] = {
     "people-and-model": partial(_people, with_model=True),
     "clusters": _clusters,
     "people-and-clusters": _people_and_clusters,
+    "crossed": _crossed,
     "quarters": _quarters,
     "stimuli-only": partial(_people, draw_again=False),
     "plans": _plans,

@@ -1,9 +1,13 @@
-"""Do differences and ranks of models hold in simulated studies? At length: `perf/interval_coverage.py differences`."""
+"""Do differences and ranks of models, and values on crossed pictures, hold in simulated studies?
+
+At length: `perf/interval_coverage.py differences crossed`.
+"""
 
 import pytest
 from scipy.stats import binom
 
-from tests.scoring.simulated import ALIKE, UNEQUAL, UNLIKE, contrasts
+from tests.measures.simulated import CueConflict, coverage
+from tests.scoring.simulated import ALIKE, UNEQUAL, UNLIKE, contrasts, cue_conflict_case
 
 
 def test_models_with_the_same_confusions_do_not_differ_in_cles_whatever_their_accuracies():
@@ -30,3 +34,13 @@ def test_differences_hold_the_truth_and_are_not_much_too_wide(models):
         assert contrast.share >= binom.ppf(0.001, 200, 0.92) / 200, measure
     assert found["ec"].wideness <= 1.25  # the spread of 200 values is known to 5 %
     assert found["ec"].rank >= binom.ppf(0.001, 200, 0.95) / 200
+
+
+@pytest.mark.parametrize(
+    "studies", [20, pytest.param(200, marks=pytest.mark.slow)]
+)  # the spread of 20 values is known to 16 %
+def test_cles_holds_its_expected_value_where_shape_and_texture_pictures_are_crossed(studies):
+    case = cue_conflict_case("cles", (0.6, 0.5), 0.3, CueConflict(4, 2, 2), studies=5 * studies)
+    found = coverage(case, studies=studies)
+    assert found.share * studies >= binom.ppf(1e-4, studies, 0.92)
+    assert 0.7 <= found.wideness <= 1.6

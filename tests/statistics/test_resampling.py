@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -131,6 +133,20 @@ def test_to_first_order_clusters_are_drawn_as_a_whole_and_groups_of_stimuli_shar
     )
     assert first.std() > 0
     assert (first == second).all()
+
+
+def test_to_first_order_the_noise_of_stimuli_counts_once_where_clusters_are_crossed():
+    rows = answered(observers(people=4), conditions={"one": ("x",)}, stimuli=400)
+    rng = np.random.default_rng(5)
+    aligned = align(trials(rows))
+    (group,) = stimulus_groups(aligned, ())
+    crossed = replace(aligned, clusters=np.stack(np.divmod(np.arange(400), 20)))
+    noise, photo = rng.normal(size=400), rng.normal(size=20)[np.arange(400) // 20]
+    for items, variance in ((noise, noise.var() / 400), (noise + photo, noise.var() / 400 + photo.var() / 20)):
+        found = draw_resamples(crossed, group, resamples=2000, seed=1).resample_to_first_order(
+            lambda _, weights, of=items: (weights @ of / weights.sum(axis=1))[None]
+        )
+        assert found.var() == pytest.approx(variance, rel=0.5)  # a variance over 20 clusters is known to 30 %
 
 
 def test_presentations_of_one_stimulus_have_one_weight():

@@ -264,14 +264,7 @@ class ResampledMean:
 
 
 def resample_mean_over_pairs(
-    values: FloatArray,
-    resampled: FloatArray,
-    pairs: Pairs,
-    drawn: FloatArray,
-    people: BoolArray,
-    *,
-    clusters: float,
-    noise_once: bool = False,
+    values: FloatArray, resampled: FloatArray, pairs: Pairs, drawn: FloatArray, people: BoolArray, *, clusters: float
 ) -> ResampledMean:
     """Resample a mean over pairs: its deviation over stimuli plus its deviation over people.
 
@@ -290,9 +283,6 @@ def resample_mean_over_pairs(
         drawn: How often each observer was drawn, (resamples, observers).
         people: Which observers were drawn; every other observer, a model, counts once.
         clusters: The stimuli, or clusters of stimuli, that were resampled.
-        noise_once: Whether the noise of single answers is taken out of the deviation over people: its variance is
-            that of single pairs over stimuli less that of their mean, divided by the number of people - 1. For pairs
-            of a model with people.
 
     Returns:
         The resampled means, nan where no pair is defined, and the number of units: `clusters` where nobody was drawn.
@@ -314,12 +304,7 @@ def resample_mean_over_pairs(
     if of_people > 0 and count > 1 and clusters > 1:
         parts = of_people**2 / (count - 1) + of_stimuli**2 / (clusters - 1)
         units = 1 + (of_people + of_stimuli) ** 2 / parts
-    over_people = over_people - mean_or_nan(finite[~np.isnan(finite)])
-    if noise_once and of_people > 0 and count > 1:
-        of_pairs = resampled.var(axis=1)
-        noise = (mean_or_nan(of_pairs[~np.isnan(of_pairs)]) - of_stimuli) / (count - 1)
-        over_people *= np.sqrt(np.clip(1 - noise / of_people, 0, 1))
-    return ResampledMean(over_stimuli + over_people, units)
+    return ResampledMean(over_stimuli + over_people - mean_or_nan(finite[~np.isnan(finite)]), units)
 
 
 def _variance(samples: FloatArray) -> float:

@@ -127,7 +127,8 @@ class _Differences:
         """The standard deviation of the differences at equal numbers of errors, (numbers, numbers); else nan."""
         spread = np.full(self.values.shape, np.nan)
         for (a, b), samples in self.at_equal_errors.items():
-            spread[a, b] = spread[b, a] = np.nanstd(samples)
+            defined = samples[~np.isnan(samples)]
+            spread[a, b] = spread[b, a] = defined.std() if len(defined) else np.nan
         return spread
 
     @classmethod

@@ -150,7 +150,6 @@ def _differences_at_equal_errors(draw: Draw, name: str, form: PairForm, means: S
             draw.observer_weights,
             others[0],
             clusters=draw.answers.stimuli,
-            noise_once=True,
         ).values
         for of_people, a, b in zip(per_person, i, j, strict=True)
     ]
