@@ -2,8 +2,8 @@
 
 The model is a function of mean colours: what is measured is everything around it. Images are made one photo at a time,
 so evaluating takes the same memory for any number of photos, except for the rows of the plan. Scoring has the rows of
-all trials and of the manifest in memory, about 1.2 kB per stimulus. What counts is memory in use: polars' allocator is
-set to return freed memory at once, because it otherwise keeps some for reuse (17 MB at 10 % of the size).
+all trials and of the manifest in memory, some 0.8 kB per stimulus at 10 % of the size. What counts is memory in use:
+polars' allocator is set to return freed memory at once.
 """
 
 from __future__ import annotations
