@@ -258,7 +258,7 @@ def test_more_than_two_models_meet_in_a_tournament():
     assert shares["weak", "strong"] == pytest.approx(0.1)
     assert shares["weak", "third"] == pytest.approx(0.2)
     assert lines["weak"].cells[column["against weak"]].value is None
-    assert lines["strong"].cells[column["against third"]].low < 0.6
+    assert lines["strong"].cells[column["against third"]].ends[0] < 0.6
 
 
 def test_figures_show_models_by_seeds_and_against_robust_accuracy(tmp_path):

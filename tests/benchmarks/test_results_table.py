@@ -208,7 +208,7 @@ def test_lines_are_means_over_seeds_with_their_spread(made):
     cells = table.lines[1].cells[:9]
     assert [cell.value for cell in cells] == pytest.approx(seeds.mean(axis=0), abs=1e-6)
     assert [cell.sd for cell in cells] == pytest.approx(seeds.std(axis=0, ddof=1), abs=1e-6)
-    assert all(cell.low < cell.value < cell.high for cell in cells)
+    assert all(cell.ends[0] < cell.value < cell.ends[1] for cell in cells)
     assert {cell.sd for cell in table.lines[2].cells} == {None}
 
 
@@ -217,7 +217,7 @@ def test_an_ensemble_that_always_refuses(made):
     assert [cell.value for cell in line.cells[:7]] == [1, 1, 1, 0, 0, 0, 0]
     assert line.cells[7].value == pytest.approx(hellinger([2 / 3, 1 / 3], [0, 1]).value)
     assert [cell.value for cell in line.cells[9:]] == [24, 24, 24]
-    assert (line.cells[9].low, line.cells[9].high) == (24, 24)  # stimuli are drawn within their category
+    assert line.cells[9].ends == (24, 24)  # stimuli are drawn within their category
 
 
 def test_reliability_of_a_line_is_the_mean_of_its_seeds(made):

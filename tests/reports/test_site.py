@@ -110,8 +110,8 @@ def test_charts_of_benchmarks_are_about_registered_measures():
         for chart in (chart for section in entry.sections.values() for chart in section.charts):
             named = [chart.measure, *([chart.x, chart.y] if "scatter" in chart.kind else [])]
             assert all(name in measures for name in named if name), (entry.name, chart)
-            assert chart.kind == "pictures" or any(named)
-            assert bool(chart.x) == (chart.kind not in ("pictures", "pairs"))
+            assert chart.kind in ("pictures", "sheet") or any(named)
+            assert bool(chart.x) == (chart.kind not in ("pictures", "sheet", "pairs"))
 
 
 def hostile_trials(*, people=2, models=1, images=4):
@@ -174,13 +174,96 @@ def test_pictures_are_thumbnails_with_the_original(tmp_path):
     assert facts["sets"][0]["pictures"] == 2
     assert any("cannot be decoded" in notice for notice in made.notices)
     group = shard(out, "0/group/0")
-    thumbnail, original = group["picture"][group["image"].index("cat.png")]
+    ((thumbnail, original, _),) = group["pictures"][group["image"].index("cat.png")]
     with Pillow.open(out / thumbnail) as small:
         assert max(small.size) == 128
     assert (out / original).read_bytes() == (images / "cat.png").read_bytes()
-    assert group["picture"][group["image"].index("fish.png")] is None
+    assert group["pictures"][group["image"].index("fish.png")] == []
     report(make_trials(frame, source="made"), tmp_path / "set", out=out, images="none", force=True, **FEW)
     assert not [path for path in out.rglob("*") if path.suffix in (".webp", ".png")]
+
+
+@pytest.fixture
+def tasks(tmp_path):
+    """A set with two inversions per model, and what a judge chose for each."""
+    from cosight.trials.manifest import manifest_frame, write_manifest
+
+    stimuli, trials = [], []
+
+    def add(name, kind, **about):
+        (tmp_path / "set" / "images").mkdir(parents=True, exist_ok=True)
+        grey = int.from_bytes(name.encode(), "big") % 251
+        Pillow.fromarray(np.full((8, 8, 3), grey, dtype=np.uint8)).save(tmp_path / "set" / "images" / f"{name}.png")
+        stimuli.append({"stimulus": name, "file": f"images/{name}.png", "image": f"{name}.png", "kind": kind,
+                        "experiment": "representation", **about})  # fmt: skip
+
+    for target in ("t1", "t2"):
+        add(target, "target")
+        add(f"{target}s", "seed-image")
+        for model in ("near", "far"):
+            query = f"{model}-{target}"
+            facts = {"model": model, "start": "image", "targets": "photos", "distance": 0.01}
+            parameters = json.dumps({**facts, "seed_stimulus": f"{target}s"})
+            add(query, "inversion", parent=target, condition=f"{model} image", parameters=parameters)
+            extra = json.dumps({"query": query, "options": [target, f"{target}s"], **facts})
+            trials.append({"observer": "lpips", "kind": "judge", "experiment": "2afc", "condition": f"{model} image",
+                           "stimulus": f"2afc-{query}", "truth": target, "extra": extra,
+                           "response": target if model == "near" else f"{target}s"})  # fmt: skip
+    write_manifest(tmp_path / "set", manifest_frame(stimuli), {})
+    return make_trials(pl.DataFrame(trials), source="made"), tmp_path / "set"
+
+
+def test_tasks_show_their_pictures_panels_and_table(tasks, tmp_path):
+    trials, folder = tasks
+    made = report(trials, folder, out=tmp_path / "site", **FEW)
+    facts = shard(made.folder, "site")
+    part = next(part for part in facts["parts"] if part["benchmark"] == "representation")
+    assert part["headline"].startswith("Best in 2AFC image, by lpips: near 1.000 [")
+    stored = pl.read_parquet(made.folder / "scores.parquet").to_dicts()
+    cells = {line["model"]: stored[line["cells"][0][0]] for line in part["table"]["lines"]}
+    assert {name: (row["observer"], row["value"]) for name, row in cells.items()} == {
+        "near": ("near", 1.0),
+        "far": ("far", 0.0),
+    }
+    with Pillow.open(made.folder / part["sheet"]) as sheet:
+        assert sheet.width > 2 * 96
+    group = shard(made.folder, "0/group/0")
+    at = group["stimulus"].index("2afc-near-t1")
+    assert [name for _, _, name in group["pictures"][at]] == ["query", "target", "other 1"]
+    query = folder / "images" / "near-t1.png"
+    assert (made.folder / group["pictures"][at][0][1]).read_bytes() == query.read_bytes()
+
+
+def test_reasons_are_shown_with_the_answers(tmp_path):
+    frame = pl.DataFrame(
+        [{"observer": who, "kind": "vlm", "experiment": "e", "image": f"{image}.png", "truth": "cat", "response": "cat",
+          "extra": json.dumps({"reason": f"whiskers {image}"} if who == "vlm:b" and image == 1 else {})}
+         for who in ("vlm:a", "vlm:b") for image in (1, 2)]
+    )  # fmt: skip
+    made = report(make_trials(frame, source="made"), out=tmp_path / "site", **FEW)
+    group = shard(made.folder, "0/group/0")
+    names = [one["name"] for one in shard(made.folder, "site")["sets"][0]["observers"]]
+    reasons = dict(zip(group["image"], group["reasons"][str(names.index("vlm:b"))], strict=True))
+    assert reasons == {"1.png": "whiskers 1", "2.png": None}
+    assert list(group["reasons"]) == [str(names.index("vlm:b"))]
+
+
+def test_stimuli_that_nobody_saw_are_not_shown_to_people(tmp_path):
+    frame = pl.DataFrame(
+        [{"observer": who, "kind": who.split(":")[0], "experiment": "e", "image": f"{image}.png", "truth": "cat",
+          "response": None if image == 2 and who != "model:m" else "cat"}
+         for who in ("human:a", "human:b", "model:m") for image in (1, 2, 3) if who == "model:m" or image < 3]
+    )  # fmt: skip
+    made = report(make_trials(frame, source="made"), out=tmp_path / "site", **FEW)
+    people = next(one for one in shard(made.folder, "site")["sets"][0]["observers"] if one["name"] == "people")
+    assert (people["trials"], people["answered"]) == (2, 1)
+    pooled = numbers(shard(made.folder, "0/answers/3")["response"], "response")
+    images = shard(made.folder, "0/group/0")["image"]
+    assert {name: int(code) for name, code in zip(images, pooled, strict=True)} == {
+        "1.png": 0,
+        "2.png": -1,
+        "3.png": -2,
+    }
 
 
 def test_versions_of_one_source_are_a_series(tmp_path):

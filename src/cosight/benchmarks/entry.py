@@ -45,7 +45,7 @@ class AlteredPhotos:
     laion_c_layout: bool = False  # whether stored files are called as in the published LAION-C
 
 
-ChartKind = Literal["lines", "bars", "dots", "grid", "scatter", "pairs", "pair-scatter", "pictures"]
+ChartKind = Literal["lines", "bars", "dots", "grid", "scatter", "pairs", "pair-scatter", "pictures", "sheet"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class ReportChart:
         kind: `lines`, `bars` (stacked), `dots` and `grid` show a measure over the values of a key of the rows' groups,
             one line per observer; `scatter` shows two measures, one point per observer; `pairs` a measure of every two
             observers; `pair-scatter` two such measures, one point per pair; `pictures` one stimulus per condition and
-            level.
+            level; `sheet` the benchmark's contact sheet.
         title: What it shows.
-        measure: Registered name; empty for `scatter`, `pair-scatter` and `pictures`.
+        measure: Registered name; empty for `scatter`, `pair-scatter`, `pictures` and `sheet`.
         x: The key of the groups; the first measure of `scatter` and `pair-scatter`.
         y: The second measure of `scatter` and `pair-scatter`.
         where: Only rows whose group has these values, as `key=value;...`; of `scatter`, the groups of both measures,

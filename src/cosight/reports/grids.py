@@ -333,8 +333,8 @@ def _benchmark_cell(column: TableColumn, cell: TableCell, compact: bool) -> Grid
     sign, mark = _MARKS.get(cell.rank or 0, ("", ""))
     value, deviation = f"{cell.value:.{digits}f}", "" if cell.sd is None else f"\u00b1 {cell.sd:.{digits}f}"
     interval = ""
-    if column.summary and cell.low is not None and cell.high is not None:
-        interval = f"[{cell.low:.{digits}f}, {cell.high:.{digits}f}]"
+    if column.summary and cell.ends is not None:
+        interval = f"[{cell.ends[0]:.{digits}f}, {cell.ends[1]:.{digits}f}]"
     if compact:
         return GridCell("\n".join(part for part in (value + sign, deviation, interval) if part), mark)
     return GridCell(" ".join(part for part in (value, deviation, interval) if part) + sign, mark)

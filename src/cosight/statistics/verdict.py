@@ -191,7 +191,8 @@ def verdict_sentences(scores: Scores, measure: str | None = None) -> list[str]:
     others = [closest_model(scores, name) for name in ranked_measures(scores) if name != verdict.measure]
     sentences = [*_sentences(verdict), *_other_measures(verdict, [other for other in others if other and other.ranked])]
     if verdict.group:
-        sentences[0] = f"{group_name(verdict.group).capitalize()}: {sentences[0]}"
+        name = group_name(verdict.group)
+        sentences[0] = f"{_upper(name) if name.startswith('mean over') else name}: {sentences[0]}"
     return sentences
 
 

@@ -6,17 +6,39 @@ is which kind of option was chosen: `target`, the option that is aligned with th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.trials.spaces import LabelSpace
 
-__all__ = ["KEEP", "OTHER", "PHOTOS", "RANDOM_PANELS", "REJECT", "TARGET", "code_answers", "comparable_answers"]
+__all__ = [
+    "KEEP",
+    "OTHER",
+    "PHOTOS",
+    "RANDOM_PANELS",
+    "REJECT",
+    "TARGET",
+    "code_answers",
+    "comparable_answers",
+    "option_names",
+]
 
 TARGET, OTHER = "target", "other"
 PHOTOS = "photos"  # the kind of targets that are not noise
 RANDOM_PANELS = "random"  # panels of targets that were drawn at random
 KEEP, REJECT = "keep", "reject"
+
+
+def option_names(options: Iterable[str], target: str) -> dict[str, str]:
+    """Return what the options of a choice are called in comparable answers, by stimulus.
+
+    >>> option_names(["b", "a"], "b")
+    {'b': 'target', 'a': 'other 1'}
+    """
+    others = sorted(set(options) - {target})
+    return {target: TARGET} | {option: f"{OTHER} {number}" for number, option in enumerate(others, start=1)}
 
 
 def comparable_answers(frame: pl.DataFrame) -> pl.DataFrame:
@@ -49,8 +71,7 @@ def comparable_answers(frame: pl.DataFrame) -> pl.DataFrame:
             answers.append(response)
             choices.append(None)
             continue
-        others = sorted(set(options_shown) - {truth})
-        words = {truth: TARGET} | {option: f"{OTHER} {number}" for number, option in enumerate(others, start=1)}
+        words = option_names(options_shown, truth)
         answers.append(words.get(response))
         choices.append([words[option] for option in options_shown])
     return pl.DataFrame(

@@ -11,10 +11,18 @@ export const COLOURS: Readonly<Record<string, string>> = {
 };
 const SERIES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#7f7f7f"];
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wye", "hexagon"];
+const MARKS = ["\u25cf", "\u25a0", "\u25b2", "\u25c6", "\u271a", "\u2605", "Y", "\u2b22"]; // the symbols as characters, for legends
 const LONGEST = 32;
 
 export function shorten(text: string, longest = LONGEST): string {
   return text.length <= longest ? text : `${text.slice(0, longest - 1)}\u2026`;
+}
+
+/** The name of an observer in a chart; simulated people are called so. */
+function nameOf(view: View, rows: readonly Row[], name: string, longest = LONGEST): string {
+  const simulated = rows.some((row) => row.observer === name && row.against === null && row.flags.includes("simulated")) || kindGroup(view.site, name) === "simulated people";
+  const title = titleOf(view.site, name);
+  return shorten(title, longest) + (simulated && !title.includes("simulated") ? " (simulated)" : "");
 }
 
 function frame(title: string, plot: Node, ...children: Child[]): HTMLElement {
@@ -38,15 +46,16 @@ export function dots(view: View, title: string, rows: readonly Row[], axis: stri
   const shown = rows.filter((row) => row.value !== null);
   const names = new Map(shown.map((row, index) => [`${index}`, row.observer]));
   const data = shown.map((row, index) => ({ ...row, key: `${index}`, kind: kindGroup(view.site, row.observer) }));
-  const label = (key: string) => shorten(titleOf(view.site, names.get(key) ?? key), width() < 500 ? 18 : LONGEST);
+  const label = (key: string) => nameOf(view, shown, names.get(key) ?? key, width() < 500 ? 18 : LONGEST);
   const plot = Plot.plot({
     ...base,
     ariaLabel: title,
     ariaDescription: `${shown.length} observers; the table below has the same numbers`,
     width: width(),
-    marginLeft: width() < 500 ? 130 : 240,
+    marginLeft: width() < 500 ? 145 : 240,
     marginTop: 34,
-    height: 60 + 20 * data.length,
+    marginBottom: 40,
+    height: 76 + 20 * data.length,
     x: { label: axis, grid: true, nice: true },
     y: { domain: data.map((row) => row.key), tickFormat: label, label: null },
     marks: [
@@ -69,51 +78,70 @@ function tipText(row: Row): string {
   return `${shorten(who, 60)}\n${row.value?.toFixed(3) ?? "undefined"}${interval}\n${row.group}`;
 }
 
-/** A curve per observer over the values of a key of the group. */
+/** A curve per observer over the values of a key of the group; with a facet, one panel per value of another key. */
 export function lines(view: View, title: string, rows: readonly Row[], x: string, axis: string, facet = ""): HTMLElement {
   const data = rows
     .filter((row) => row.value !== null)
     .map((row) => {
       const pairs = new Map(groupPairs(row.group));
       return { ...row, at: pairs.get(x) ?? "", part: facet ? (pairs.get(facet) ?? "") : "" };
-    })
-    .filter((row) => row.at !== "" && row.at !== "*");
+    });
+  type Point = (typeof data)[number];
   const observers = [...new Set(data.map((row) => row.observer))];
   const numeric = data.every((row) => row.at.trim() !== "" && Number.isFinite(Number(row.at)));
-  const at = (row: (typeof data)[number]) => (numeric ? Number(row.at) : row.at);
-  const colour = (name: string) => {
-    const kind = kindGroup(view.site, name);
-    return kind === "models" ? SERIES[observers.indexOf(name) % SERIES.length]! : COLOURS[kind]!;
-  };
+  const at = (row: Point) => (numeric ? Number(row.at) : row.at);
+  const style = (name: string) => seriesStyle(view, observers, name);
   data.sort((a, b) => (numeric ? Number(a.at) - Number(b.at) : 0));
-  const plot = Plot.plot({
-    ...base,
-    ariaLabel: title,
-    width: width(),
-    height: facet ? 240 : 340,
-    marginLeft: 70,
-    x: { label: x.replaceAll("_", " "), ...(numeric ? { type: "linear" as const } : { type: "point" as const }), grid: true },
-    y: { label: axis, grid: true, nice: true },
-    ...(facet ? { fx: { label: null } } : {}),
-    marks: [
-      Plot.line(data, {
-        x: at, y: "value", z: "observer", stroke: (row) => colour(row.observer), strokeWidth: 2,
-        ...(facet ? { fx: "part" } : {}),
-      }),
-      Plot.dot(data, {
-        x: at, y: "value", fill: (row) => colour(row.observer), r: 3,
-        symbol: (row: (typeof data)[number]) => SYMBOLS[observers.indexOf(row.observer) % SYMBOLS.length], ...(facet ? { fx: "part" } : {}),
-      }),
-      Plot.tip(data, Plot.pointer({ x: at, y: "value", title: tipText, ...(facet ? { fx: "part" } : {}) })),
-    ],
+  const places = (part: string) => new Set(data.filter((row) => row.part === part).map((row) => row.at)).size;
+  const all = [...new Set(data.map((row) => row.part))].sort((a, b) => Number(b === "*") - Number(a === "*") || a.localeCompare(b, "en", { numeric: true }));
+  const parts = all.some((part) => places(part) > 1) ? all.filter((part) => places(part) > 1) : all;
+  const shown = data.filter((row) => parts.includes(row.part));
+  const steps = [...new Set(shown.map((row) => row.at))];
+  const ends = shown.flatMap((row) => [row.value!, row.low ?? row.value!, row.high ?? row.value!]);
+  const panel = (own: readonly Point[], part: string) =>
+    Plot.plot({
+      ...base,
+      ariaLabel: part ? `${title}: ${part}` : title,
+      ariaDescription: "the tables have the same numbers",
+      width: facet ? Math.min(300, width()) : width(),
+      height: facet ? 210 : 340,
+      marginLeft: facet ? 42 : 70,
+      marginBottom: 42,
+      x: {
+        label: x.replaceAll("_", " "), grid: true,
+        ...(numeric ? { type: "linear" as const, domain: [Math.min(...steps.map(Number)), Math.max(...steps.map(Number))] } : { type: "point" as const, domain: steps }),
+        ...(numeric && steps.length <= 8 ? { ticks: steps.map(Number) } : {}), tickFormat: String,
+      },
+      y: { label: axis, grid: true, nice: true, domain: [Math.min(...ends), Math.max(...ends)] },
+      marks: [
+        Plot.ruleX(own.filter((row) => row.low !== null && row.high !== null), { x: at, y1: "low", y2: "high", stroke: (row) => style(row.observer).colour, strokeOpacity: 0.45 }),
+        Plot.line(own, { x: at, y: "value", z: "observer", stroke: (row) => style(row.observer).colour, strokeWidth: 2 }),
+        Plot.dot(own, { x: at, y: "value", fill: (row) => style(row.observer).colour, r: 3.5, symbol: (row: Point) => style(row.observer).symbol }),
+        Plot.tip(own, Plot.pointer({ x: at, y: "value", title: tipText })),
+      ],
+    });
+  const key = legend(observers.map((name) => [nameOf(view, data, name, 60), style(name).colour, style(name).mark]));
+  if (!facet) return frame(title, panel(shown, ""), key);
+  const panels = parts.map((part) => {
+    const name = part === "*" ? `mean over ${facet}s` : part.replaceAll("_", " ");
+    return el("div", { class: "panel" }, el("h4", {}, el("bdi", {}, shorten(name))), panel(shown.filter((row) => row.part === part), name));
   });
-  return frame(title, plot, legend(observers.map((name) => [shorten(titleOf(view.site, name), 44), colour(name)])));
+  return frame(title, el("div", { class: "panels" }, ...panels), key);
 }
 
-function legend(entries: readonly (readonly [string, string])[]): HTMLElement {
-  const items = entries.map(([name, colour]) =>
-    el("li", {}, el("span", { class: "swatch", style: `background:${colour}`, "aria-hidden": "true" }), el("bdi", {}, name)),
-  );
+/** Colour and symbol of an observer among others; people and simulated people have colours of their own. */
+function seriesStyle(view: View, observers: readonly string[], name: string): { colour: string; symbol: string; mark: string } {
+  const index = observers.indexOf(name) % SYMBOLS.length;
+  const kind = kindGroup(view.site, name);
+  return { colour: kind === "models" ? SERIES[index % SERIES.length]! : COLOURS[kind]!, symbol: SYMBOLS[index]!, mark: MARKS[index]! };
+}
+
+/** Names with their colours, and with their symbols where the chart has some. */
+function legend(entries: readonly (readonly [name: string, colour: string, mark?: string])[]): HTMLElement {
+  const items = entries.map(([name, colour, mark]) => {
+    const key = mark === undefined ? el("span", { class: "swatch", style: `background:${colour}`, "aria-hidden": "true" }) : el("span", { class: "mark", style: `color:${colour}`, "aria-hidden": "true" }, mark);
+    return el("li", {}, key, el("bdi", {}, name));
+  });
   return el("ul", { class: "legend" }, ...items);
 }
 
@@ -127,10 +155,11 @@ export function bars(view: View, title: string, rows: readonly Row[], x: string,
     ...base,
     ariaLabel: title,
     width: width(),
-    marginLeft: width() < 500 ? 130 : 240,
-    height: 60 + 22 * new Set(data.map((row) => row.observer)).size,
+    marginLeft: width() < 500 ? 145 : 240,
+    marginBottom: 40,
+    height: 76 + 22 * new Set(data.map((row) => row.observer)).size,
     x: { label: axis, grid: true },
-    y: { label: null, tickFormat: (name: string) => shorten(titleOf(view.site, name), width() < 500 ? 18 : LONGEST) },
+    y: { label: null, tickFormat: (name: string) => nameOf(view, data, name, width() < 500 ? 18 : LONGEST) },
     marks: [
       Plot.barX(data, {
         y: "observer", x: "value", fill: (row) => SERIES[kinds.indexOf(row.at) % SERIES.length],
@@ -155,10 +184,11 @@ export function keyedDots(view: View, title: string, rows: readonly Row[], x: st
     ...base,
     ariaLabel: title,
     width: width(),
-    marginLeft: width() < 500 ? 130 : 240,
-    height: 60 + Math.max(22, 7 * kinds.length + 8) * names.length,
+    marginLeft: width() < 500 ? 145 : 240,
+    marginBottom: 40,
+    height: 76 + Math.max(22, 7 * kinds.length + 8) * names.length,
     x: { label: axis, grid: true, nice: true },
-    y: { domain: names, label: null, tickFormat: (name: string) => shorten(titleOf(view.site, name), width() < 500 ? 18 : LONGEST) },
+    y: { domain: names, label: null, tickFormat: (name: string) => nameOf(view, data, name, width() < 500 ? 18 : LONGEST) },
     marks: kinds.flatMap((kind) => {
       const own = data.filter((row) => row.at === kind);
       const bounded = own.filter((row) => row.low !== null && row.high !== null);
@@ -168,7 +198,7 @@ export function keyedDots(view: View, title: string, rows: readonly Row[], x: st
       ];
     }),
   });
-  return frame(title, plot, legend(kinds.map((kind) => [kind.replaceAll("_", " "), colour(kind)])));
+  return frame(title, plot, legend(kinds.map((kind, index) => [kind.replaceAll("_", " "), colour(kind), MARKS[index % MARKS.length]!])));
 }
 
 export interface Point {
@@ -198,7 +228,7 @@ export function scatter(title: string, points: readonly Point[], x: string, y: s
         `${shorten(point.label, 60)}\n${x}: ${point.x.value!.toFixed(3)}\n${y}: ${point.y.value!.toFixed(3)}` })),
     ],
   });
-  return frame(title, plot, legend(kinds.map((kind, index) => [kind, COLOURS[kind] ?? SERIES[index % SERIES.length]!])));
+  return frame(title, plot, legend(kinds.map((kind, index) => [kind, COLOURS[kind] ?? SERIES[index % SERIES.length]!, MARKS[index % MARKS.length]!])));
 }
 
 export interface Cell {

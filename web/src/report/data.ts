@@ -18,7 +18,7 @@ export interface Row {
 }
 
 export interface Chart {
-  readonly kind: "lines" | "bars" | "dots" | "scatter" | "grid" | "pairs" | "pair-scatter" | "pictures";
+  readonly kind: "lines" | "bars" | "dots" | "scatter" | "grid" | "pairs" | "pair-scatter" | "pictures" | "sheet";
   readonly title: string;
   readonly text: string;
   readonly measure: string;
@@ -79,6 +79,7 @@ export interface Part {
   readonly chance: Readonly<Record<string, number>>;
   readonly sections: readonly Section[];
   readonly table?: BenchmarkTable;
+  readonly sheet: string | null; // the benchmark's contact sheet
 }
 
 export interface Observer {
@@ -160,6 +161,7 @@ export interface Stimuli {
   readonly level: Int32Array; // -1: none
   readonly truth: Int16Array;
   readonly series: Int32Array; // -1: no other version of the same source
+  readonly source: Int32Array; // the photo that a stimulus was made from, as a number
   readonly pictured: Uint8Array;
 }
 
@@ -169,13 +171,17 @@ export interface Answers {
   readonly abstention: Float32Array | null;
 }
 
+/** A picture, and what it is in a task: query, target, other 1 ...; empty for the picture of a stimulus. */
+export type Picture = readonly [thumbnail: string, original: string | null, name: string];
+
 /** Stimuli that are loaded together; arrays are indexed from the group's first stimulus. */
 export interface StimulusGroup {
   readonly image: readonly (string | null)[];
   readonly stimulus: readonly (string | null)[];
-  readonly picture: readonly (readonly [string, string | null] | null)[];
+  readonly pictures: readonly (readonly Picture[])[];
   readonly responses: Int16Array; // observers x stimuli
   readonly shares: Readonly<Record<string, readonly (readonly number[])[]>>; // label code, number, label code, number ...
+  readonly reasons: Readonly<Record<string, readonly (string | null)[]>>; // by observer
 }
 
 export const NO_ANSWER = -1;
@@ -230,6 +236,7 @@ export async function loadStimuli(set: number): Promise<Stimuli> {
     level: new Int32Array(bytes(packed["level"]!)),
     truth: new Int16Array(bytes(packed["truth"]!)),
     series: new Int32Array(bytes(packed["series"]!)),
+    source: new Int32Array(bytes(packed["source"]!)),
     pictured: new Uint8Array(bytes(packed["pictured"]!)),
   };
 }

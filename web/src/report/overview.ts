@@ -1,5 +1,6 @@
 /** The first page: a verdict per part, and the leaderboard. */
 import { button, type Child, el } from "../dom";
+import { benchmarkTable } from "./benchmark";
 import { dots, type Line, mainValues, measureName } from "./charts";
 import { type Part, partRows, type Row } from "./data";
 import { type Column, sortableTable } from "./tables";
@@ -12,9 +13,16 @@ interface Standing {
   readonly values: ReadonlyMap<string, Row>; // by column
 }
 
+interface BoardColumn {
+  readonly key: string;
+  readonly measure: string;
+  readonly against: string | null;
+  readonly title?: string; // of a column of the benchmark's table
+}
+
 interface Board {
   readonly standings: readonly Standing[];
-  readonly columns: readonly { readonly key: string; readonly measure: string; readonly against: string | null }[];
+  readonly columns: readonly BoardColumn[];
   readonly lines: readonly Line[];
   readonly main: string | null; // column of the measure that observers are ranked by
 }
@@ -24,7 +32,7 @@ export function board(view: View, part: Part): Board {
   const rows = partRows(view.rows, part);
   const values = mainValues(part, rows).filter((row) => row.against === null || POOLS.includes(row.against));
   const against = part.people ?? null;
-  const columns = new Map<string, { key: string; measure: string; against: string | null }>();
+  const columns = new Map<string, BoardColumn>();
   const standings = new Map<string, Map<string, Row>>();
   for (const row of values) {
     if (row.against !== null && against !== null && row.against !== against) continue;
@@ -40,6 +48,18 @@ export function board(view: View, part: Part): Board {
         .filter((row) => row.statistic === statistic && row.measure === part.measure && row.group === part.group)
         .map((row) => [row.observer, row]),
     );
+  const table = part.table;
+  const ids = new Map(rows.map((row) => [row.id, row]));
+  table?.columns.forEach((column, index) => {
+    const key = `${column.measure} ${column.title}`;
+    if (!column.summary || [...columns.values()].some((other) => other.measure === column.measure)) return;
+    for (const line of table.lines) {
+      const row = ids.get(line.cells[index]?.[0] ?? -1);
+      if (row === undefined || !standings.has(line.observer)) continue;
+      columns.set(key, { key, measure: column.measure, against: null, title: column.title });
+      standings.get(line.observer)!.set(key, row);
+    }
+  });
   const ranks = named("rank");
   const shares = named("normalised");
   // where means over seeds are ranked, the single networks behind them are not listed
@@ -70,8 +90,14 @@ function referenceLines(part: Part, rows: readonly Row[]): Line[] {
   return lines;
 }
 
+/** Whether the leaderboard of a part is its benchmark's table: nobody is ranked by closeness to people. */
+export function isTable(view: View, part: Part): boolean {
+  return part.table !== undefined && board(view, part).main === null;
+}
+
 export function leaderboard(view: View, part: Part): HTMLElement {
   const found = board(view, part);
+  if (part.table !== undefined && found.main === null) return benchmarkTable(view, part.table, partRows(view.rows, part));
   const { site } = view;
   const columns: Column<Standing>[] = [
     {
@@ -91,7 +117,7 @@ export function leaderboard(view: View, part: Part): HTMLElement {
   for (const column of found.columns) {
     const facts = site.measures[column.measure];
     columns.push({
-      title: measureName(view, column.measure) + (column.against && column.against !== part.people ? ` to ${column.against}` : ""),
+      title: column.title ? `${column.title} ${measureName(view, column.measure)}` : measureName(view, column.measure) + (column.against && column.against !== part.people ? ` to ${column.against}` : ""),
       help: `${facts?.summary ?? ""} ${facts?.direction === "lower" ? "Lower is closer." : ""}`.trim(),
       cell: (line) => {
         const row = line.values.get(column.key);

@@ -1,10 +1,11 @@
 /** One part of the report: a benchmark, or a comparison, with its verdict, charts and tables. */
 import { type Child, el } from "../dom";
 import { bars, type Cell, heatmap, keyedDots, lines, measureName, type Point, scatter } from "./charts";
-import { type BenchmarkTable, type Chart, groupPairs, groupText, loadRows, type Part, partRows, type Row } from "./data";
+import { benchmarkTable } from "./benchmark";
+import { type Chart, groupPairs, groupText, loadRows, type Part, partRows, type Row } from "./data";
 import { contactSheet } from "./sheet";
-import { leaderboard, simulatedNote } from "./overview";
-import { type Column, sortableTable } from "./tables";
+import { isTable, leaderboard, simulatedNote } from "./overview";
+import { sortableTable } from "./tables";
 import { heading, kindGroup, missing, notices, POOLS, scoreCell, titleOf, type View } from "./view";
 
 const MOST_LINES = 8; // curves of a chart
@@ -36,8 +37,7 @@ export async function partPage(view: View, name: string): Promise<HTMLElement> {
     simulatedNote(view, part),
     ...sections,
     correlations.length > 0 ? correlationTable(view, correlations) : null,
-    el("h2", {}, "Leaderboard"),
-    leaderboard(view, part),
+    ...(part.sections.some((section) => section.name === "table") && isTable(view, part) ? [] : [el("h2", {}, "Leaderboard"), leaderboard(view, part)]),
     notices(part.notices),
   );
 }
@@ -57,15 +57,17 @@ async function draw(view: View, part: Part, chart: Chart, rows: readonly Row[], 
   let hidden = 0; // observers that there is no room for
   const first = (shown: readonly Row[], most: number): Row[] => {
     const kept = foremost(view, part, shown, most);
-    hidden = new Set(shown.map((row) => row.observer)).size - new Set(kept.map((row) => row.observer)).size;
+    hidden = drawable(view, shown).length - new Set(kept.map((row) => row.observer)).size;
     return kept;
   };
   const made = await (async (): Promise<Child> => {
     if (chart.kind === "pictures") return contactSheet(view, part);
+    if (chart.kind === "sheet") return sheetPicture(part, chart.title);
     if (chart.kind === "pairs") return pairGrid(view, part, pairs, chart.measure, chart.title);
     if (chart.kind === "pair-scatter") return pairScatter(view, part, pairs, chart);
     if (chart.kind === "scatter") return pointChart(view, part, rows, chart);
-    const shown = chartRows(chart, rows, chart.x);
+    const all = chartRows(chart, rows, chart.x);
+    const shown = chart.kind === "lines" ? all.filter((row) => new Map(groupPairs(row.group)).get(chart.x) !== "*") : all;
     if (shown.length === 0) return null;
     if (chart.kind === "lines") return lines(view, chart.title, first(shown, MOST_LINES), chart.x, axis, chart.facet);
     if (chart.kind === "bars") return bars(view, chart.title, first(shown, MOST_BARS), chart.x, axis);
@@ -79,17 +81,28 @@ async function draw(view: View, part: Part, chart: Chart, rows: readonly Row[], 
   return made === null ? null : el("div", {}, made, el("p", { class: "small" }, [chart.text, more].filter(Boolean).join(" ")));
 }
 
-/** Observers by rank, people first. */
+/** The contact sheet that the benchmark itself draws. */
+function sheetPicture(part: Part, title: string): Child {
+  if (part.sheet === null) return null;
+  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": title }, el("img", { src: part.sheet, alt: title, class: "contact-sheet" }));
+}
+
+/** Observers by rank, or as the table has them; people first. */
 function order(view: View, part: Part, observers: readonly string[]): string[] {
   const ranks = new Map(partRows(view.rows, part).filter((row) => row.statistic === "rank" && row.measure === part.measure && row.group === part.group).map((row) => [row.observer, row.value ?? Infinity]));
-  const position = (name: string) => (kindGroup(view.site, name) !== "models" ? -1 : (ranks.get(name) ?? Number.MAX_SAFE_INTEGER));
+  const lines = new Map((part.table?.lines ?? []).map((line, index) => [line.observer, index]));
+  const position = (name: string) => (kindGroup(view.site, name) !== "models" ? -1 : (ranks.get(name) ?? lines.get(name) ?? Number.MAX_SAFE_INTEGER));
   return [...observers].sort((a, b) => position(a) - position(b) || a.localeCompare(b, "en", { numeric: true }));
+}
+
+/** Observers of a chart: models and people pooled; single people are in the tables. */
+function drawable(view: View, rows: readonly Row[]): string[] {
+  return [...new Set(rows.map((row) => row.observer))].filter((name) => POOLS.includes(name) || kindGroup(view.site, name) === "models");
 }
 
 /** Rows of people and of the observers that rank first; the others are in the table. */
 function foremost(view: View, part: Part, rows: readonly Row[], most: number): Row[] {
-  const single = [...new Set(rows.map((row) => row.observer))].filter((name) => POOLS.includes(name) || kindGroup(view.site, name) === "models");
-  const names = new Set(order(view, part, single).slice(0, most));
+  const names = new Set(order(view, part, drawable(view, rows)).slice(0, most));
   return rows.filter((row) => names.has(row.observer));
 }
 
@@ -127,41 +140,6 @@ function pointChart(view: View, part: Part, rows: readonly Row[], chart: Chart):
     points.push({ label: title, x, y, kind: title.includes("#") ? title.split("#").at(-1)! : kindGroup(view.site, name) });
   }
   return points.length === 0 ? null : scatter(chart.title, points, measureName(view, chart.x), measureName(view, chart.y));
-}
-
-function benchmarkTable(view: View, table: BenchmarkTable, rows: readonly Row[]): HTMLElement {
-  type Line = BenchmarkTable["lines"][number];
-  const byId = new Map(rows.map((row) => [row.id, row]));
-  const hasFunctions = table.lines.some((line) => line.function);
-  const columns: Column<Line>[] = [{ title: "Model", cell: (line) => el("bdi", {}, line.model), sort: (line) => line.model }];
-  if (hasFunctions) columns.push({ title: "Abstention", cell: (line) => line.function || "none", sort: (line) => line.function });
-  table.columns.forEach((column, index) => {
-    const value = (line: Line) => {
-      const cell = line.cells[index];
-      return cell ? (byId.get(cell[0]) ?? null) : null;
-    };
-    columns.push({
-      title: column.title,
-      help: `${measureName(view, column.measure)}, ${groupText(column.group)}`,
-      cell: (line) => {
-        const row = value(line);
-        const sd = line.cells[index]?.[1];
-        const made = row === null ? "" : scoreCell(row, column.digits, sd === null || sd === undefined ? null : (byId.get(sd) ?? null));
-        const rank = line.cells[index]?.[2];
-        return rank === 1 ? el("span", { class: "best" }, made, " *") : rank === 2 ? el("span", { class: "second" }, made, " +") : made;
-      },
-      sort: (line) => value(line)?.value ?? null,
-      numeric: true,
-      first: view.site.measures[column.measure]?.direction === "lower" ? "ascending" : "descending",
-    });
-  });
-  const remarks = table.remarks.map(([text, id]) => el("li", {}, text, id === null || !byId.has(id) ? "" : ": ", id === null || !byId.has(id) ? "" : scoreCell(byId.get(id)!)));
-  return el(
-    "div",
-    {},
-    sortableTable(table.lines, columns, { caption: `Compared with ${table.against}; \u00b1 standard deviation over ${table.spread}; best *, second best +`, text: (line) => `${line.model} ${line.function} ${line.heading}`, most: 60 }),
-    el("ul", { class: "small" }, ...remarks),
-  );
 }
 
 function correlationTable(view: View, rows: readonly Row[]): HTMLElement {

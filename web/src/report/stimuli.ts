@@ -1,6 +1,7 @@
 /** Stimuli: one as a card of the gallery, and one as a page with everyone's answers. */
 import { type Child, el } from "../dom";
-import { type AnswerSet, loadGroup, loadStimuli, NOT_SHOWN, type Stimuli, type StimulusGroup } from "./data";
+import { type AnswerSet, loadGroup, loadStimuli, NOT_SHOWN, type Picture, type Stimuli, type StimulusGroup } from "./data";
+import { shorten } from "./charts";
 import { sortableTable } from "./tables";
 import { address, heading, labelText, link, missing, observerName, type View } from "./view";
 
@@ -10,9 +11,10 @@ export interface Stimulus {
   readonly index: number;
   readonly name: string;
   readonly digest: string | null;
-  readonly picture: readonly [string, string | null] | null;
+  readonly pictures: readonly Picture[];
   readonly responses: readonly number[]; // of each observer
   readonly shares: ReadonlyMap<number, readonly number[]>; // by observer: label code, number, label code, number ...
+  readonly reasons: ReadonlyMap<number, string>; // by observer
 }
 
 export async function loadStimulus(view: View, set: number, index: number): Promise<Stimulus> {
@@ -25,19 +27,28 @@ export async function loadStimulus(view: View, set: number, index: number): Prom
     index,
     name: group.image[at] ?? group.stimulus[at] ?? `stimulus ${index + 1}`,
     digest: group.stimulus[at] ?? null,
-    picture: group.picture[at] ?? null,
+    pictures: group.pictures[at] ?? [],
     responses: facts.observers.map((_, observer) => group.responses[observer * size + at]!),
     shares: new Map(Object.entries(group.shares).map(([observer, own]) => [Number(observer), own[at]!])),
+    reasons: new Map(Object.entries(group.reasons).flatMap(([observer, own]) => (own[at] ? [[Number(observer), own[at]!] as const] : []))),
   };
 }
 
-/** The picture, which opens the original; a text where there is none. */
+/** The pictures, which open their originals; a text where there are none. */
 export function picture(stimulus: Stimulus): HTMLElement {
-  if (stimulus.picture === null) return el("div", { class: "no-picture" }, el("bdi", {}, stimulus.name));
-  const [thumbnail, original] = stimulus.picture;
-  const image = el("img", { src: thumbnail, alt: `Image ${stimulus.name}`, loading: "lazy" });
-  if (original === null) return image;
-  return el("a", { href: original, target: "_blank", rel: "noopener", title: "Open the original" }, image);
+  if (stimulus.pictures.length === 0) return el("div", { class: "no-picture" }, el("bdi", {}, stimulus.name));
+  const one = ([thumbnail, original, name]: Picture): HTMLElement => {
+    const image = el("img", { src: thumbnail, alt: name ? `${name} of task ${stimulus.name}` : `Image ${stimulus.name}`, loading: "lazy" });
+    const shown = original === null ? image : el("a", { href: original, target: "_blank", rel: "noopener", title: "Open the original" }, image);
+    return name === "" ? shown : el("figure", {}, shown, el("figcaption", {}, name));
+  };
+  if (stimulus.pictures.length === 1) return one(stimulus.pictures[0]!);
+  return el("div", { class: "task" }, ...stimulus.pictures.map(one));
+}
+
+function reason(stimulus: Stimulus, observer: number): HTMLElement | null {
+  const text = stimulus.reasons.get(observer);
+  return text === undefined ? null : el("q", { class: "reason" }, el("bdi", {}, text));
 }
 
 /** Labels with bars: how many people gave each, or how probable each is. */
@@ -66,9 +77,9 @@ export function answer(set: AnswerSet, stimulus: Stimulus, observer: number, tru
   const right = code === truth ? " (right)" : code < 0 ? "" : truth >= 0 ? " (wrong)" : "";
   const shares = stimulus.shares.get(observer);
   const text = el("p", {}, el("bdi", {}, facts.title), ": ", el("b", {}, el("bdi", {}, labelText(set.labels, code))), right);
-  if (shares === undefined || shares.length === 0) return el("div", { class: "answer" }, text);
+  if (shares === undefined || shares.length === 0) return el("div", { class: "answer" }, text, reason(stimulus, observer));
   const what = facts.kind === "pool" ? (facts.name.endsWith("gold") ? "gold label" : "answers") : "probabilities";
-  return el("div", { class: "answer" }, text, bars(what, set.labels, shares, truth));
+  return el("div", { class: "answer" }, text, reason(stimulus, observer), bars(what, set.labels, shares, truth));
 }
 
 /** The stimuli that were made from the same source, weakest level first; only the stimulus itself where there are none. */
@@ -99,7 +110,7 @@ export function card(view: View, set: number, stimuli: Stimuli, index: number, o
     const truth = stimuli.truth[at]!;
     body.replaceChildren(
       picture(stimulus),
-      el("p", {}, link(["stimulus", set, at], el("bdi", {}, stimulus.name)), el("br"), el("small", {}, describe(facts, stimuli, at))),
+      el("p", {}, link(["stimulus", set, at], el("bdi", {}, shorten(stimulus.name, 48))), el("br"), el("small", {}, describe(facts, stimuli, at))),
       el("p", {}, "truth: ", el("b", {}, el("bdi", {}, truth >= 0 ? labelText(facts.labels, truth) : "unknown"))),
       ...shown.map((observer) => answer(facts, stimulus, observer, truth)),
     );
@@ -128,13 +139,13 @@ export async function stimulusPage(view: View, set: number, index: number): Prom
   if (facts === undefined || !(index >= 0 && index < facts.stimuli)) return missing("There is no such stimulus.");
   const [stimuli, stimulus] = await Promise.all([loadStimuli(set), loadStimulus(view, set, index)]);
   const truth = stimuli.truth[index]!;
-  const original = stimulus.picture?.[1] ?? stimulus.picture?.[0];
+  const [first] = stimulus.pictures;
   const shown = facts.observers.map((observer, at) => ({ observer, at, code: stimulus.responses[at]! })).filter((line) => line.code !== NOT_SHOWN);
   const table = sortableTable(
     shown,
     [
       { title: "Observer", cell: (line) => observerName(view.site, line.observer.name), sort: (line) => line.observer.name },
-      { title: "Answer", cell: (line) => el("bdi", {}, labelText(facts.labels, line.code)), sort: (line) => labelText(facts.labels, line.code) },
+      { title: "Answer", cell: (line) => el("span", {}, el("bdi", {}, labelText(facts.labels, line.code)), reason(stimulus, line.at)), sort: (line) => labelText(facts.labels, line.code) },
       { title: "Right", cell: (line) => (truth < 0 ? "" : line.code === truth ? "yes" : "no"), sort: (line) => Number(line.code === truth) },
       {
         title: "Distribution",
@@ -159,8 +170,12 @@ export async function stimulusPage(view: View, set: number, index: number): Prom
     el("p", { class: "tools" }, step("Previous", index - 1), " ", step("Next", index + 1)),
     el("p", {}, describe(facts, stimuli, index)),
     el("p", {}, "truth: ", el("b", {}, el("bdi", {}, truth >= 0 ? labelText(facts.labels, truth) : "unknown"))),
-    original === undefined || original === null ? el("p", { class: "small" }, "No image of this stimulus is in the report.") : el("img", { src: original, alt: `Image ${stimulus.name}`, class: "large" }),
-    stimulus.digest === null ? null : el("p", { class: "small digest" }, `digest ${stimulus.digest}`),
+    first === undefined
+      ? el("p", { class: "small" }, "No image of this stimulus is in the report.")
+      : stimulus.pictures.length > 1
+        ? picture(stimulus)
+        : el("img", { src: first[1] ?? first[0], alt: `Image ${stimulus.name}`, class: "large" }),
+    stimulus.digest === null ? null : el("p", { class: "small digest" }, `${stimulus.pictures.length > 1 ? "task" : "digest"} ${stimulus.digest}`),
     others,
     table,
   );

@@ -67,7 +67,8 @@ export function scoreCell(row: Row, digits = 3, sd: Row | null = null): HTMLElem
   const about = `${row.note}${row.note ? "." : ""} n = ${row.n}.${flags}`.trim();
   const attributes = { "data-row": String(row.id), title: about };
   if (row.value === null) {
-    const why = row.note || row.flags.join(", ") || "no reason given";
+    const note = row.note.replace(/^undefined: /, "").replace(/(^|; )undefined$/, "");
+    const why = note || row.flags.join(", ") || "no reason given";
     return el("span", { ...attributes, class: "undefined" }, "undefined", el("small", {}, `: ${why}`));
   }
   const parts: Child[] = [el("b", { "data-value": String(row.value) }, decimals(row.value, digits))];

@@ -421,10 +421,10 @@ def laion_c_table(scores: Scores) -> BenchmarkTable:
             for column in columns:
                 row = values.get((name, column.measure, column.group))
                 if row is None:
-                    cells.append(TableCell(None))
+                    cells.append(TableCell())
                     continue
                 rank = best[column].index(row.value) + 1 if name in complete and row.value in best[column] else None
-                cells.append(TableCell(row.value, row.low, row.high, rank=rank, partial=name in partial))
+                cells.append(TableCell(row, rank=rank, partial=name in partial))
             shown = person_title(overall[name]) if name == BEST else name.removeprefix(PREFIX)
             lines.append(TableLine(name, shown, "", 1, tuple(cells), section, heading=_HEADINGS[section]))
     against = next((row.against for row in scores.rows if row.measure == CONSISTENCY and row.against), "")

@@ -141,8 +141,13 @@ REPRESENTATION = Benchmark(
                     x="judge",
                     where="targets=photos;panels=random;seeds=*;distance=0.1",
                 ),
-                ReportChart("pictures", "Some of the images"),
             ),
-        )
+        ),
+        "stimuli": ReportSection(
+            "Targets, seeds and inversions",
+            "Every column is one target. Below it are the image that the search started from (seed), and what each "
+            "model takes for the target; the number is the relative distance that was reached.",
+            (ReportChart("sheet", "Targets, seeds and inversions of each model"),),
+        ),
     },
 )

@@ -231,7 +231,7 @@ def _block(draw: Draw, group: GroupKey, measure: str, voter: _Voter, masks: Mapp
         divide(counted[0].sum(axis=(1, 2)).astype(np.float64), n),
         divide(sums[0], sums[1]),
         n,
-        notes=[voter.note] * len(names),
+        notes=[voter.note if count else "no choice at this distance was answered" for count in n],
         flags=[voter.flags] * len(names),
         clusters=draw.cluster_counts(defined[None].any(axis=1) & of_mask[:, 0]).astype(np.float64),
     )
@@ -419,7 +419,7 @@ def representation_table(scores: Scores) -> BenchmarkTable:
         if row.statistic == "value" and _is_shown(row)
     }
     spreads = {
-        (row.observer, row.in_group(_JUDGE), _column(row)): row.value
+        (row.observer, row.in_group(_JUDGE), _column(row)): row
         for row in scores.rows
         if row.statistic == "sd" and _is_shown(row)
     }
@@ -431,9 +431,7 @@ def representation_table(scores: Scores) -> BenchmarkTable:
             cells = []
             for column in columns:
                 key = (model, judge if column.measure in (TWO_AFC, CLUSTERING) else None, column)
-                row = shown.get(key)
-                cell = TableCell(None) if row is None else TableCell(row.value, row.low, row.high, spreads.get(key))
-                cells.append(cell)
+                cells.append(TableCell(shown.get(key), spreads.get(key)))
             lines.append(TableLine(model, model, "", 1, tuple(cells), section=judge, heading=judge))
     return BenchmarkTable("judges and people", tuple(columns), tuple(lines))
 

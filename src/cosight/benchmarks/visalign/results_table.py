@@ -176,10 +176,9 @@ def visalign_table(scores: Scores) -> BenchmarkTable:
         for name in names:
             row, sd = (row_of.get((name, column.measure, column.group, statistic)) for statistic in ("value", "sd"))
             if row is None:
-                cells.append(TableCell(None))
+                cells.append(TableCell())
                 continue
-            spread = None if sd is None else sd.value
-            cells.append(TableCell(row.value, row.low, row.high, spread, partial="partial" in row.flags))
+            cells.append(TableCell(row, sd, partial="partial" in row.flags))
         cells_by_column.append(_rank_cells(cells, column.measure))
     seeds = Counter(
         observer_name(row.observer).line

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cosight.arrays import FloatArray, IntArray
+from cosight.arrays import BoolArray, FloatArray, IntArray
 from cosight.errors import InvalidInput
-from cosight.measures.answers import NO_ANSWER
+from cosight.measures.answers import NO_ANSWER, NOT_SHOWN
 from cosight.reports.site.shards import ShardWriter, pack
 from cosight.scoring.arguments import ScoreSource, trial_sources
 from cosight.statistics.gold_labels import Gold, gold_of, read_manifests
@@ -28,7 +28,10 @@ from cosight.trials.manifest import is_stimulus_set, manifest_folders, manifest_
 from cosight.trials.spaces import LabelSpace
 from cosight.trials.table import Trials
 
-__all__ = ["GROUP_SIZE", "TIE", "AnswerSet", "Pool", "read_answers", "write_answers"]
+__all__ = ["GROUP_SIZE", "TIE", "AnswerSet", "Picture", "Pool", "read_answers", "write_answers"]
+
+Picture = tuple[str, str | None, str]
+"""Thumbnail and original as paths in the site, and what the picture is in a task: query, target, other 1 ..."""
 
 GROUP_SIZE = 200  # stimuli per shard
 TIE = -3  # the code of a pool without a single commonest answer
@@ -42,6 +45,7 @@ class Pool:
 
     name: str  # people, simulated people, gold, simulated gold
     shares: FloatArray  # counts of answers, or label distributions of gold labels; 0 where there is no answer
+    shown: BoolArray  # which stimuli any of them was shown, or which have a gold label
 
     @property
     def commonest(self) -> IntArray:
@@ -49,7 +53,7 @@ class Pool:
         highest = self.shares.max(axis=1, keepdims=True)
         single = (self.shares == highest).sum(axis=1) == 1
         codes = np.where(single, self.shares.argmax(axis=1), TIE)
-        return np.where(highest[:, 0] > 0, codes, NO_ANSWER)
+        return np.where(highest[:, 0] > 0, codes, np.where(self.shown, NO_ANSWER, NOT_SHOWN))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,8 +97,7 @@ class AnswerSet:
                 }
             )  # fmt: skip
         for pool in self.pools:
-            answered = int((pool.commonest != NO_ANSWER).sum())
-            facts.append({"name": pool.name, "title": pool.name, "kind": "pool", "trials": answered,
+            facts.append({"name": pool.name, "title": pool.name, "kind": "pool", "trials": int(pool.shown.sum()),
                           "answered": int((pool.commonest >= 0).sum())})  # fmt: skip
         return facts
 
@@ -169,15 +172,16 @@ def _pools(table: AlignedTrials, gold: Gold) -> list[Pool]:
         if members.sum() > 1:
             response = table.answers.response[members]
             counts = [(response == code).sum(axis=0) for code in range(len(table.labels))]
-            pools.append(Pool(name, np.stack(counts, axis=1).astype(np.float64)))
+            shown = np.asarray((table.answers.response[members] != NOT_SHOWN).any(axis=0))
+            pools.append(Pool(name, np.stack(counts, axis=1).astype(np.float64), shown))
     if gold.known.any():
         shares = np.where(gold.counts.any(axis=1, keepdims=True), gold.counts, np.nan_to_num(gold.distributions))
-        pools.append(Pool(gold.name, shares.astype(np.float64)))
+        pools.append(Pool(gold.name, shares.astype(np.float64), np.asarray(gold.known)))
     return pools
 
 
 def write_answers(
-    writer: ShardWriter, index: int, answers: AnswerSet, pictures: Mapping[int, tuple[str, str | None]]
+    writer: ShardWriter, index: int, answers: AnswerSet, pictures: Mapping[int, Sequence[Picture]]
 ) -> dict[str, Any]:
     """Write the shards of a set of answers.
 
@@ -185,7 +189,7 @@ def write_answers(
         writer: Writes the shards.
         index: Number of the set, part of the names of its shards.
         answers: The set.
-        pictures: Thumbnail and original of the stimuli that have them, by column.
+        pictures: The pictures of the stimuli that have some, by column.
 
     Returns:
         Facts of the set for the site's first shard.
@@ -203,7 +207,7 @@ def write_answers(
         stimuli[column] = pack(codes.to_numpy().astype(np.int16))
     stimuli["level"] = pack(columns["level"].fill_null(-1).to_numpy().astype(np.int32))
     stimuli["truth"] = pack(table.answers.truth.astype(np.int16))
-    stimuli["series"] = pack(_series(answers))
+    stimuli["series"], stimuli["source"] = map(pack, _series(answers))
     stimuli["pictured"] = pack(np.array([column in pictures for column in range(count)], dtype=np.uint8))
     writer.write(f"{index}/stimuli", stimuli)
     observers = answers.observers
@@ -234,6 +238,7 @@ def write_answers(
                      for value in (code, float(row[code]))] for row in pool.shares])  # fmt: skip
     responses = np.vstack([table.answers.response, *(pool.commonest[None] for pool in answers.pools)]).astype(np.int16)
     facts = columns.select("image", "stimulus").to_dict(as_series=False)
+    reasons = _reasons(answers)
     for group, start in enumerate(range(0, count, GROUP_SIZE)):
         part = slice(start, start + GROUP_SIZE)
         writer.write(
@@ -241,9 +246,10 @@ def write_answers(
             {
                 "image": facts["image"][part],
                 "stimulus": facts["stimulus"][part],
-                "picture": [list(pictures[i]) if i in pictures else None for i in range(count)[part]],
+                "pictures": [pictures.get(column, ()) for column in range(count)[part]],
                 "responses": pack(responses[:, part]),
                 "shares": {number: own[part] for number, own in enumerate(top) if own is not None},
+                "reasons": {number: own[part] for number, own in reasons.items()},
             },
         )
     return {
@@ -260,6 +266,16 @@ def write_answers(
     }
 
 
+def _reasons(answers: AnswerSet) -> dict[int, list[str | None]]:
+    """Return the reasons that observers gave with their answers, by observer, one per column; most give none."""
+    given = answers.trials.frame["extra"].str.json_path_match("$.reason")
+    if given.null_count() == len(given):
+        return {}
+    texts = np.array([*given.to_list(), None], dtype=object)  # the last is that of row -1, where there is no trial
+    found = {number: texts[rows].tolist() for number, rows in enumerate(answers.table.rows)}
+    return {number: own for number, own in found.items() if any(text is not None for text in own)}
+
+
 def _largest(distributions: FloatArray) -> list[list[float]]:
     """Return the most probable labels of each row as code, probability, code, probability ..., rounded."""
     order = np.argsort(-np.nan_to_num(distributions), axis=1, kind="stable")[:, :_MOST_LABELS]
@@ -274,10 +290,11 @@ def _largest(distributions: FloatArray) -> list[list[float]]:
     return rows
 
 
-def _series(answers: AnswerSet) -> IntArray:
-    """Return the series of each stimulus: altered versions of one source, at several levels or in several conditions.
+def _series(answers: AnswerSet) -> tuple[IntArray, IntArray]:
+    """Return the series and the source of each stimulus, as numbers.
 
-    The source is the parent in the manifest, else the name of the image. -1 for a stimulus without others.
+    The source is the parent in the manifest, else the name of the image. A series has the versions of one source, at
+    the levels of a condition, or in several conditions; it is -1 for a stimulus without others.
     """
     columns = answers.table.columns.select("experiment", "condition", "level", "image", "stimulus")
     if answers.manifest is not None:
@@ -293,4 +310,5 @@ def _series(answers: AnswerSet) -> IntArray:
     columns = columns.with_columns(within=pl.when(levels).then(pl.col("condition").fill_null("")))
     key = ("experiment", "source", "within")
     series = pl.when(pl.len().over(key) > 1).then(pl.struct(key).rank("dense").cast(pl.Int32)).otherwise(-1)
-    return np.asarray(columns.select(series=series)["series"].to_numpy(), dtype=np.int32)
+    numbers = columns.select(series=series, source=pl.struct("experiment", "source").rank("dense").cast(pl.Int32))
+    return tuple(np.asarray(column.to_numpy(), dtype=np.int32) for column in numbers)  # type: ignore[return-value]

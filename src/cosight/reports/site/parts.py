@@ -111,7 +111,12 @@ def _is_comparable(group: AnswerSet) -> bool:
 def _benchmarks_of(group: AnswerSet) -> list[Benchmark]:
     """Return the benchmarks that have a table for the experiments of some answers."""
     experiments = set(group.table.columns["experiment"].drop_nulls())
-    entries = [entry for entry in benchmarks.values() if entry.table is not None and entry.experiment in experiments]
+
+    def is_about(entry: Benchmark) -> bool:
+        is_own = None if entry.table is None else entry.table.is_own
+        return entry.table is not None and (entry.experiment in experiments if is_own is None else is_own(group.trials))
+
+    entries = [entry for entry in benchmarks.values() if is_about(entry)]
     people, observers = int(group.table.people.sum()), len(group.table.observers)
     if not entries and people > 1 and people < observers <= _MOST_MODELS:
         entries.append(benchmarks[_ALIGNMENT])

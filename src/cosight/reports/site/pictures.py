@@ -1,24 +1,29 @@
-"""The pictures of a site: a small WebP file per stimulus, and a copy of the original where they are not too large."""
+"""The pictures of a site: a small WebP file per image, and a copy of the original where they are not too large."""
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.processes import core_count, run_in_workers
-from cosight.reports.site.answers import AnswerSet
+from cosight.reports.site.answers import AnswerSet, Picture
 from cosight.runs.folder import RUN
 from cosight.runs.run_record import read_record
-from cosight.trials.manifest import manifest_folders, read_manifest
+from cosight.trials.choices import option_names
+from cosight.trials.manifest import is_stimulus_set, manifest_folders, read_manifest
 
-__all__ = ["Images", "picture_files", "write_pictures"]
+if TYPE_CHECKING:
+    from cosight.stimuli.sets import StimulusSet
+
+__all__ = ["Images", "picture_files", "write_contact_sheet", "write_pictures"]
 
 Images = Literal["auto", "originals", "thumbnails", "none"]
 _SIDE = 128  # pixels of a thumbnail's longer side
@@ -37,10 +42,11 @@ class _Job:
     original: Path | None
 
 
-def picture_files(answers: AnswerSet) -> dict[int, Path]:
-    """Return the image file of every stimulus of a set of answers that has one, by column.
+def picture_files(answers: AnswerSet) -> dict[int, list[tuple[Path, str]]]:
+    """Return the image files of every stimulus of a set of answers that has some, by column.
 
-    Files are looked for in the stimulus sets among the sources, and in those that runs were evaluated on.
+    Files are looked for in the stimulus sets among the sources, and in those that runs were evaluated on. A stimulus
+    has one file; a task has those of its query and its options, each with its name in the answers.
     """
     frames = []
     for folder in manifest_folders(answers.sources):
@@ -56,13 +62,42 @@ def picture_files(answers: AnswerSet) -> dict[int, Path]:
     by_digest = dict(known.drop_nulls("stimulus").select("stimulus", "path").iter_rows())
     name = ("experiment", "condition", "level", "image")
     by_name = {row[:4]: row[4] for row in known.drop_nulls("image").select(*name, "path").iter_rows()}
-    found = {}
+    found: dict[int, list[tuple[str, str]]] = {}
     columns = answers.table.columns.select("stimulus", *name)
     for column, (stimulus, *about) in enumerate(columns.iter_rows()):
         path = by_digest.get(stimulus) or by_name.get(tuple(about))
-        if path is not None and Path(path).is_file():
-            found[column] = Path(path)
-    return found
+        if path is not None:
+            found[column] = [(path, "")]
+    found |= _task_files(answers, by_digest)
+    exists = {path: Path(path).is_file() for pictures in found.values() for path, _ in pictures}
+    return {column: [(Path(path), text) for path, text in pictures]
+            for column, pictures in found.items() if all(exists[path] for path, _ in pictures)}  # fmt: skip
+
+
+def _task_files(answers: AnswerSet, files: Mapping[str, str]) -> dict[int, list[tuple[str, str]]]:
+    """Return the files of query and options of every task, by column; `files` has those of stimuli by digest."""
+    rows = answers.table.rows.max(axis=0)  # a trial of each column
+    trials = answers.trials.frame.select("extra", "truth")[rows].with_row_index("column")
+    tasks = {}
+    for column, extra, target in trials.filter(pl.col("extra").str.contains('"query"', literal=True)).iter_rows():
+        facts = json.loads(extra)
+        shown = {facts["query"]: "query", **option_names(facts.get("options", ()), target)}
+        if all(stimulus in files for stimulus in shown):
+            tasks[column] = [(files[stimulus], text) for stimulus, text in shown.items()]
+    return tasks
+
+
+def write_contact_sheet(path: Path, answers: AnswerSet, write: Callable[[StimulusSet, Path], None]) -> bool:
+    """Write the contact sheet of the stimulus set among the sources of some answers; return whether there is one."""
+    from cosight.stimuli.sets import read_set
+
+    for folder in filter(is_stimulus_set, manifest_folders(answers.sources)):
+        try:
+            write(read_set(folder), path)
+        except (InvalidInput, OSError):  # a set of something else, or without its images
+            continue
+        return True
+    return False
 
 
 def _image_root(folder: Path) -> Path | None:
@@ -80,8 +115,8 @@ def _image_root(folder: Path) -> Path | None:
 
 def write_pictures(
     out: Path, answers: list[AnswerSet], *, images: Images, progress: Callable[[int, int, str], None] | None = None
-) -> tuple[list[dict[int, tuple[str, str | None]]], list[str]]:
-    """Write thumbnails and originals of all stimuli that have a file. Those that exist are kept.
+) -> tuple[list[dict[int, list[Picture]]], list[str]]:
+    """Write thumbnails and originals of all images of stimuli. Those that exist are kept.
 
     Args:
         out: Folder of the site.
@@ -90,34 +125,31 @@ def write_pictures(
         progress: Called with pictures done, pictures in all, and a description.
 
     Returns:
-        For each set, the thumbnail and the original of each column, relative to `out`; and notices.
+        For each set, the pictures of each column, relative to `out`; and notices.
     """
     files = [{} if images == "none" else picture_files(group) for group in answers]
     notices = []
-    size = sum(path.stat().st_size for path in {path for group in files for path in group.values()})
+    sources = dict.fromkeys(path for group in files for shown in group.values() for path, _ in shown)
+    size = sum(path.stat().st_size for path in sources)
     copies = images == "originals" or (images == "auto" and size <= _MOST_BYTES)
     if images == "auto" and not copies:
         notices.append(
             f"the original images take {size / 1e6:.0f} MB, so only thumbnails are in the report; --images originals "
             "copies them"
         )
-    jobs: dict[Path, _Job] = {}
-    found: list[dict[int, tuple[str, str | None]]] = []
-    for number, group in enumerate(files):
-        pictures: dict[int, tuple[str, str | None]] = {}
-        for column, path in group.items():
-            stem = f"{number}/{column // 1000}/{column:06d}"
-            thumbnail = f"{_FOLDERS[0]}/{stem}.webp"
-            original = f"{_FOLDERS[1]}/{stem}{path.suffix.lower()}" if copies else None
-            pictures[column] = (thumbnail, original)
-            jobs[out / thumbnail] = _Job(path, out / thumbnail, None if original is None else out / original)
-        found.append(pictures)
-    for folder in (out / name for name in _FOLDERS):
-        wanted = {path for job in jobs.values() for path in (job.thumbnail, job.original)}
-        for path in folder.rglob("*"):
-            if path.is_file() and path not in wanted:
-                path.unlink()
-    todo = [job for job in jobs.values() if not _is_current(job)]
+    written: dict[Path, tuple[str, str | None]] = {}
+    for number, path in enumerate(sources):
+        stem = f"{number // 1000}/{number:06d}"
+        written[path] = (f"{_FOLDERS[0]}/{stem}.webp", f"{_FOLDERS[1]}/{stem}{path.suffix.lower()}" if copies else None)
+    jobs = [
+        _Job(path, out / thumbnail, None if original is None else out / original)
+        for path, (thumbnail, original) in written.items()
+    ]
+    wanted = {path for job in jobs for path in (job.thumbnail, job.original)}
+    for path in (path for name in _FOLDERS for path in (out / name).rglob("*")):
+        if path.is_file() and path not in wanted:
+            path.unlink()
+    todo = [job for job in jobs if not _is_current(job)]
     workers = 1 if len(todo) <= _FEW else core_count()
     failed = set()
     portions = [todo[start : start + _FEW] for start in range(0, len(todo), _FEW)]
@@ -128,10 +160,12 @@ def write_pictures(
     if failed:
         names = ", ".join(path.name for path in sorted(failed)[:3])
         notices.append(f"{len(failed)} images cannot be decoded and are not shown: {names}")
-    for group, pictures in zip(files, found, strict=True):
-        for column in [column for column, path in group.items() if path in failed]:
-            del pictures[column]
-    return found, notices
+    shown = [
+        {column: [(*written[path], text) for path, text in pictures] for column, pictures in group.items()
+         if not any(path in failed for path, _ in pictures)}
+        for group in files
+    ]  # fmt: skip
+    return shown, notices
 
 
 def _is_current(job: _Job) -> bool:

@@ -20,7 +20,7 @@ from cosight.registry import split_names
 from cosight.reports.site.answers import AnswerSet, read_answers, write_answers
 from cosight.reports.site.method import method_facts, run_folders
 from cosight.reports.site.parts import ReportPart, score_parts
-from cosight.reports.site.pictures import Images, write_pictures
+from cosight.reports.site.pictures import Images, write_contact_sheet, write_pictures
 from cosight.reports.site.rows_data import measure_facts, part_facts, split_rows
 from cosight.reports.site.shards import DATA, ShardWriter
 from cosight.runs.run_record import status
@@ -33,7 +33,7 @@ from cosight.trials.spaces import LabelSpace
 __all__ = ["Report", "report", "write_site"]
 
 PAGE, SCORES = "index.html", "scores.parquet"
-_TABLES = "tables"  # folder of the rows of each part
+_TABLES, _SHEETS = "tables", "sheets"  # folders: rows of each table, contact sheets
 _APP = ("report.js", "report.css", "licences.txt")  # beside the page
 _WATCH_SECONDS = 5.0  # between two versions of a report that is watched
 
@@ -238,6 +238,7 @@ def write_site(
         if progress:
             progress(index, len(answers), "answers")
         sets.append(write_answers(writer, index, group, shown))
+    sheets = [_write_sheet(folder, part, answers) if images != "none" else None for part in parts]
     main, pairs = split_rows(rows)
     writer.write("rows", main)
     writer.write("pairs", pairs)
@@ -250,7 +251,10 @@ def write_site(
         "title": title,
         "stamp": stamp,
         "watched": watched,
-        "parts": [part_facts(part, first, names) for part, first, names in zip(parts, firsts, labels, strict=True)],
+        "parts": [
+            {**part_facts(part, first, names), "sheet": sheet}
+            for part, first, names, sheet in zip(parts, firsts, labels, sheets, strict=True)
+        ],
         "sets": sets,
         "titles": {name: text for name in observers if (text := display_name(name)) != name},
         "measures": measure_facts(dict.fromkeys(row.measure for row in rows)),
@@ -267,6 +271,17 @@ def write_site(
             shutil.copyfile(_app_folder() / name, draft)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return Report(folder, folder / PAGE, scores, size, tuple(notices))
+
+
+def _write_sheet(folder: Path, part: ReportPart, answers: Sequence[AnswerSet]) -> str | None:
+    """Write the contact sheet of a part whose benchmark shows it; return its file."""
+    entry = part.benchmark
+    if entry is None or entry.sheet is None or part.answers is None:
+        return None
+    if not any(chart.kind == "sheet" for section in entry.sections.values() for chart in section.charts):
+        return None
+    name = f"{_SHEETS}/{part.name}.png"
+    return name if write_contact_sheet(folder / name, answers[part.answers], entry.sheet) else None
 
 
 def _write_tables(folder: Path, parts: Sequence[ReportPart], scores: Scores) -> list[dict[str, str]]:

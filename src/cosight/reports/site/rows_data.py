@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cosight.benchmarks.table_layout import TableLayout
+from cosight.benchmarks.table_layout import TableLayout, best_line_text
 from cosight.measures import measures
 from cosight.reports.site.parts import ReportPart
 from cosight.statistics.row_text import short_name
@@ -89,6 +89,8 @@ def part_facts(part: ReportPart, first: int, labels: Sequence[str]) -> dict[str,
     scores, entry = part.scores, part.benchmark
     verdict = closest_model(scores)
     sentences = verdict_sentences(scores) if part.verdict is None else [part.verdict]
+    if not sentences and entry is not None and entry.table is not None:
+        sentences = [text] if (text := best_line_text(entry.table.table(scores))) else []
     names = list(dict.fromkeys(row.measure for row in scores.rows))
     classes = len([label for label in labels if label != "abstain"])
     facts: dict[str, Any] = {
@@ -125,20 +127,20 @@ def part_facts(part: ReportPart, first: int, labels: Sequence[str]) -> dict[str,
 def _benchmark_table(scores: Scores, layout: TableLayout, first: int) -> dict[str, Any]:
     """Return a benchmark's table: columns, and lines whose cells are indices of rows (value, standard deviation)."""
     table = layout.table(scores)
-    index: dict[tuple[str, str, Any, str], int] = {}
-    for number, row in enumerate(scores.rows):
-        if "sweep" not in row.flags:
-            index.setdefault((row.observer, row.measure, row.group, row.statistic), first + number)
+    numbers = {id(row): first + number for number, row in enumerate(scores.rows)}
+
+    def number_of(row: Row | None) -> int | None:
+        return None if row is None else numbers.get(id(row))
+
     lines = []
     for line in table.lines:
         cells = []
-        for column, cell in zip(table.columns, line.cells, strict=True):
-            value, sd = (index.get((line.observer, column.measure, column.group, name)) for name in ("value", "sd"))
-            cells.append([value, sd, cell.rank] if value is not None else None)
+        for cell in line.cells:
+            value = number_of(cell.row)
+            cells.append([value, number_of(cell.spread), cell.rank] if value is not None else None)
         lines.append({"observer": line.observer, "model": line.model, "function": line.function, "seeds": line.seeds,
                       "section": line.section, "heading": line.heading, "cells": cells})  # fmt: skip
     columns = [{"title": column.title, "measure": column.measure, "group": group_text(column.group),
                 "digits": column.digits, "summary": column.summary} for column in table.columns]  # fmt: skip
-    numbers = {id(row): first + number for number, row in enumerate(scores.rows)}
-    remarks = [[text, None if row is None else numbers.get(id(row))] for text, row in layout.remarks(scores)]
+    remarks = [[text, number_of(row)] for text, row in layout.remarks(scores)]
     return {"against": table.against, "spread": layout.spread, "columns": columns, "lines": lines, "remarks": remarks}
