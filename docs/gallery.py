@@ -72,8 +72,8 @@ SOURCES = {
 
 
 def source_of(name: str) -> Source | None:
-    """Return what a figure is drawn from; None for one that is counted from trials."""
-    if figures[name].from_trials:
+    """Return what a figure is drawn from; None for one that takes trials and scores them first."""
+    if figures[name].scored:
         return None
     special = {"ec-dots": "edges", "shape-bias": "cues", "curves": "laion", "ec-heatmap": "alignment"}
     special |= {"gamma-sweep": "answers", "risk-coverage": "risk"}

@@ -34,7 +34,7 @@ import polars as pl
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write
 from cosight.measures import measures
-from cosight.statistics.rows import GROUP_NAMES, Row, Scores, group_text, read_score_rows
+from cosight.statistics.rows import GROUP_NAMES, Row, Scores, group_text, read_scores
 from cosight.trials.manifest import MANIFEST, read_manifest
 
 __all__ = ["ExportResult", "croissant", "eval_results", "every_eval_ever"]
@@ -151,8 +151,7 @@ def every_eval_ever(
         raise InvalidInput(f"--confidence is between 0 and 1, got {confidence}")
     by_model, left_out = _values_of_models(scores)
     written = _time_of(scores)
-    if isinstance(scores, Scores):
-        confidence = scores.settings.get("confidence", confidence)
+    confidence = read_scores(scores).settings.get("confidence", confidence)
     source: dict[str, Any] = {"dataset_name": benchmark, "source_type": "other"}
     if url is not None:
         source = {"dataset_name": benchmark, "source_type": "url", "url": [url]}
@@ -319,7 +318,7 @@ def croissant(
 
 def _values_of_models(scores: str | Path | Scores) -> tuple[dict[str, list[Row]], int]:
     """Return the defined values of each model alone or against a group, and the number of other rows."""
-    rows = read_score_rows(scores)
+    rows = read_scores(scores).rows
     by_model: dict[str, list[Row]] = {}
     for row in rows:
         is_model = row.observer not in GROUP_NAMES and not row.observer.startswith(_PEOPLE)

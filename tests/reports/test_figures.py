@@ -10,7 +10,7 @@ import cosight as package
 from cosight.cli.output import RowOutput, write_rows
 from cosight.errors import InvalidInput
 from cosight.reports.figures import figure, figures
-from cosight.statistics.rows import read_row_file
+from cosight.statistics.rows import Scores, read_scores
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,12 @@ def files(scores, tmp_path_factory):
 
 
 @pytest.mark.parametrize("suffix", ["json", "csv", "parquet"])
-def test_rows_are_read_back_as_they_were_written(suffix, scores, files):
-    assert read_row_file(files / f"scores.{suffix}") == list(scores.rows)
+def test_scores_are_read_back_as_they_were_written(suffix, scores, files):
+    found = read_scores(files / f"scores.{suffix}")
+    assert found == (scores if suffix != "csv" else Scores(scores.rows, {}))
+    if suffix != "csv":
+        assert found.settings["confidence"] == 0.95
+        assert found.settings["versions"]["cosight"] == package.__version__
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")])

@@ -6,15 +6,16 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
 from cosight.errors import InvalidInput
 from cosight.reports.figures import FigureRequest, figure, figures
-from cosight.reports.figures.confusions import confusion_difference
 from cosight.reports.plots import COLOURS
-from cosight.statistics.rows import Row, read_score_rows
-from cosight.trials import align, read
+from cosight.scoring.score import score
+from cosight.statistics.rows import Row, read_scores
+from cosight.trials import read
 
 DOCS = Path(__file__).parents[2] / "docs"
 REQUIRED = ("shape-bias", "ec-heatmap", "ec-dots", "curves", "gamma-sweep", "risk-coverage", "confusion-difference")
@@ -45,7 +46,7 @@ def folder(tmp_path_factory):
 
 
 def rows_of(folder, name):
-    return tuple(read_score_rows(folder / gallery.source_of(name).file))
+    return read_scores(folder / gallery.source_of(name).file).rows
 
 
 def drawn(folder, name):
@@ -71,7 +72,7 @@ def test_every_figure_is_drawn_by_its_command(name, folder, cosight, monkeypatch
         assert "simulated" in text  # the people of the made-up answers
 
 
-@pytest.mark.parametrize("name", [name for name in figures if not figures[name].from_trials])
+@pytest.mark.parametrize("name", figures)
 def test_rows_without_what_a_figure_needs_are_refused(name):
     with pytest.raises(InvalidInput):
         figures[name].draw(Figure(), FigureRequest((Row(observer="a", measure="response_entropy", value=0.5, n=3),)))
@@ -115,20 +116,24 @@ def test_lines_of_models_differ_in_colour_and_marker(folder):
     assert len({line.get_marker() for line in lines}) == len(lines) == 4
 
 
-def test_the_difference_of_confusions_is_that_of_counts():
-    table = align(read("sample:edges"))
-    value, low, high, n = confusion_difference(table, "model:alexnet", "people")
-    answers, truth = table.answers.response, table.answers.truth
-    of_model = answers[table.observers.index("model:alexnet")]
-    of_people = answers[table.people]
-    for shown, given in ((0, 0), (3, 5), (12, 13)):
-        people = of_people[:, truth == shown]
-        expected = (of_model[truth == shown] == given).mean() - (people == given).sum() / (people >= 0).sum()
-        assert value[shown, given] == pytest.approx(expected)
-    assert n.tolist() == [10] * 16
-    assert (low <= high).all()
-    same = confusion_difference(table, "model:alexnet", "model:alexnet")
-    assert np.abs(np.stack(same[:3])).max() == 0
+def test_the_difference_of_confusions_has_the_numbers_of_the_rows(tmp_path):
+    trials = read("sample:edges")
+    people = trials.frame.filter(pl.col("kind") == "human")["observer"].unique().to_list()
+    scores = score(trials.only("model:alexnet", *people), measure="answer_share", resamples=20, progress=False)
+    rows = [row for row in scores.rows if row.statistic == "difference"]
+    canvas = Figure()
+    figures["confusion-difference"].draw(canvas, FigureRequest(scores.rows))
+    shown = np.asarray(canvas.axes[0].images[0].get_array())
+    labels = list(dict.fromkeys(row.in_group("answer") for row in rows))
+    assert shown.shape == (16, 16)
+    for row in rows:
+        assert shown[labels.index(row.in_group("truth")), labels.index(row.in_group("answer"))] == row.value
+    certain = sum(row.low > 0 or row.high < 0 for row in rows)
+    assert len(canvas.axes[0].texts) == certain > 10
+    scores.save(tmp_path / "rows.json")
+    first, second = (figure("confusion-difference", source, out=tmp_path / f"{at}.svg").read_bytes()
+                     for at, source in enumerate((scores, tmp_path / "rows.json")))  # fmt: skip
+    assert first == second
 
 
 def test_bad_requests_are_one_line(tmp_path, cosight):

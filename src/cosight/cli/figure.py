@@ -13,7 +13,7 @@ def figure(call: Call) -> None:
     """Draw a figure for a paper from score rows: SVG, PDF or PNG.
 
     The rows are those that --out of compare and score wrote. The figure has the same numbers; nothing is computed
-    again. confusion-difference has no rows: it is counted from trials. `cosight list figures` says what each figure
+    again. confusion-difference takes trials too, and scores them first. `cosight list figures` says what each figure
     shows and which command makes its rows.
 
     Examples:

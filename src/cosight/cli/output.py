@@ -6,15 +6,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import Annotated, Protocol
 
 import typer
 
 from cosight.cli.options import notify
 from cosight.errors import InvalidInput
-
-if TYPE_CHECKING:
-    import polars as pl
 
 __all__ = ["Force", "OutFile", "RowOutput", "check_pipe", "row_output", "write_rows"]
 
@@ -45,8 +42,8 @@ class Rows(Protocol):
     def to_csv(self) -> str:
         """Return CSV with a header."""
 
-    def to_polars(self) -> pl.DataFrame:
-        """Return a data frame."""
+    def save(self, path: Path, *, file_format: str | None = None) -> None:
+        """Write the rows and how they were made to a file: json, csv or parquet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +90,7 @@ def write_rows(rows: Rows, output: RowOutput, print_table: Callable[[], None]) -
         typer.echo(rows.to_json() if output.format == "json" else rows.to_csv().rstrip("\n"))
         return
     if output.file is not None:  # before the table, whose reader may close the pipe (`| head`)
-        from cosight.files import atomic_write
-
-        with atomic_write(output.file) as draft:
-            if output.format == "parquet":
-                rows.to_polars().write_parquet(draft, compression="zstd")
-            else:
-                draft.write_text(rows.to_json() if output.format == "json" else rows.to_csv(), encoding="utf-8")
+        rows.save(output.file, file_format=output.format)
     print_table()
     if output.file is not None:
         typer.echo(f"every row is in {output.file}")

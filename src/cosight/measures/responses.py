@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,10 +16,12 @@ from cosight.measures.declarations import PairForm, SoloForm, declare, pair_form
 __all__ = [
     "Accuracy",
     "AccuracyDifference",
+    "AnswerShare",
     "Entropy",
     "ShapeBias",
     "accuracy",
     "accuracy_difference",
+    "answer_share",
     "response_entropy",
     "shape_bias",
     "shape_choices",
@@ -64,6 +67,53 @@ def accuracy(response: ArrayLike, truth: ArrayLike) -> Accuracy:
     """
     right = encode(response, truth=truth, names=("response",)).correct[0].astype(np.float64)
     return Accuracy(mean_or_nan(right), right, len(right))
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerShare:
+    """The share of one answer among the answers to one class."""
+
+    value: float
+    items: FloatArray  # 1 or 0 for each answer to the class
+    n: int
+
+
+@declare(
+    "answer_share",
+    summary="The share of one answer among an observer's answers to one class: a cell of the confusion matrix.",
+    low=0,
+    high=1,
+    direction="neither",
+    symmetric=None,
+    needs=("responses", "truth"),
+    citation="Geirhos et al. 2018, whose confusion matrices have these shares",
+    share=True,
+)
+def answer_share(response: ArrayLike, truth: ArrayLike, *, shown: Any = None, answer: Any = None) -> AnswerShare:
+    """Compute the share of one answer among the answers to one class; missing answers are left out.
+
+    Args:
+        response: The answered class, one per trial; None, nan, "" and "na" are no answer.
+        truth: The true class, one per trial.
+        shown: The true class to look at (default: that of the first trial).
+        answer: The answer to count (default: the class that was shown).
+
+    Returns:
+        The share and its items; nan where the class has no answer.
+
+    Raises:
+        InvalidInput: If a truth is missing, or the lengths differ.
+
+    >>> answer_share(["cat", "dog", "dog"], ["cat", "cat", "dog"], shown="cat", answer="dog").value
+    0.5
+    """
+    truths, responses = np.asarray(truth), np.asarray(response)
+    coded = encode(responses, truth=truths, names=("response",))
+    shown = truths[0] if shown is None and len(truths) else shown
+    answer = shown if answer is None else answer
+    asked = (coded.response[0] >= 0) & (truths == shown)
+    given = (responses[asked] == answer).astype(np.float64)
+    return AnswerShare(mean_or_nan(given), given, len(given))
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ __all__ = [
     "Estimate",
     "Interval",
     "ResampledMean",
+    "difference_of_shares",
     "mean_over_pairs",
     "mean_with_interval",
     "pair_estimate",
@@ -72,6 +73,30 @@ class Estimate:
     confidence: float
     resamples: int
     note: str = ""
+
+
+def difference_of_shares(values: FloatArray, low: FloatArray, high: FloatArray) -> tuple[float, float]:
+    """Compute the interval of the difference of two shares from their own intervals (Newcombe 1998, method 10).
+
+    It holds for shares of 0 and 1 too, of which resamples never leave 0 and 1. The shares are taken as independent;
+    where stimuli make both high or low, the interval is conservative.
+
+    Args:
+        values: The two shares.
+        low: The low ends of their intervals.
+        high: The high ends.
+
+    Returns:
+        Both ends of the interval of the first less the second.
+
+    >>> low, high = np.array([0.69183, 0.49045]), np.array([0.87695, 0.70038])  # Wilson, 56 of 70 and 48 of 80
+    >>> [round(end, 4) for end in difference_of_shares(np.array([56 / 70, 48 / 80]), low, high)]
+    [0.0524, 0.3339]
+    """
+    difference = values[0] - values[1]
+    below = np.hypot(values[0] - low[0], high[1] - values[1])
+    above = np.hypot(high[0] - values[0], values[1] - low[1])
+    return float(difference - below), float(difference + above)
 
 
 def percentile_interval(

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from cosight.scoring.arguments import ScoreSource, trial_sources
 from cosight.scoring.compare import only_models
 from cosight.statistics.gold_labels import gold_of, read_manifests
 from cosight.statistics.outputs import Outputs
-from cosight.statistics.rows import PEOPLE, SIMULATED, settings_of
+from cosight.statistics.rows import PEOPLE, SIMULATED, save_rows, settings_of
 from cosight.trials.formats import read
 from cosight.trials.join import AlignedTrials, align, with_manifest
 from cosight.trials.manifest import is_stimulus_set
@@ -126,6 +127,15 @@ class Disagreements:
     def to_json(self) -> str:
         """Return the rows as a JSON list of objects."""
         return json.dumps([row.record() for row in self.rows], indent=1, allow_nan=False, ensure_ascii=False)
+
+    def save(self, path: str | Path, *, file_format: str | None = None) -> None:
+        """Write the rows to a .json, .csv or .parquet file; JSON and Parquet keep the settings and notices with them.
+
+        Args:
+            path: The file, which is written atomically.
+            file_format: json, csv or parquet (default: by the suffix of the file).
+        """
+        save_rows(self, {"settings": self.settings, "notices": self.notices}, Path(path), file_format)
 
     def to_csv(self) -> str:
         """Return the rows as CSV with a header; labels and their numbers are written `label=number;...`."""

@@ -6,7 +6,7 @@ groups, ratios, ranks and differences are computed resample by resample.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from cosight.arrays import BoolArray, FloatArray
 from cosight.measures import measures, pair_forms
 from cosight.measures.arithmetic import BLOCK, blocks, divide
 from cosight.measures.distance import distance_items
-from cosight.measures.uncertainty import Interval, percentile_interval, share_intervals
+from cosight.measures.uncertainty import Interval, difference_of_shares, percentile_interval, share_intervals
 from cosight.statistics.rows import MODELS, PEOPLE, SIMULATED, GroupKey, Row, number
 
 __all__ = [
@@ -304,7 +304,10 @@ def range_of(measure: str, statistic: str) -> tuple[float, float]:
 
 
 def _intervals(block: Block, wanted: BoolArray, confidence: float) -> Interval:
-    """Compute the intervals of some numbers: of shares by `share_intervals`, of all others by `percentile_interval`."""
+    """Compute the intervals of some numbers: of shares by `share_intervals`, of all others by `percentile_interval`.
+
+    The difference of two shares of the block has the interval that follows from theirs.
+    """
     finite = np.where(np.isinf(block.values), np.nan, block.values)
     names = {key.measure for key in block.keys}
     shares = {name for name in names if name in measures and measures[name].share}
@@ -337,7 +340,25 @@ def _intervals(block: Block, wanted: BoolArray, confidence: float) -> Interval:
                     confidence=confidence,
                 )
             low[index], high[index], undefined[index] = interval.low, interval.high, interval.undefined
+    for i, a, b in _differences_of_shares(block, shares):
+        ends = difference_of_shares(finite[[a, b]], low[[a, b]], high[[a, b]])
+        low[i], high[i] = ends
     return Interval(low, high, undefined)
+
+
+def _differences_of_shares(block: Block, shares: Collection[str]) -> Iterator[tuple[int, int, int]]:
+    """Yield the differences of two shares of this block: their own index and those of both shares.
+
+    The shares are those on the stimuli that both observers met, which have `against`, or those of all stimuli.
+    """
+    index_of = {key: index for index, key in enumerate(block.keys)}
+    for index, key in enumerate(block.keys):
+        if key.statistic == "difference" and key.measure in shares and key.against is not None:
+            value = key._replace(statistic="value")
+            sides = (value, value._replace(observer=key.against, against=key.observer))
+            parts = [index_of.get(side, index_of.get(side._replace(against=None))) for side in sides]
+            if parts[0] is not None and parts[1] is not None:
+                yield index, parts[0], parts[1]
 
 
 def _means_of_shares(block: Block) -> BoolArray:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, fields, replace
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import polars as pl
 
 from cosight.errors import InvalidInput, UnknownName, did_you_mean, first_line
 from cosight.extras import MissingExtra
+from cosight.files import atomic_write
 from cosight.measures import measures
 from cosight.trials.join import AlignedTrials
 
@@ -40,9 +41,9 @@ __all__ = [
     "make_scores",
     "number",
     "parse_group",
-    "read_row_file",
     "read_rows",
-    "read_score_rows",
+    "read_scores",
+    "save_rows",
     "settings_of",
 ]
 
@@ -78,6 +79,8 @@ FLAGS: Mapping[str, str] = {
     "published": "quoted from a benchmark's paper, not computed here",
 }
 
+_FORMATS = ("json", "csv", "parquet")
+_METADATA = "cosight.scores"  # key of settings, notices and kinds of observers in the Parquet metadata
 GROUP_NAMES = (PEOPLE, SIMULATED, MODELS, GOLD, SIMULATED_GOLD)
 _LINES_PRINTED, _LINES_IN_HTML = 20, 50
 _WIDTH, _SHORTEST_NAME = 80, 12  # characters of a printed line, and of its first column at least
@@ -182,6 +185,24 @@ class Scores:
         [0.5]
         """
         return pl.DataFrame([row.record() for row in self.rows], schema=_POLARS_TYPES, orient="row")
+
+    def save(self, path: str | Path, *, file_format: str | None = None) -> None:
+        """Write the rows to a file. JSON and Parquet keep the settings, notices and kinds of observers with them.
+
+        Args:
+            path: The file, which is written atomically.
+            file_format: json, csv or parquet (default: by the suffix of the file).
+
+        Raises:
+            InvalidInput: The format is unknown.
+
+        >>> Scores((Row(observer="a", measure="accuracy", value=0.5, n=10),), {"seed": 0}).save("scores.json")
+        >>> read_scores("scores.json").settings
+        {'seed': 0}
+        """
+        save_rows(
+            self, {"settings": self.settings, "notices": self.notices, "kinds": self.kinds}, Path(path), file_format
+        )
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas DataFrame; undefined numbers are missing.
@@ -380,44 +401,79 @@ def _short_name(measure: str) -> str:
     return measure if len(measure) <= _LONGEST_MEASURE else min(names, key=len)
 
 
-def read_rows(text: str) -> list[Row]:
-    """Read the rows that `Scores.to_json` wrote.
+class _Rows(Protocol):
+    """A result that is made of rows."""
+
+    @property
+    def rows(self) -> Sequence[Any]: ...
+    def to_csv(self) -> str: ...
+    def to_polars(self) -> pl.DataFrame: ...
+
+
+def save_rows(result: _Rows, facts: Mapping[str, Any], path: Path, file_format: str | None = None) -> None:
+    """Write rows to a .json, .csv or .parquet file, and what is known about them to the first and the last.
+
+    Args:
+        result: The rows.
+        facts: Settings and whatever else a reader needs.
+        path: The file, which is written atomically.
+        file_format: json, csv or parquet (default: by the suffix of the file).
 
     Raises:
-        InvalidInput: The text is not a JSON list of score rows, or has other columns.
+        InvalidInput: The format is unknown.
+    """
+    file_format = file_format or path.suffix.lower().removeprefix(".")
+    if file_format not in _FORMATS:
+        raise InvalidInput(f"rows are written to .json, .csv or .parquet files, got {path}")
+    with atomic_write(path) as draft:
+        if file_format == "parquet":
+            metadata = {_METADATA: json.dumps(facts, default=str, ensure_ascii=False)}
+            result.to_polars().write_parquet(draft, compression="zstd", metadata=metadata)
+        elif file_format == "csv":
+            draft.write_text(result.to_csv(), encoding="utf-8")
+        else:
+            content = {**facts, "rows": [row.record() for row in result.rows]}
+            text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False, default=str)
+            draft.write_text(text, encoding="utf-8")
+
+
+def read_rows(text: str) -> list[Row]:
+    """Read the rows of JSON text: of `--json` and `Scores.to_json`, or of a file that `--out` wrote.
+
+    Raises:
+        InvalidInput: The text does not have score rows, or rows with other columns.
 
     >>> row = Row(observer="a", measure="accuracy", value=0.5, n=10)
     >>> read_rows(Scores((row,), {}).to_json()) == [row]
     True
     """
-    try:
-        records = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InvalidInput(f"score rows are JSON, got {text[:40]!r} ({error})") from error
-    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise InvalidInput(f"score rows are a list of objects, got {text[:40]!r}")
-    return [_row_of(record) for record in records]
+    return list(_parse_scores(text).rows)
 
 
-def read_row_file(path: Path) -> list[Row]:
-    """Read the rows that `--out` wrote: .json, .csv or .parquet.
+def read_scores(source: str | Path | Scores) -> Scores:
+    """Read the scores that `--out` wrote to a .json, .csv or .parquet file, or those of a folder with scores.parquet.
 
     Args:
-        path: The file.
+        source: The file or folder; scores in memory are returned as they are.
 
     Returns:
-        The rows, equal to those that were written.
+        The rows, equal to those that were written, with their settings, notices and kinds of observers. A CSV file has
+        rows only, and so have files of earlier versions.
 
     Raises:
         InvalidInput: The file is missing, has another suffix or does not have score rows.
 
-    >>> read_row_file(Path("rows.txt"))
+    >>> read_scores("rows.txt")
     Traceback (most recent call last):
     cosight.errors.InvalidInput: score rows are in .json, .csv or .parquet files, got rows.txt; `cosight compare` and
     `cosight score` write them with --out
     """
+    if isinstance(source, Scores):
+        return source
+    path = Path(source)
+    path = path / "scores.parquet" if path.is_dir() else path
     suffix = path.suffix.lower()
-    if suffix not in (".json", ".csv", ".parquet"):
+    if suffix.removeprefix(".") not in _FORMATS:
         raise InvalidInput(
             f"score rows are in .json, .csv or .parquet files, got {path}; `cosight compare` and `cosight score` write "
             "them with --out"
@@ -426,11 +482,12 @@ def read_row_file(path: Path) -> list[Row]:
         raise InvalidInput(f"{path} is not a file; `cosight compare` and `cosight score` write score rows with --out")
     try:
         if suffix == ".json":
-            return read_rows(path.read_text(encoding="utf-8"))
+            return _parse_scores(path.read_text(encoding="utf-8"))
         if suffix == ".parquet":
-            return [_row_of(record) for record in pl.read_parquet(path).to_dicts()]
+            rows = [_row_of(record) for record in pl.read_parquet(path).to_dicts()]
+            return _with_facts(rows, json.loads(pl.read_parquet_metadata(path).get(_METADATA, "{}")))
         with path.open(encoding="utf-8", newline="") as lines:
-            return [_row_of(_typed(record)) for record in csv.DictReader(lines)]
+            return Scores(tuple(_row_of(_typed(record)) for record in csv.DictReader(lines)), {})
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from error
     except (ValueError, pl.exceptions.PolarsError) as error:  # text that is not UTF-8 or not a number; not Parquet
@@ -439,19 +496,28 @@ def read_row_file(path: Path) -> list[Row]:
         ) from error
 
 
-def read_score_rows(source: str | Path | Scores) -> tuple[Row, ...]:
-    """Return the rows of scores, of a file that `--out` wrote, or of a folder with scores.parquet.
+def _parse_scores(text: str) -> Scores:
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"score rows are JSON, got {text[:40]!r} ({error})") from error
+    facts = content if isinstance(content, dict) and "rows" in content else {"rows": content}
+    records = facts["rows"]
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise InvalidInput(f"score rows are a list of objects, got {text[:40]!r}")
+    return _with_facts([_row_of(record) for record in records], facts)
 
-    Raises:
-        InvalidInput: There are no rows at this path.
 
-    >>> read_score_rows(Scores((), {}))
-    ()
-    """
-    if isinstance(source, Scores):
-        return source.rows
-    path = Path(source)
-    return tuple(read_row_file(path / "scores.parquet" if path.is_dir() else path))
+def _with_facts(rows: Sequence[Row], facts: Any) -> Scores:
+    """Return rows with what a file says about them besides."""
+    facts = facts if isinstance(facts, dict) else {}
+    settings, notices, kinds = (facts.get(name) for name in ("settings", "notices", "kinds"))
+    return Scores(
+        tuple(rows),
+        settings if isinstance(settings, dict) else {},
+        tuple(map(str, notices)) if isinstance(notices, list) else (),
+        kinds if isinstance(kinds, dict) else {},
+    )
 
 
 def _row_of(record: Mapping[str, Any]) -> Row:

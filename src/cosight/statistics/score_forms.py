@@ -30,6 +30,7 @@ from cosight.statistics.abstention_scores import (
     risk_blocks,
     sweep_rows,
 )
+from cosight.statistics.answer_shares import ANSWER_SHARE, MOST_LABELS, answer_share_blocks
 from cosight.statistics.blocks import Block, Flags, Key, make_block
 from cosight.statistics.distances import RESPONSE_AGREEMENT, distance_block, gold_block
 from cosight.statistics.gold_labels import Gold
@@ -377,6 +378,11 @@ def _choice_blocks(data: ScoreData, draw: Draw, names: Sequence[str]) -> list[Bl
     return blocks
 
 
+def _lacks_few_labels(data: ScoreData) -> str:
+    labels = len(data.table.labels)
+    return _lacks_truth(data) or (f"at most {MOST_LABELS} labels, there are {labels}" if labels > MOST_LABELS else "")
+
+
 _SOLO = ScoreForm(_lacks_truth, _solo_blocks, default=True)
 _CUE_CONFLICT = ScoreForm(_lacks_cues, _solo_blocks, default=True)
 
@@ -400,6 +406,10 @@ _RELIABILITY = ScoreForm(
     default=True,
 )
 score_forms.add(RELIABILITY, _RELIABILITY)
+score_forms.add(
+    ANSWER_SHARE,
+    ScoreForm(_lacks_few_labels, lambda data, draw, _: answer_share_blocks(draw, data.table.labels)),
+)
 for _name, _kind in _CHOICES.items():
     score_forms.add(_name, ScoreForm(_lacks_choices(_kind), _choice_blocks))
 score_forms.add(ACTION_SHARE, replace(_RELIABILITY, rows=None, default=False))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from cosight.errors import InvalidInput
 from cosight.measures import measures
 from cosight.statistics.rows import Row
-from cosight.trials.join import AlignedTrials
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,14 +23,10 @@ class FigureRequest:
     Attributes:
         rows: Score rows of all sources, in their order.
         measure: Registered name of the measure to draw; None for the figure's own choice.
-        table: Aligned trials, for a figure that is counted from trials.
-        only: Names of the observers to draw; none for the figure's own choice.
     """
 
     rows: tuple[Row, ...]
     measure: str | None = None
-    table: AlignedTrials | None = None
-    only: tuple[str, ...] = ()
 
     def measure_or(self, default: str) -> str:
         """Return the registered name of the measure to draw.
@@ -65,7 +60,7 @@ class FigureKind:
         rows: The command whose rows it draws, as it is typed.
         draw: Draws on an empty matplotlib figure. Raises InvalidInput if the rows lack what it needs.
         source: The published figure that it follows, if any.
-        from_trials: Whether it is counted from trials instead of drawn from score rows.
+        scored: Measures that `score` computes first where trials are given instead of score rows.
     """
 
     name: str
@@ -73,4 +68,4 @@ class FigureKind:
     rows: str
     draw: Callable[[Figure, FigureRequest], None]
     source: str = ""
-    from_trials: bool = False
+    scored: tuple[str, ...] = ()
