@@ -106,7 +106,10 @@ def test_out_writes_every_row_in_the_format_of_its_name(cosight, trials, tmp_pat
         done = cosight(*asked, "--out", tmp_path / name)
         assert done.out.splitlines()[-1] == f"every row is in {tmp_path / name}"
         assert " is closest to simulated people" in done.out
-    assert json.loads((tmp_path / "rows.json").read_text()) == rows
+    written = json.loads((tmp_path / "rows.json").read_text())
+    assert written["rows"] == rows
+    assert (written["settings"]["command"], written["settings"]["seed"]) == ("compare", 0)
+    assert set(written["settings"]["versions"]) == {"python", "cosight", "numpy", "polars", "scipy"}
     assert len(list(csv.DictReader((tmp_path / "rows.csv").read_text().splitlines()))) == len(rows)
     frame = pl.read_parquet(tmp_path / "rows.parquet")
     assert frame["value"].to_list() == [row["value"] for row in rows]

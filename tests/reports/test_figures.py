@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def test_scores_are_read_back_as_they_were_written(suffix, scores, files):
     assert found == (scores if suffix != "csv" else Scores(scores.rows, {}))
     if suffix != "csv":
         assert found.settings["confidence"] == 0.95
-        assert found.settings["versions"]["cosight"] == package.__version__
+        assert found.settings["versions"]["cosight"] == version("cosight")
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")])

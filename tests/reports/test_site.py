@@ -18,6 +18,7 @@ from cosight.errors import InvalidInput
 from cosight.measures import measures
 from cosight.reports.site.method import bibliography, cited_entries
 from cosight.scoring.presets import presets
+from cosight.statistics.rows import group_text, read_scores
 from cosight.trials import read
 from cosight.trials.samples import samples
 from cosight.trials.table import make_trials
@@ -81,7 +82,7 @@ def test_people_pooled_are_their_commonest_answer(few, site):
         counts = people.filter(pl.col("image") == image)["response"].drop_nulls().value_counts()
         best = counts.filter(pl.col("count") == counts["count"].max())["response"].to_list()
         assert pooled[at] == (facts["labels"].index(best[0]) if len(best) == 1 else -3)
-        shares = group["shares"][str(index)][at]
+        shares = group["given"][str(index)][at]
         shown = {facts["labels"][int(code)]: count for code, count in zip(shares[::2], shares[1::2], strict=True)}
         assert shown == dict(counts.rows())
 
@@ -91,10 +92,38 @@ def test_the_method_page_says_how_it_was_made(site):
     assert method["passed"]["resamples"] == 20
     assert method["defaulted"]["gamma"] == 0.5
     assert "@inproceedings{geirhos2020," in method["bibtex"]
-    for table in shard(site, "site")["tables"]:
+    versions = [part["settings"]["versions"]["cosight"] for part in shard(site, "site")["parts"]]
+    assert set(versions) == {method["versions"]["cosight"]}
+
+
+def test_every_table_has_three_files_with_the_same_lines(few, site):
+    facts = shard(site, "site")
+    stored = read_scores(site)
+    assert list(stored.settings["parts"]) == [part["name"] for part in facts["parts"]]
+    names = {table["name"] for table in facts["tables"]}
+    assert {"scores", "observers", "participants", "people", "answers", "score-leaderboard"} <= names
+    for table in facts["tables"]:
         frame = pl.read_parquet(site / table["parquet"])
-        assert frame.height == int(table["rows"]) == len(json.loads((site / table["json"]).read_text()))
-        assert (site / table["csv"]).is_file()
+        content = json.loads((site / table["json"]).read_text(encoding="utf-8"))
+        lines = content["rows"] if isinstance(content, dict) else content
+        assert frame.height == table["rows"] == len(lines) == pl.read_csv(site / table["csv"]).height > 0, table["name"]
+        if isinstance(content, dict):  # score rows: a part of scores.parquet
+            for file in (table["parquet"], table["json"], table["csv"]):
+                assert set(read_scores(site / file).rows) <= set(stored.rows)
+    answers = next(table for table in facts["tables"] if table["name"] == "answers")
+    assert pl.read_parquet(site / answers["parquet"]).height == few.frame.height
+
+
+def test_the_leaderboard_has_the_rows_of_the_verdict(site):
+    stored = read_scores(site).rows
+    for part in shard(site, "site")["parts"]:
+        rows = [stored[index] for index in part["leaderboard"]]
+        assert all(part["first"] <= index < part["first"] + part["count"] for index in part["leaderboard"])
+        assert {group_text(row.group) for row in rows} == {part["group"]}
+        if "measure" in part:
+            ranks = [row for row in rows if row.statistic == "rank"]
+            assert {(row.measure, row.against) for row in ranks} <= {(part["measure"], part["people"])}
+            assert ranks or part["name"] == "score"  # `score` does not rank
 
 
 def test_everything_that_is_cited_has_an_entry():

@@ -81,6 +81,7 @@ def test_measures_that_are_shares_say_so():
     assert shares == {
         "accuracy",
         "action_share",
+        "answer_share",
         "clustering_share",
         "converged_share",
         "coverage",

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { groupPairs, groupText, rowsOf } from "../src/report/data";
+import { groupPairs, groupText, likelyLabels, rowsOf, type Stimuli } from "../src/report/data";
 import { inCell, selected, type State } from "../src/report/disagree";
+import { csvText } from "../src/report/downloads";
+import { chosen } from "../src/report/sheet";
 import { parseRoute } from "../src/report/route";
 import { compare, sortableTable } from "../src/report/tables";
 import { address, decimals, scoreCell } from "../src/report/view";
@@ -66,5 +68,26 @@ describe("disagreements", () => {
   it("know the cells", () => {
     expect([0, 1].map((at) => inCell(stimuli, a, b, "01", at))).toEqual([false, true]);
     expect([0, 1].map((at) => inCell(stimuli, a, b, "0,1", at))).toEqual([false, true]);
+  });
+});
+
+describe("downloads", () => {
+  it("quote what CSV needs quoted", () => {
+    expect(csvText([{ name: 'a,"b"', value: 0.5 }, { name: "c", value: null }])).toBe('name,value\n"a,""b""",0.5\nc,\n');
+  });
+});
+
+describe("label distributions", () => {
+  it("are unpacked without labels of no weight", () => {
+    const packed = Int16Array.from([3, 9000, 1, 500, 2, 10000, 0, 0]);
+    expect(likelyLabels(packed, 0, 2)).toEqual([3, 0.9, 1, 0.05]);
+    expect(likelyLabels(packed, 1, 2)).toEqual([2, 1]);
+  });
+});
+
+describe("contact sheets", () => {
+  it("show one source in every condition", () => {
+    const stimuli = { pictured: [1, 1, 1, 1, 1, 0], condition: [0, 0, 0, 1, 2, 0], source: [5, 6, 6, 6, 7, 5], series: [], level: [] } as unknown as Stimuli;
+    expect([...chosen(6, stimuli)]).toEqual([[0, [1, 2]], [1, [3]], [2, [4]]]);
   });
 });

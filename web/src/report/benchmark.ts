@@ -1,14 +1,15 @@
 /** The results table of a benchmark. */
 import { el } from "../dom";
 import { measureName } from "./charts";
-import { type BenchmarkTable, groupText, type Row } from "./data";
+import { type BenchmarkTable, groupText, type Part, type Row } from "./data";
+import { fileLinks } from "./downloads";
 import { type Column, sortableTable } from "./tables";
 import { badge, scoreCell, type View } from "./view";
 
 type Line = BenchmarkTable["lines"][number];
 
 /** The table of a benchmark, as its paper prints it, with what is said below it. */
-export function benchmarkTable(view: View, table: BenchmarkTable, rows: readonly Row[]): HTMLElement {
+export function benchmarkTable(view: View, part: Part, table: BenchmarkTable, rows: readonly Row[]): HTMLElement {
   const byId = new Map(rows.map((row) => [row.id, row]));
   const isQuoted = (line: Line) => line.cells.some((cell) => cell !== null && byId.get(cell[0])?.flags.includes("published"));
   const [own, quoted] = [table.lines.filter((line) => !isQuoted(line)), table.lines.filter(isQuoted)];
@@ -16,8 +17,8 @@ export function benchmarkTable(view: View, table: BenchmarkTable, rows: readonly
   return el(
     "div",
     {},
-    sortableTable(own, columnsOf(view, table, own, byId), { caption: captionOf(table), text: (line) => `${line.model} ${line.function} ${line.heading}`, most: 60 }),
-    quoted.length === 0 ? null : el("details", {}, el("summary", {}, `Published values (${quoted.length} lines)`), sortableTable(quoted, columnsOf(view, table, quoted, byId), { caption: "Quoted from the benchmark's paper, not computed here", text: (line) => line.model })),
+    sortableTable(own, columnsOf(view, table, own, byId), { caption: captionOf(table), text: (line) => `${line.model} ${line.function} ${line.heading}`, most: 60, files: fileLinks(view, `${part.name}-results`) }),
+    quoted.length === 0 ? null : el("details", {}, el("summary", {}, `Published values (${quoted.length} lines)`), sortableTable(quoted, columnsOf(view, table, quoted, byId), { caption: "Quoted from the benchmark's paper, not computed here", text: (line) => line.model, files: fileLinks(view, `${part.name}-results`) })),
     el("ul", { class: "small" }, ...remarks),
   );
 }

@@ -1,7 +1,7 @@
 /** Charts, drawn with Observable Plot as SVG. They show rows; nothing is computed. */
 import * as Plot from "@observablehq/plot";
 import { type Child, el } from "../dom";
-import { groupPairs, type Part, type Row } from "./data";
+import { groupPairs, type Row } from "./data";
 import { kindGroup, titleOf, type View } from "./view";
 
 export const COLOURS: Readonly<Record<string, string>> = {
@@ -265,9 +265,4 @@ export function heatmap(view: View, title: string, cells: readonly Cell[], colum
 
 export function measureName(view: View, measure: string): string {
   return view.site.measures[measure]?.short ?? measure.replaceAll("_", " ");
-}
-
-/** Rows of values of a part in the group that its verdict is about, by observer. */
-export function mainValues(part: Part, rows: readonly Row[]): Row[] {
-  return rows.filter((row) => row.statistic === "value" && row.group === part.group && !row.flags.includes("sweep"));
 }

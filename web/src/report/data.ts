@@ -80,6 +80,8 @@ export interface Part {
   readonly sections: readonly Section[];
   readonly table?: BenchmarkTable;
   readonly sheet: string | null; // the benchmark's contact sheet
+  readonly leaderboard: readonly number[]; // rows of the leaderboard
+  readonly simulated: boolean; // whether simulated people take part
 }
 
 export interface Observer {
@@ -129,6 +131,16 @@ export interface RunFacts {
   readonly digests?: Readonly<Record<string, unknown>>;
 }
 
+/** The files of a table: what is shown, for other programs. */
+export interface TableFiles {
+  readonly name: string;
+  readonly title: string;
+  readonly rows: number;
+  readonly csv: string | null; // null: too large
+  readonly json: string | null;
+  readonly parquet: string;
+}
+
 export interface Site {
   readonly title: string;
   readonly stamp: string;
@@ -140,7 +152,8 @@ export interface Site {
     Record<string, { short: string; summary: string; direction: string; pairs: boolean; citation: string }>
   >;
   readonly pairs: number;
-  readonly tables: readonly Readonly<Record<string, string>>[];
+  readonly people: readonly number[]; // rows about people alone
+  readonly tables: readonly TableFiles[];
   readonly notices: readonly string[];
   readonly method: {
     readonly command: string;
@@ -180,8 +193,17 @@ export interface StimulusGroup {
   readonly stimulus: readonly (string | null)[];
   readonly pictures: readonly (readonly Picture[])[];
   readonly responses: Int16Array; // observers x stimuli
-  readonly shares: Readonly<Record<string, readonly (readonly number[])[]>>; // label code, number, label code, number ...
+  readonly likely: Readonly<Record<string, Int16Array>>; // by observer: the most probable labels of each stimulus
+  readonly given: Readonly<Record<string, readonly (readonly number[])[]>>; // by pool: label code, count, label code, count ...
   readonly reasons: Readonly<Record<string, readonly (string | null)[]>>; // by observer
+}
+
+/** The most probable labels of one stimulus of a group: label code, probability, label code, probability ... */
+export function likelyLabels(packed: Int16Array, at: number, size: number): number[] {
+  const width = packed.length / size; // two numbers per label, probabilities in units of 1/10000
+  const found: number[] = [];
+  for (let place = at * width; place < (at + 1) * width; place += 2) if (packed[place + 1]! > 0) found.push(packed[place]!, packed[place + 1]! / 10000);
+  return found;
 }
 
 export const NO_ANSWER = -1;
@@ -251,9 +273,18 @@ export async function loadAnswers(set: number, observer: number): Promise<Answer
   };
 }
 
-export async function loadGroup(set: number, group: number): Promise<StimulusGroup> {
-  const packed = await load<StimulusGroup & { responses: string }>(`${set}/group/${group}`);
-  return { ...packed, responses: new Int16Array(bytes(packed.responses)) };
+const groups = new Map<string, Promise<StimulusGroup>>();
+
+export function loadGroup(set: number, group: number): Promise<StimulusGroup> {
+  const key = `${set}/${group}`;
+  if (!groups.has(key)) groups.set(key, decodeGroup(set, group));
+  return groups.get(key)!;
+}
+
+async function decodeGroup(set: number, group: number): Promise<StimulusGroup> {
+  const packed = await load<StimulusGroup & { responses: string; likely: Record<string, string> }>(`${set}/group/${group}`);
+  const likely = Object.fromEntries(Object.entries(packed.likely).map(([observer, text]) => [observer, new Int16Array(bytes(text))]));
+  return { ...packed, responses: new Int16Array(bytes(packed.responses)), likely };
 }
 
 interface Columns {

@@ -1,6 +1,7 @@
 /** How the report was made: what is needed to reproduce it. */
-import { type Child, el } from "../dom";
+import { el } from "../dom";
 import type { RunFacts } from "./data";
+import { fileLinks } from "./downloads";
 import { heading, notices, type View } from "./view";
 
 function valueText(value: unknown): string {
@@ -40,10 +41,9 @@ function runFacts(run: RunFacts): HTMLElement {
 export function method(view: View): HTMLElement {
   const { site } = view;
   const { method: how } = site;
-  const files = site.tables.map((table) => {
-    const links = ["csv", "json", "parquet"].flatMap((suffix): Child[] => [el("a", { href: table[suffix]!, download: "" }, suffix.toUpperCase()), " "]);
-    return el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, table["name"]!)), el("td", { class: "number" }, table["rows"]!), el("td", {}, ...links));
-  });
+  const files = site.tables.map((table) =>
+    el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, table.title)), el("td", { class: "number" }, String(table.rows)), el("td", {}, fileLinks(view, table.name))),
+  );
   const sources = how.sources.map((source) =>
     el("li", {}, el("bdi", {}, source.name), source.licence === null ? "" : ` (${source.licence})`, source.digest === null ? "" : el("small", { class: "digest" }, ` sha256 ${source.digest}`)),
   );
@@ -58,7 +58,7 @@ export function method(view: View): HTMLElement {
     el("h2", {}, "Sources"),
     el("ul", {}, ...sources),
     el("h2", {}, "Downloads"),
-    el("table", {}, el("caption", {}, "Every number, one row each"), el("thead", {}, el("tr", {}, ...["table", "rows", "files"].map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, ...files)),
+    el("table", {}, el("caption", {}, "Every table"), el("thead", {}, el("tr", {}, ...["table", "rows", "files"].map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, ...files)),
     el("h2", {}, "Settings"),
     facts("Passed", how.passed),
     facts("Defaulted", how.defaulted),

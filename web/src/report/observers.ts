@@ -2,6 +2,7 @@
 import { el } from "../dom";
 import { measureName } from "./charts";
 import { groupText, loadRows, type Row } from "./data";
+import { fileLinks } from "./downloads";
 import { sortableTable } from "./tables";
 import { badge, findObserver, heading, link, missing, observerName, POOLS, scoreCell, type View } from "./view";
 
@@ -18,7 +19,7 @@ export function observersPage(view: View): HTMLElement {
       { title: "Answered", cell: (line) => el("span", { "data-count": "answered" }, String(line.answered)), sort: (line) => line.answered, numeric: true, first: "descending" },
       ...(several ? [{ title: "Answers", cell: (line: (typeof lines)[number]) => line.set, sort: (line: (typeof lines)[number]) => line.set }] : []),
     ],
-    { caption: `${lines.length} observers`, text: (line) => `${line.name} ${line.kind} ${line.family ?? ""}`, most: 200 },
+    { caption: `${lines.length} observers`, text: (line) => `${line.name} ${line.kind} ${line.family ?? ""}`, most: 200, files: fileLinks(view, "observers") },
   );
   return el("main", {}, heading("Observers"), table);
 }

@@ -1,8 +1,9 @@
 /** The first page: a verdict per part, and the leaderboard. */
 import { button, type Child, el } from "../dom";
 import { benchmarkTable } from "./benchmark";
-import { dots, type Line, mainValues, measureName } from "./charts";
+import { dots, type Line, measureName } from "./charts";
 import { type Part, partRows, type Row } from "./data";
+import { fileLinks } from "./downloads";
 import { type Column, sortableTable } from "./tables";
 import { address, findObserver, heading, kindGroup, link, notices, observerName, POOLS, scoreCell, select, titleOf, type View } from "./view";
 
@@ -30,12 +31,12 @@ interface Board {
 /** Who stands where in a part: the rows of the group that the verdict is about. */
 export function board(view: View, part: Part): Board {
   const rows = partRows(view.rows, part);
-  const values = mainValues(part, rows).filter((row) => row.against === null || POOLS.includes(row.against));
-  const against = part.people ?? null;
+  const listed = new Set(part.leaderboard);
+  const shown = rows.filter((row) => listed.has(row.id));
   const columns = new Map<string, BoardColumn>();
   const standings = new Map<string, Map<string, Row>>();
-  for (const row of values) {
-    if (row.against !== null && against !== null && row.against !== against) continue;
+  for (const row of shown) {
+    if (row.statistic !== "value") continue;
     const key = `${row.measure} ${row.against ?? ""}`;
     columns.set(key, { key, measure: row.measure, against: row.against });
     const own = standings.get(row.observer) ?? new Map<string, Row>();
@@ -43,11 +44,7 @@ export function board(view: View, part: Part): Board {
     standings.set(row.observer, own);
   }
   const named = (statistic: string) =>
-    new Map(
-      rows
-        .filter((row) => row.statistic === statistic && row.measure === part.measure && row.group === part.group)
-        .map((row) => [row.observer, row]),
-    );
+    new Map(shown.filter((row) => row.statistic === statistic).map((row) => [row.observer, row]));
   const table = part.table;
   const ids = new Map(rows.map((row) => [row.id, row]));
   table?.columns.forEach((column, index) => {
@@ -63,14 +60,14 @@ export function board(view: View, part: Part): Board {
   const ranks = named("rank");
   const shares = named("normalised");
   // where means over seeds are ranked, the single networks behind them are not listed
-  const listed = [...standings].filter(([name]) => ranks.size === 0 || ranks.has(name) || kindGroup(view.site, name) !== "models");
+  const ranked = [...standings].filter(([name]) => ranks.size === 0 || ranks.has(name) || kindGroup(view.site, name) !== "models");
   const main = [...columns.values()].find((column) => column.measure === part.measure)?.key ?? null;
   return {
-    standings: listed.map(([observer, own]) => ({
+    standings: ranked.map(([observer, own]) => ({
       observer, values: own, rank: ranks.get(observer) ?? null, share: shares.get(observer) ?? null,
     })),
     columns: [...columns.values()].sort((a, b) => Number(b.key === main) - Number(a.key === main)),
-    lines: referenceLines(part, rows),
+    lines: referenceLines(part, shown),
     main,
   };
 }
@@ -81,8 +78,7 @@ function referenceLines(part: Part, rows: readonly Row[]): Line[] {
   const lines: Line[] = [];
   const names: Readonly<Record<string, string>> = { ceiling_leave_one_out: "ceiling", ceiling_split_half: "split-half ceiling" };
   for (const [statistic, label] of Object.entries(names)) {
-    const row = rows.find((one) => one.statistic === statistic && one.measure === part.measure && one.group === part.group
-      && POOLS.includes(one.observer) && one.value !== null);
+    const row = rows.find((one) => one.statistic === statistic && POOLS.includes(one.observer) && one.value !== null);
     if (row !== undefined && lines.length === 0) lines.push({ label: `${label} ${row.value!.toFixed(2)}`, value: row.value! });
   }
   const chance = part.chance[part.measure];
@@ -97,7 +93,7 @@ export function isTable(view: View, part: Part): boolean {
 
 export function leaderboard(view: View, part: Part): HTMLElement {
   const found = board(view, part);
-  if (part.table !== undefined && found.main === null) return benchmarkTable(view, part.table, partRows(view.rows, part));
+  if (part.table !== undefined && found.main === null) return benchmarkTable(view, part, part.table, partRows(view.rows, part));
   const { site } = view;
   const columns: Column<Standing>[] = [
     {
@@ -151,6 +147,7 @@ export function leaderboard(view: View, part: Part): HTMLElement {
         ...sorted,
         rowClass: (line) => kindGroup(site, line.observer).replace(" ", "-"),
         most: 100,
+        files: fileLinks(view, `${part.name}-leaderboard`),
       }),
     );
   };
@@ -186,9 +183,8 @@ function chart(view: View, part: Part, found: Board): Child {
 }
 
 /** Whether simulated people take part in a part's numbers. */
-export function simulatedNote(view: View, part: Part): HTMLElement | null {
-  const some = partRows(view.rows, part).some((row) => row.flags.includes("simulated"));
-  return some ? el("p", { class: "warning" }, "Simulated people take part in these numbers. They stand in for people who have not been asked.") : null;
+export function simulatedNote(part: Part): HTMLElement | null {
+  return part.simulated ? el("p", { class: "warning" }, "Simulated people take part in these numbers. They stand in for people who have not been asked.") : null;
 }
 
 export function overview(view: View, query: Readonly<Record<string, string>>): HTMLElement {
@@ -200,7 +196,7 @@ export function overview(view: View, query: Readonly<Record<string, string>>): H
       { class: "card" },
       el("h2", {}, link(["part", part.name], el("bdi", {}, part.title))),
       el("p", { class: "verdict" }, part.headline || part.text),
-      simulatedNote(view, part),
+      simulatedNote(part),
     ),
   );
   const tabs = site.parts.map((part) => {

@@ -3,6 +3,7 @@ import { type Child, el } from "../dom";
 import { bars, type Cell, heatmap, keyedDots, lines, measureName, type Point, scatter } from "./charts";
 import { benchmarkTable } from "./benchmark";
 import { type Chart, groupPairs, groupText, loadRows, type Part, partRows, type Row } from "./data";
+import { fileLinks } from "./downloads";
 import { contactSheet } from "./sheet";
 import { isTable, leaderboard, simulatedNote } from "./overview";
 import { sortableTable } from "./tables";
@@ -22,7 +23,7 @@ export async function partPage(view: View, name: string): Promise<HTMLElement> {
   for (const section of part.sections) {
     sections.push(el("h2", {}, section.title), el("p", {}, section.text));
     for (const chart of section.charts) sections.push(await draw(view, part, chart, own, pairs));
-    if (section.name === "table" && part.table !== undefined) sections.push(benchmarkTable(view, part.table, own));
+    if (section.name === "table" && part.table !== undefined) sections.push(benchmarkTable(view, part, part.table, own));
   }
   if (part.sections.length === 0) {
     for (const measure of part.ranked) sections.push(pairGrid(view, part, pairs, measure, `${measureName(view, measure)} of every two observers`));
@@ -34,10 +35,12 @@ export async function partPage(view: View, name: string): Promise<HTMLElement> {
     heading(part.title),
     el("p", {}, part.text, part.source === null ? "" : ` Source: ${part.source}.`),
     part.verdict ? el("p", { class: "verdict" }, part.verdict) : null,
-    simulatedNote(view, part),
+    simulatedNote(part),
     ...sections,
-    correlations.length > 0 ? correlationTable(view, correlations) : null,
+    correlations.length > 0 ? correlationTable(view, part, correlations) : null,
     ...(part.sections.some((section) => section.name === "table") && isTable(view, part) ? [] : [el("h2", {}, "Leaderboard"), leaderboard(view, part)]),
+    fileLinks(view, `${part.name}-pairs`) === null ? null : el("p", {}, "Every two observers:"),
+    fileLinks(view, `${part.name}-pairs`),
     notices(part.notices),
   );
 }
@@ -142,7 +145,7 @@ function pointChart(view: View, part: Part, rows: readonly Row[], chart: Chart):
   return points.length === 0 ? null : scatter(chart.title, points, measureName(view, chart.x), measureName(view, chart.y));
 }
 
-function correlationTable(view: View, rows: readonly Row[]): HTMLElement {
+function correlationTable(view: View, part: Part, rows: readonly Row[]): HTMLElement {
   return sortableTable(
     rows,
     [
@@ -151,7 +154,7 @@ function correlationTable(view: View, rows: readonly Row[]): HTMLElement {
       { title: "Correlation", cell: (row) => scoreCell(row), sort: (row) => row.value, numeric: true, first: "descending" },
       { title: "Pairs", cell: (row) => String(row.n), sort: (row) => row.n, numeric: true },
     ],
-    { caption: "How far the measures order pairs of observers alike", text: (row) => `${row.observer} ${row.against} ${row.group}`, filter: false },
+    { caption: "How far the measures order pairs of observers alike", text: (row) => `${row.observer} ${row.against} ${row.group}`, filter: false, files: fileLinks(view, `${part.name}-correlations`) },
   );
 }
 

@@ -2,16 +2,16 @@
 import { el } from "../dom";
 import { measureName } from "./charts";
 import { groupText } from "./data";
+import { fileLinks } from "./downloads";
 import { sortableTable } from "./tables";
 import { heading, notices, observerName, scoreCell, type View } from "./view";
-
-const GROUPS = ["people", "simulated people"];
 
 export function people(view: View): HTMLElement {
   const { site } = view;
   const persons = site.sets.flatMap((set) => set.observers.filter((one) => one.kind === "human" || one.kind === "simulated").map((one) => ({ ...one, set: set.title })));
   const accuracy = new Map(view.rows.filter((row) => row.measure === "accuracy" && row.statistic === "value" && row.against === null && row.group === "").map((row) => [row.observer, row]));
-  const agreement = view.rows.filter((row) => GROUPS.includes(row.observer) && (row.against === null || GROUPS.includes(row.against)) && row.statistic !== "difference");
+  const listed = new Set(site.people);
+  const agreement = view.rows.filter((row) => listed.has(row.id));
   const gold = site.sets.flatMap((set) => set.observers.filter((one) => one.kind === "pool" && one.name.endsWith("gold")));
   const none = persons.length === 0;
   return el(
@@ -35,7 +35,7 @@ export function people(view: View): HTMLElement {
             { title: "Value", cell: (row) => scoreCell(row), sort: (row) => row.value, numeric: true, first: "descending" },
             { title: "n", cell: (row) => String(row.n), sort: (row) => row.n, numeric: true },
           ],
-          { caption: "Agreement and ceilings", text: (row) => `${row.measure} ${measureName(view, row.measure)} ${row.statistic} ${row.group}`, most: 60 },
+          { caption: "Agreement and ceilings", text: (row) => `${row.measure} ${measureName(view, row.measure)} ${row.statistic} ${row.group}`, most: 60, files: fileLinks(view, "people") },
         ),
     none
       ? null
@@ -48,7 +48,7 @@ export function people(view: View): HTMLElement {
             { title: "Accuracy", cell: (line) => (accuracy.has(line.name) ? scoreCell(accuracy.get(line.name)!) : ""), sort: (line) => accuracy.get(line.name)?.value ?? null, numeric: true, first: "descending" },
             { title: "Answers", cell: (line) => line.set, sort: (line) => line.set },
           ],
-          { caption: "Participants", text: (line) => line.name, most: 100 },
+          { caption: "Participants", text: (line) => line.name, most: 100, files: fileLinks(view, "participants") },
         ),
     el("h2", {}, "Left out"),
     notices([...site.sets.flatMap((set) => set.notices), ...site.parts.flatMap((part) => part.notices)], "Exclusions and other notes") ?? el("p", {}, "Nothing was left out."),

@@ -1,6 +1,6 @@
 /** Stimuli: one as a card of the gallery, and one as a page with everyone's answers. */
 import { type Child, el } from "../dom";
-import { type AnswerSet, loadGroup, loadStimuli, NOT_SHOWN, type Picture, type Stimuli, type StimulusGroup } from "./data";
+import { type AnswerSet, likelyLabels, loadGroup, loadStimuli, NOT_SHOWN, type Picture, type Stimuli, type StimulusGroup } from "./data";
 import { shorten } from "./charts";
 import { sortableTable } from "./tables";
 import { address, heading, labelText, link, missing, observerName, type View } from "./view";
@@ -29,7 +29,10 @@ export async function loadStimulus(view: View, set: number, index: number): Prom
     digest: group.stimulus[at] ?? null,
     pictures: group.pictures[at] ?? [],
     responses: facts.observers.map((_, observer) => group.responses[observer * size + at]!),
-    shares: new Map(Object.entries(group.shares).map(([observer, own]) => [Number(observer), own[at]!])),
+    shares: new Map([
+      ...Object.entries(group.likely).map(([observer, packed]) => [Number(observer), likelyLabels(packed, at, size)] as const),
+      ...Object.entries(group.given).map(([observer, own]) => [Number(observer), own[at]!] as const),
+    ]),
     reasons: new Map(Object.entries(group.reasons).flatMap(([observer, own]) => (own[at] ? [[Number(observer), own[at]!] as const] : []))),
   };
 }

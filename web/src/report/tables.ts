@@ -1,5 +1,6 @@
 /** A table that can be sorted by any column and filtered by text. */
 import { button, type Child, el } from "../dom";
+import { saveButtons } from "./downloads";
 
 export interface Column<T> {
   readonly title: string;
@@ -18,6 +19,7 @@ export interface TableOptions<T> {
   readonly sorted?: { readonly column: number; readonly descending: boolean };
   readonly rowClass?: (line: T) => string;
   readonly most?: number; // lines shown before "show all"
+  readonly files?: HTMLElement | null; // links to files that have the table; else what is shown can be saved
 }
 
 /** Compares two values; null comes last. */
@@ -74,6 +76,11 @@ export function sortableTable<T>(lines: readonly T[], columns: readonly Column<T
     );
   }
 
+  /** The lines that pass the filter as plain values; what a column cannot be sorted by as its text. */
+  const plain = () =>
+    lines.filter((line) => options.text(line).toLowerCase().includes(wanted)).map((line) =>
+      Object.fromEntries(columns.map((column) => [column.title, column.sort ? column.sort(line) : (el("span", {}, column.cell(line)).textContent ?? "")])),
+    );
   const box = el("input", { type: "search", placeholder: "Filter", "aria-label": `Filter: ${options.caption}` });
   box.addEventListener("input", () => {
     wanted = box.value.toLowerCase();
@@ -84,8 +91,9 @@ export function sortableTable<T>(lines: readonly T[], columns: readonly Column<T
   return el(
     "div",
     { class: "table" },
-    options.filter === false ? null : el("div", { class: "tools" }, box),
+    options.filter === false && options.files ? null : el("div", { class: "tools" }, options.filter === false ? null : box, options.files ? null : saveButtons(options.caption, plain)),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": options.caption }, table),
+    options.files ?? null,
     status,
   );
 }

@@ -5,6 +5,7 @@
 * `answers`     everyone's answers, for the browser of disagreements
 * `pictures`    thumbnails and originals
 * `rows_data`   score rows and tables as the pages show them
+* `tables`      every table as CSV, JSON and Parquet
 * `method`      how a report was made, and what it cites
 * `shards`      data as classic scripts
 * `static`      the pages, built from `web/`

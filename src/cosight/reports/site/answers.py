@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from cosight.arrays import BoolArray, FloatArray, IntArray
 from cosight.errors import InvalidInput
@@ -37,6 +38,7 @@ GROUP_SIZE = 200  # stimuli per shard
 TIE = -3  # the code of a pool without a single commonest answer
 _MOST_LABELS = 6  # of a label distribution that are shown
 _SMALLEST = 0.01  # probability that is shown
+_UNIT = 1e-4  # of probabilities that are stored
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,7 +214,8 @@ def write_answers(
     writer.write(f"{index}/stimuli", stimuli)
     observers = answers.observers
     everything = np.arange(count)
-    top: list[list[list[float]] | None] = []
+    likely: dict[int, NDArray[np.int16]] = {}  # the most probable labels, by observer
+    given: dict[int, list[list[float]]] = {}  # how many people gave each label, by pool: code, count, code, count ...
     for number in range(len(table.observers)):
         shard: dict[str, str | None] = {"response": pack(table.answers.response[number].astype(np.int16))}
         own = None
@@ -227,15 +230,16 @@ def write_answers(
         observers[number]["probabilities"] = own is not None
         observers[number]["abstains"] = "abstention" in shard
         writer.write(f"{index}/answers/{number}", shard)
-        top.append(None if own is None else _largest(own))
+        if own is not None:
+            likely[number] = _largest(own)
     for number, pool in enumerate(answers.pools, start=len(table.observers)):
         shard = {"response": pack(pool.commonest.astype(np.int16))}
         total = pool.shares.sum(axis=1)
         agreement = np.divide(pool.shares.max(axis=1), total, out=np.full(count, np.nan), where=total > 0)
         shard["confidence"] = pack(agreement.astype(np.float32))
         writer.write(f"{index}/answers/{number}", shard)
-        top.append([[value for code in np.flatnonzero(row)[np.argsort(-row[row > 0], kind="stable")].tolist()
-                     for value in (code, float(row[code]))] for row in pool.shares])  # fmt: skip
+        given[number] = [[value for code in np.flatnonzero(row)[np.argsort(-row[row > 0], kind="stable")].tolist()
+                     for value in (code, float(row[code]))] for row in pool.shares]  # fmt: skip
     responses = np.vstack([table.answers.response, *(pool.commonest[None] for pool in answers.pools)]).astype(np.int16)
     facts = columns.select("image", "stimulus").to_dict(as_series=False)
     reasons = _reasons(answers)
@@ -248,7 +252,8 @@ def write_answers(
                 "stimulus": facts["stimulus"][part],
                 "pictures": [pictures.get(column, ()) for column in range(count)[part]],
                 "responses": pack(responses[:, part]),
-                "shares": {number: own[part] for number, own in enumerate(top) if own is not None},
+                "likely": {number: pack(own[part]) for number, own in likely.items()},
+                "given": {number: own[part] for number, own in given.items()},
                 "reasons": {number: own[part] for number, own in reasons.items()},
             },
         )
@@ -276,18 +281,12 @@ def _reasons(answers: AnswerSet) -> dict[int, list[str | None]]:
     return {number: own for number, own in found.items() if any(text is not None for text in own)}
 
 
-def _largest(distributions: FloatArray) -> list[list[float]]:
-    """Return the most probable labels of each row as code, probability, code, probability ..., rounded."""
-    order = np.argsort(-np.nan_to_num(distributions), axis=1, kind="stable")[:, :_MOST_LABELS]
-    values = np.take_along_axis(np.nan_to_num(distributions), order, axis=1)
-    rows = []
-    for codes, shares in zip(order.tolist(), values.round(4).tolist(), strict=True):
-        row: list[float] = []
-        for code, share in zip(codes, shares, strict=True):
-            if share >= _SMALLEST:
-                row += (code, share)
-        rows.append(row)
-    return rows
+def _largest(distributions: FloatArray) -> NDArray[np.int16]:
+    """Return the most probable labels of each row: (rows, labels, 2), code and probability in units of `_UNIT`."""
+    known = np.nan_to_num(distributions)
+    order = np.argsort(-known, axis=1, kind="stable")[:, :_MOST_LABELS]
+    shares = np.take_along_axis(known, order, axis=1)
+    return np.stack([order, np.where(shares >= _SMALLEST, np.rint(shares / _UNIT), 0)], axis=2).astype(np.int16)
 
 
 def _series(answers: AnswerSet) -> tuple[IntArray, IntArray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +20,9 @@ from cosight.reports.site.answers import AnswerSet, read_answers, write_answers
 from cosight.reports.site.method import method_facts, run_folders
 from cosight.reports.site.parts import ReportPart, score_parts
 from cosight.reports.site.pictures import Images, write_contact_sheet, write_pictures
-from cosight.reports.site.rows_data import measure_facts, part_facts, split_rows
+from cosight.reports.site.rows_data import measure_facts, part_facts, people_rows, split_rows
 from cosight.reports.site.shards import DATA, ShardWriter
+from cosight.reports.site.tables import write_tables
 from cosight.runs.run_record import status
 from cosight.scoring.arguments import ScoreSource, check_numbers, trial_sources
 from cosight.statistics.rows import Row, Scores
@@ -32,8 +32,8 @@ from cosight.trials.spaces import LabelSpace
 
 __all__ = ["Report", "report", "write_site"]
 
-PAGE, SCORES = "index.html", "scores.parquet"
-_TABLES, _SHEETS = "tables", "sheets"  # folders: rows of each table, contact sheets
+PAGE = "index.html"
+_SHEETS = "sheets"  # folder of contact sheets
 _APP = ("report.js", "report.css", "licences.txt")  # beside the page
 _WATCH_SECONDS = 5.0  # between two versions of a report that is watched
 
@@ -229,8 +229,13 @@ def write_site(
     for part in parts:
         firsts.append(len(rows))
         rows += part.scores.rows
-    scores = Scores(tuple(rows), {}, (), {name: kind for part in parts for name, kind in part.scores.kinds.items()})
-    tables = _write_tables(folder, parts, scores)
+    scores = Scores(
+        tuple(rows),
+        {"command": "report", "parts": {part.name: part.scores.settings for part in parts}},
+        tuple(notices),
+        {name: kind for part in parts for name, kind in part.scores.kinds.items()},
+    )
+    tables = write_tables(folder, parts, answers, scores)
     writer = ShardWriter(folder)
     pictures, more = write_pictures(folder, list(answers), images=images, progress=progress)
     sets = []
@@ -259,6 +264,7 @@ def write_site(
         "titles": {name: text for name in observers if (text := display_name(name)) != name},
         "measures": measure_facts(dict.fromkeys(row.measure for row in rows)),
         "pairs": len(pairs["id"]),
+        "people": people_rows(rows),
         "tables": tables,
         "method": dict(method),
         "notices": notices,
@@ -282,26 +288,3 @@ def _write_sheet(folder: Path, part: ReportPart, answers: Sequence[AnswerSet]) -
         return None
     name = f"{_SHEETS}/{part.name}.png"
     return name if write_contact_sheet(folder / name, answers[part.answers], entry.sheet) else None
-
-
-def _write_tables(folder: Path, parts: Sequence[ReportPart], scores: Scores) -> list[dict[str, str]]:
-    """Write every row as Parquet, CSV and JSON, of all parts together and of each; return names and files."""
-    tables = []
-    for name, part in [("scores", scores), *((part.name, part.scores) for part in parts if len(parts) > 1)]:
-        where = "" if name == "scores" else f"{_TABLES}/"
-        paths = {suffix: f"{where}{name}.{suffix}" for suffix in ("parquet", "csv", "json")}
-        for suffix, path in paths.items():
-            with atomic_write(folder / path) as draft:
-                if suffix == "parquet":
-                    part.to_polars().write_parquet(draft, compression="zstd")
-                elif suffix == "csv":
-                    draft.write_text(part.to_csv(), encoding="utf-8")
-                else:
-                    records = [row.record() for row in part.rows]
-                    draft.write_text(json.dumps(records, separators=(",", ":"), allow_nan=False), encoding="utf-8")
-        tables.append({"name": name, "rows": str(len(part.rows)), **paths})
-    wanted = {folder / path for table in tables for path in table.values()}
-    for old in (folder / _TABLES).glob("*"):
-        if old not in wanted:
-            old.unlink()
-    return tables

@@ -13,9 +13,18 @@ from cosight.statistics.row_text import short_name
 from cosight.statistics.rows import GOLD, MODELS, PEOPLE, SIMULATED, SIMULATED_GOLD, Row, Scores, group_text
 from cosight.statistics.verdict import closest_model, ranked_measures, verdict_sentences
 
-__all__ = ["chance_level", "measure_facts", "part_facts", "split_rows"]
+__all__ = [
+    "chance_level",
+    "is_pair",
+    "leaderboard_rows",
+    "measure_facts",
+    "part_facts",
+    "people_rows",
+    "split_rows",
+]
 
 _GROUPS = (PEOPLE, SIMULATED, MODELS, GOLD, SIMULATED_GOLD)
+_OF_RANKED = ("rank", "normalised", "ceiling_leave_one_out", "ceiling_split_half")
 _NUMBERS = ("value", "low", "high", "n", "p", "p_adjusted")
 _CORRECTED = ("error_consistency", "error_consistency_unbiased", "fleiss_kappa", "krippendorff_alpha")  # for chance
 
@@ -35,13 +44,49 @@ def chance_level(measure: str, classes: int) -> float | None:
     return 0.0 if measure in _CORRECTED else None
 
 
+def is_pair(row: Row) -> bool:
+    """Return whether a row is about two single observers, or a difference."""
+    single = row.against is not None and row.observer not in _GROUPS and row.against not in _GROUPS
+    return single or row.statistic in ("difference", "z")
+
+
+def leaderboard_rows(scores: Scores) -> list[int]:
+    """Return the indices of the rows of a leaderboard.
+
+    They belong to the group that the verdict is about: values of each observer, alone or compared with the people of
+    the verdict; and of the measure that models are ranked by the ranks, the shares of the ceiling, and the ceilings.
+    """
+    verdict = closest_model(scores)
+    group, people = (verdict.group, verdict.people) if verdict is not None else ((), None)
+    chosen = []
+    for index, row in enumerate(scores.rows):
+        if row.group != group or "sweep" in row.flags or is_pair(row):
+            continue
+        if row.statistic == "value":
+            is_listed = row.against is None or people is None or row.against == people
+        else:
+            is_listed = row.statistic in _OF_RANKED and verdict is not None and row.measure == verdict.measure
+        if is_listed:
+            chosen.append(index)
+    return chosen
+
+
+def people_rows(rows: Sequence[Row]) -> list[int]:
+    """Return the indices of the rows about people alone, or people with each other."""
+    of_people = (PEOPLE, SIMULATED)
+    return [
+        index
+        for index, row in enumerate(rows)
+        if row.observer in of_people and (row.against is None or row.against in of_people) and not is_pair(row)
+    ]
+
+
 def split_rows(rows: Sequence[Row]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the rows of single observers and groups, and those of pairs of observers, column by column."""
     main: list[int] = []
     pairs: list[int] = []
     for index, row in enumerate(rows):
-        is_pair = row.against is not None and row.observer not in _GROUPS and row.against not in _GROUPS
-        (pairs if is_pair or row.statistic in ("difference", "z") else main).append(index)
+        (pairs if is_pair(row) else main).append(index)
     return _columns(rows, main), _columns(rows, pairs)
 
 
@@ -107,6 +152,8 @@ def part_facts(part: ReportPart, first: int, labels: Sequence[str]) -> dict[str,
         "verdict": " ".join(sentences),
         "notices": list(scores.notices),
         "settings": scores.settings,
+        "leaderboard": [first + index for index in leaderboard_rows(scores)],
+        "simulated": any("simulated" in row.flags for row in scores.rows),
         "ranked": ranked_measures(scores),
         "group": "" if verdict is None else group_text(verdict.group),
         "chance": {name: level for name in names if (level := chance_level(name, classes)) is not None},
