@@ -3,9 +3,9 @@
 import json
 import shutil
 import sys
+import threading
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -384,22 +384,54 @@ def test_a_run_that_is_half_finished_gives_a_report(run, tmp_path):
     assert [line[1] for line in facts["method"]["runs"][0]["answered"]] == [20, 0]
 
 
-def test_a_report_is_written_again_while_a_run_is_in_progress(run, tmp_path, monkeypatch):
-    states = iter(["going", "going", "finished"])
-    seen = []
+def test_a_report_is_written_again_while_a_run_is_in_progress(tmp_path, monkeypatch):
+    """A real run in another thread; its second model waits until the report has been written twice."""
+    from cosight import evaluate
+    from cosight.models import Preprocessing, as_model
+
+    draw_images(tmp_path / "images", 12)
+    written, seen, going = threading.Event(), [], threading.Event()
+
+    def slow(images):
+        if any((tmp_path / "run" / "trials").glob("fast*")):  # not while the run tries the models
+            going.set()
+            assert written.wait(60)
+        return images.mean(axis=(2, 3)) @ np.ones((3, 10))
+
+    def fast(images):
+        return images.mean(axis=(2, 3)) @ np.eye(3, 10)
+
+    small = Preprocessing(size=16, mean=0, std=1)
+    models = [as_model(forward, name=forward.__name__, preprocessing=small, class_names=CLASSES)
+              for forward in (fast, slow)]  # fmt: skip
+    arguments = {"on": tmp_path / "images", "labels": "cifar-10", "out": tmp_path / "run", "progress": False}
+    run = threading.Thread(target=lambda: evaluate(*models, **arguments))
 
     def wait(_):
-        facts = shard(tmp_path / "site", "site")
-        seen.append((facts["watched"], facts["stamp"], shard(tmp_path / "site", "stamp")))
+        site = tmp_path / "site"
+        if (site / "index.html").is_file():
+            facts = shard(site, "site")
+            seen.append((facts["watched"], facts["stamp"], shard(site, "stamp"), facts["method"]["runs"][0]["state"]))
+            if len(seen) > 1:
+                written.set()
+                run.join(60)
+        else:
+            going.wait(60)
 
-    module = sys.modules["cosight.reports.site.report"]  # the package has a function of the same name
-    monkeypatch.setattr(module, "status", lambda folder: SimpleNamespace(state=next(states)))
-    monkeypatch.setattr(module.time, "sleep", wait)
-    report(run, out=tmp_path / "site", watch=True, **FEW)
-    assert [watched for watched, _, _ in seen] == [True, True]
-    assert all(stamp == own for _, stamp, own in seen)
+    monkeypatch.setattr(sys.modules["cosight.reports.site.report"].time, "sleep", wait)
+    run.start()
+    going.wait(60)
+    try:
+        report(tmp_path / "run", out=tmp_path / "site", watch=True, **FEW)
+    finally:
+        written.set()
+        run.join(60)
+    assert [(watched, state) for watched, _, _, state in seen] == [(True, "going")] * 2
+    assert all(stamp == own for _, stamp, own, _ in seen)
     assert seen[0][1] != seen[1][1]
-    assert shard(tmp_path / "site", "site")["watched"] is False
+    facts = shard(tmp_path / "site", "site")
+    assert (facts["watched"], facts["method"]["runs"][0]["state"]) == (False, "finished")
+    assert [one["trials"] for one in facts["sets"][0]["observers"]] == [12, 12]
 
 
 def test_disagree_opens_the_view_of_the_first_line(cosight, few, tmp_path, monkeypatch):

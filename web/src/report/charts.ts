@@ -9,7 +9,7 @@ export const COLOURS: Readonly<Record<string, string>> = {
   "simulated people": "var(--simulated)",
   models: "var(--models)",
 };
-const SERIES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#7f7f7f"];
+const SERIES = Array.from({ length: 8 }, (_, index) => `var(--series-${index})`); // readable on light and dark, for colour-blind readers too
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wye", "hexagon"];
 const MARKS = ["\u25cf", "\u25a0", "\u25b2", "\u25c6", "\u271a", "\u2605", "Y", "\u2b22"]; // the symbols as characters, for legends
 const LONGEST = 32;

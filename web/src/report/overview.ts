@@ -177,7 +177,8 @@ function chart(view: View, part: Part, found: Board): Child {
   const sign = direction === "lower" ? 1 : -1;
   rows.sort((a, b) => Number(!POOLS.includes(a.observer)) - Number(!POOLS.includes(b.observer)) || sign * (a.value! - b.value!));
   const most = 30;
-  const title = `${measureName(view, part.measure!)} with ${part.people}, interval over stimuli${part.people === "people" ? " and people" : ""}`;
+  const against = part.people ? ` with ${part.people}` : "";
+  const title = `${measureName(view, part.measure!)}${against}, interval over stimuli${part.people === "people" ? " and people" : ""}`;
   const text = rows.length > most ? `${title}; the first ${most} of ${rows.length}` : title;
   return dots(view, text, rows.slice(0, most), measureName(view, part.measure!), found.lines);
 }

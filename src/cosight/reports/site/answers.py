@@ -38,6 +38,7 @@ GROUP_SIZE = 200  # stimuli per shard
 TIE = -3  # the code of a pool without a single commonest answer
 _MOST_LABELS = 6  # of a label distribution that are shown
 _SMALLEST = 0.01  # probability that is shown
+_TRIALS = "trials"  # folder of a set that has answers to its tasks
 _UNIT = 1e-4  # of probabilities that are stored
 
 
@@ -124,6 +125,8 @@ def read_answers(
     paths = trial_sources(sources)
     sets = [source for source in paths if is_stimulus_set(source)]
     with_trials = [source for source in paths if not is_stimulus_set(source)]
+    if not with_trials:  # a set whose tasks judges have answered has their trials beside it
+        with_trials = [folder / _TRIALS for folder in manifest_folders(sets) if (folder / _TRIALS).is_dir()]
     if not with_trials:
         raise InvalidInput("a report needs trials, got none; name a run, a trial file or a sample (sample:NAME)")
     if labels is not None or len(with_trials) == 1:

@@ -13,7 +13,7 @@ from cosight.scoring.compare import compare
 from cosight.scoring.score import score
 from cosight.statistics.rows import Scores
 
-__all__ = ["ReportPart", "score_parts"]
+__all__ = ["ReportPart", "benchmarks_of", "score_parts"]
 
 _MOST_MODELS = 50  # that are compared with each other where there are no people, and by `error-alignment`
 _ALIGNMENT = "error-alignment"
@@ -71,9 +71,10 @@ def score_parts(
     entries = None if on is None else [benchmarks[name] for name in on]
     plans: list[tuple[int, str, Benchmark | None]] = []
     for index, group in enumerate(answers):
-        wanted = _benchmarks_of(group) if entries is None else entries
+        wanted = benchmarks_of(group) if entries is None else entries
         plans += [(index, entry.name, entry) for entry in wanted]
-        compared = any(entry.comparison is not None for entry in wanted)  # the same rows and more
+        # `error-alignment` has the same rows and more; answers to tasks cannot be compared with classifications
+        compared = any(entry.comparison is not None or (entry.table and entry.table.is_own) for entry in wanted)
         plans += [
             (index, name, None) for name in _TITLES if name == "score" or (_is_comparable(group) and not compared)
         ]
@@ -108,7 +109,7 @@ def _is_comparable(group: AnswerSet) -> bool:
     return observers > 1 and (people or observers <= _MOST_MODELS)
 
 
-def _benchmarks_of(group: AnswerSet) -> list[Benchmark]:
+def benchmarks_of(group: AnswerSet) -> list[Benchmark]:
     """Return the benchmarks that have a table for the experiments of some answers."""
     experiments = set(group.table.columns["experiment"].drop_nulls())
 

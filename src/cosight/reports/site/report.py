@@ -13,17 +13,16 @@ from shlex import quote
 from typing import Any
 
 from cosight.errors import InvalidInput
-from cosight.files import atomic_write
+from cosight.files import atomic_write, is_locked
 from cosight.progress import Progress, report_progress
 from cosight.registry import split_names
 from cosight.reports.site.answers import AnswerSet, read_answers, write_answers
 from cosight.reports.site.method import method_facts, run_folders
-from cosight.reports.site.parts import ReportPart, score_parts
+from cosight.reports.site.parts import ReportPart, benchmarks_of, score_parts
 from cosight.reports.site.pictures import Images, write_contact_sheet, write_pictures
 from cosight.reports.site.rows_data import measure_facts, part_facts, people_rows, split_rows
 from cosight.reports.site.shards import DATA, ShardWriter
 from cosight.reports.site.tables import write_tables
-from cosight.runs.run_record import status
 from cosight.scoring.arguments import ScoreSource, check_numbers, trial_sources
 from cosight.statistics.rows import Row, Scores
 from cosight.statistics.seeds import display_name
@@ -132,14 +131,15 @@ def report(
             method = method_facts(
                 parts, paths, command=_command(paths, passed), passed=passed, defaulted=defaulted
             )  # fmt: skip
-            heading = title or ", ".join(dict.fromkeys(group.title for group in answers))
+            heading = title or ", ".join(dict.fromkeys(_heading(group) for group in answers))
             return write_site(
                 folder, parts, answers, title=heading, method=method, images=images, notices=problems, watched=watched,
                 progress=tell,
             )  # fmt: skip
 
-    def is_going() -> bool:
-        return any(status(run).state == "going" for run in run_folders(paths))
+    def is_going() -> bool:  # also before a run has written its record
+        folders = [Path(path) for path in paths if isinstance(path, str | Path)]
+        return any(is_locked(folder) for folder in (*folders, *run_folders(paths)) if folder.is_dir())
 
     while watch and is_going():
         try:
@@ -149,6 +149,12 @@ def report(
                 raise
         time.sleep(_WATCH_SECONDS)
     return make(False)
+
+
+def _heading(group: AnswerSet) -> str:
+    """Return the benchmark that some answers are tasks of, else their experiments."""
+    own = [entry.name for entry in benchmarks_of(group) if entry.table is not None and entry.table.is_own is not None]
+    return own[0] if own else group.title
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
@@ -244,11 +250,15 @@ def write_site(
             progress(index, len(answers), "answers")
         sets.append(write_answers(writer, index, group, shown))
     sheets = [_write_sheet(folder, part, answers) if images != "none" else None for part in parts]
-    main, pairs = split_rows(rows)
-    writer.write("rows", main)
-    writer.write("pairs", pairs)
     labels = [sets[part.answers]["labels"] if part.answers is not None else part.scores.settings.get("labels", [])
               for part in parts]  # fmt: skip
+    facts = [
+        {**part_facts(part, first, names), "sheet": sheet}
+        for part, first, names, sheet in zip(parts, firsts, labels, sheets, strict=True)
+    ]
+    main, pairs = split_rows(rows, facts)
+    writer.write("rows", main)
+    writer.write("pairs", pairs)
     notices = [*notices, *more]
     observers = dict.fromkeys(name for row in rows for name in (row.observer, row.against) if name is not None)
     stamp = f"{time.time_ns():x}"
@@ -256,10 +266,7 @@ def write_site(
         "title": title,
         "stamp": stamp,
         "watched": watched,
-        "parts": [
-            {**part_facts(part, first, names), "sheet": sheet}
-            for part, first, names, sheet in zip(parts, firsts, labels, sheets, strict=True)
-        ],
+        "parts": facts,
         "sets": sets,
         "titles": {name: text for name in observers if (text := display_name(name)) != name},
         "measures": measure_facts(dict.fromkeys(row.measure for row in rows)),

@@ -81,12 +81,22 @@ def people_rows(rows: Sequence[Row]) -> list[int]:
     ]
 
 
-def split_rows(rows: Sequence[Row]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the rows of single observers and groups, and those of pairs of observers, column by column."""
+def split_rows(rows: Sequence[Row], parts: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the rows of single observers and groups, and those of pairs of observers, column by column.
+
+    Args:
+        rows: The rows of all parts.
+        parts: Facts of the parts; what their tables and remarks show is not among the pairs.
+    """
+    tables = [part["table"] for part in parts if "table" in part]
+    shown = {index for table in tables for _, index in table["remarks"]}
+    shown |= {
+        index for table in tables for line in table["lines"] for cell in line["cells"] if cell for index in cell[:2]
+    }
     main: list[int] = []
     pairs: list[int] = []
     for index, row in enumerate(rows):
-        (pairs if is_pair(row) else main).append(index)
+        (pairs if is_pair(row) and index not in shown else main).append(index)
     return _columns(rows, main), _columns(rows, pairs)
 
 
