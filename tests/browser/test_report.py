@@ -7,6 +7,7 @@ import threading
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -24,6 +25,7 @@ from tests.reports.test_site import FEW, HOSTILE, hostile_trials
 
 CLASSES = ("cat", "dog", "owl")
 READY = "html[data-ready]"
+AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 _COUNTS = """(all) => all.map((tr) => [
     tr.querySelector('a').textContent, tr.querySelector('[data-count=trials]').textContent])"""
 
@@ -249,6 +251,30 @@ def test_dark_and_narrow_pages_are_readable(browser, pictured, settings):
         reader.page.click(".theme")
         themes.add(reader.page.get_attribute("html", "data-theme"))
     assert themes == {"light", "dark"}
+    reader.leave()
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed; `npm ci` in web/ installs it")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_has_a_serious_accessibility_problem(browser, pictured, scheme):
+    reader = Reader(browser, (pictured[1] / "index.html").as_uri(), color_scheme=scheme)
+    routes = (
+        "",
+        "part/error-alignment",
+        "part/score",
+        "disagree",
+        "observers",
+        "observer/m1",
+        "stimulus/0/3",
+        "people",
+    )
+    for route in (*routes, "method", "nowhere"):
+        reader.open(route)
+        reader.page.evaluate(AXE.read_text(encoding="utf-8"))
+        found = reader.page.evaluate("axe.run({resultTypes: ['violations']})")
+        serious = [(one["id"], one["nodes"][0]["html"][:200]) for one in found["violations"]
+                   if one["impact"] in ("serious", "critical")]  # fmt: skip
+        assert serious == [], route
     reader.leave()
 
 

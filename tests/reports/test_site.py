@@ -1,6 +1,7 @@
 """A report has the rows of scores.parquet and the answers of the trials, whatever these are called."""
 
 import json
+import re
 import shutil
 import sys
 import threading
@@ -19,6 +20,9 @@ from cosight.measures import measures
 from cosight.reports.site.method import bibliography, cited_entries
 from cosight.scoring.presets import presets
 from cosight.statistics.rows import group_text, read_scores
+from cosight.stimuli.corruptions import corruptions
+from cosight.stimuli.distortions import distortions
+from cosight.stimuli.manipulations import manipulations
 from cosight.trials import read
 from cosight.trials.samples import samples
 from cosight.trials.table import make_trials
@@ -129,9 +133,30 @@ def test_the_leaderboard_has_the_rows_of_the_verdict(site):
 def test_everything_that_is_cited_has_an_entry():
     texts = [entry.citation for entry in (*measures.values(), *presets.values())]
     texts += [entry.source for entry in (*benchmarks.values(), *samples.values())]
+    texts += [kind.citation for kinds in (corruptions, distortions, manipulations) for kind in kinds.values()]
     assert [text for text in texts if not cited_entries(text)] == []
     used = {key for text in texts for key in cited_entries(text)} | {"cosight"}
     assert used == set(bibliography())
+
+
+def test_entries_have_what_a_bibliography_needs():
+    for key, entry in bibliography().items():
+        fields = dict(re.findall(r"^  (\w+) = \{(.*)\},?$", entry, re.MULTILINE))
+        assert {"title", "author", "year"} <= set(fields), key
+        assert key == "cosight" or key.endswith(fields["year"]), key
+        assert entry.count("{") == entry.count("}"), key
+        kind = entry[1 : entry.index("{")]
+        needed = {"article": "journal", "inproceedings": "booktitle", "incollection": "booktitle", "book": "publisher"}
+        assert needed.get(kind, "title") in fields, key
+        first = fields["author"].split(" and ")[0].partition(",")[0].lower()
+        assert key == "cosight" or re.sub(r"\W", "", first) == key[:-4], key
+
+
+def test_alterations_are_cited(tmp_path):
+    frame = pl.DataFrame([{"observer": who, "kind": "model", "experiment": "e", "condition": "fog", "image": f"{i}.png",
+                           "truth": "cat", "response": "cat"} for who in "ab" for i in (1, 2)])  # fmt: skip
+    made = report(make_trials(frame, source="made"), out=tmp_path / "site", **FEW)
+    assert "{hendrycks2019," in shard(made.folder, "site")["method"]["bibtex"]
 
 
 def test_charts_of_benchmarks_are_about_registered_measures():

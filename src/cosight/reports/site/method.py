@@ -11,6 +11,7 @@ from typing import Any
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp, package_versions
 from cosight.measures import measures
+from cosight.reports.site.answers import AnswerSet
 from cosight.reports.site.parts import ReportPart
 from cosight.runs.folder import RUN
 from cosight.runs.run_record import read_record, status
@@ -62,6 +63,7 @@ def method_facts(
     command: str,
     passed: Mapping[str, Any],
     defaulted: Mapping[str, Any],
+    answers: Sequence[AnswerSet] = (),
 ) -> dict[str, Any]:
     """Return what the method page shows.
 
@@ -71,6 +73,7 @@ def method_facts(
         command: The command that makes it.
         passed: Options that the user gave.
         defaulted: All other options.
+        answers: The sets of answers, whose conditions may be alterations that have a citation.
     """
     citations: list[str] = [_SELF]
     for part in parts:
@@ -81,6 +84,7 @@ def method_facts(
         citations += [key for text in texts for key in cited_entries(text)]
     named = [samples[str(source).partition(":")[2]] for source in sources if is_sample(source)]
     citations += [key for sample in named for key in cited_entries(sample.source)]
+    citations += [key for text in _alteration_citations(answers) for key in cited_entries(text)]
     entries = bibliography()
     return {
         "command": command,
@@ -92,6 +96,22 @@ def method_facts(
         "bibtex": "\n\n".join(entries[key] for key in dict.fromkeys(citations)),
         "cited": len(dict.fromkeys(citations)),
     }
+
+
+def _alteration_citations(answers: Sequence[AnswerSet]) -> list[str]:
+    """Return the citations of corruptions, distortions and manipulations among the conditions.
+
+    There are none where the packages that alter images are not installed.
+    """
+    try:
+        from cosight.stimuli.corruptions import corruptions
+        from cosight.stimuli.distortions import distortions
+        from cosight.stimuli.manipulations import manipulations
+    except ImportError:
+        return []
+    conditions = {name for group in answers for name in group.table.columns["condition"].unique()}
+    kinds = [*corruptions.items(), *distortions.items(), *manipulations.items()]
+    return [kind.citation for name, kind in kinds if name in conditions]
 
 
 def _source_facts(source: TrialSource) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def report(
             answers = read_answers(paths, labels=labels, role=roles, gamma=gamma)
             parts, problems = score_parts(answers, on=names, options=options, progress=tell)
             method = method_facts(
-                parts, paths, command=_command(paths, passed), passed=passed, defaulted=defaulted
+                parts, paths, command=_command(paths, passed), passed=passed, defaulted=defaulted, answers=answers
             )  # fmt: skip
             heading = title or ", ".join(dict.fromkeys(_heading(group) for group in answers))
             return write_site(
