@@ -25,7 +25,11 @@ function nameOf(view: View, rows: readonly Row[], name: string, longest = LONGES
   return shorten(title, longest) + (simulated && !title.includes("simulated") ? " (simulated)" : "");
 }
 
-function frame(title: string, plot: Node, ...children: Child[]): HTMLElement {
+function frame(title: string, plot: Element, ...children: Child[]): HTMLElement {
+  for (const svg of plot.matches("svg") ? [plot] : plot.querySelectorAll("svg[aria-label]")) {
+    svg.setAttribute("role", "img"); // one picture with a name; its marks have none
+    for (const mark of svg.querySelectorAll("[aria-label]")) mark.removeAttribute("aria-label");
+  }
   const scroll = el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": title }, plot);
   return el("figure", { class: "chart" }, el("figcaption", {}, title), scroll, ...children);
 }

@@ -203,10 +203,10 @@ function matrix(set: AnswerSet, state: State, stimuli: Stimuli, a: Answers, b: A
     const [x, y] = counts.get(name) ?? [0, 0];
     const difference = x - y;
     const share = Math.abs(difference) / largest;
-    const colour = difference === 0 ? "" : `background:color-mix(in srgb, var(${difference > 0 ? "--first" : "--second"}) ${Math.round(15 + 60 * share)}%, transparent)`;
+    const colour = difference === 0 ? "" : `background:color-mix(in srgb, var(${difference > 0 ? "--first" : "--second"}) ${Math.round(10 + 35 * share)}%, transparent)`;
     const text = x === 0 && y === 0 ? "" : difference > 0 ? `+${difference}` : String(difference);
     if (x === 0 && y === 0) return el("td");
-    const label = `${labelText(set.labels, truth)} called ${labelText(set.labels, response)}: ${first} ${x}, ${second} ${y}`;
+    const label = `${text}: ${labelText(set.labels, truth)} called ${labelText(set.labels, response)}, ${first} ${x}, ${second} ${y}`;
     const control = button(text, () => go({ cell: state.cell === name ? "" : name }), { "aria-pressed": String(state.cell === name), "aria-label": label, title: label, "data-cell": name });
     return el("td", { style: colour, class: truth === response ? "diagonal" : "" }, control);
   };
