@@ -47,6 +47,16 @@ def _forget_modules_of_tests(tmp_path_factory):
             del sys.modules[name]
 
 
+@pytest.fixture
+def forget_measures(monkeypatch):
+    """Measures that an example or a page registers are forgotten afterwards."""
+    from cosight.measures import measures, pair_forms
+
+    for registry in (measures, pair_forms):
+        list(registry)  # load it
+        monkeypatch.setattr(registry, "_entries", {**registry._entries})
+
+
 @pytest.fixture(scope="session")
 def mirror() -> Path:
     """The folder of public data sets (COSIGHT_MIRROR, else ../shared/data beside the repository), or skip."""

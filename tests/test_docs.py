@@ -176,7 +176,7 @@ NOT_RUN = {
     ("CONTRIBUTING.md", "@declare(\n    corruptions"): "a template; tests/contracts/test_kinds.py has all kinds",
     ("CONTRIBUTING.md", "def build("): "a template; tests/benchmarks/test_third_party.py has the whole package",
     ("explanation/demo.md", "cosight demo "): "minutes; tests/demo runs a small one",
-    ("explanation/laion-c-results.md", "cosight stimuli distort"): "ImageNet's photos",
+    ("explanation/laion-c-results.md", "cosight build laion-c"): "ImageNet's photos",
     ("explanation/laion-c-results.md", "cosight evaluate timm:"): "ImageNet's photos",
     ("guides/add-a-measure.md", "[project.entry-points"): "of another package; tests/test_registry.py has one",
     ("guides/error-alignment.md", "[families]"): "tests/benchmarks/test_error_alignment.py reads such files",
@@ -205,6 +205,7 @@ NOT_RUN = {
     ("guides/representation.md", "cosight score same/trials"): "reads what the first command writes",
     ("guides/robust-training.md", "architecture"): "a training of minutes; keys are checked below",
     ("guides/robust-training.md", "python perf/"): "trainings of minutes",
+    ("guides/robust-training.md", "cosight build representation photos"): "checkpoints of robust ImageNet networks",
     ("guides/studies.md", "cosight study new lab"): "11,400 images; tests/humans/test_laion_c_study.py",
     ("guides/studies.md", "export PGPASSFILE"): "PostgreSQL elsewhere; tests/humans/test_postgres.py has one here",
     ("guides/training.md", 'architecture = "resnet20"'): "a training of minutes; keys are checked below",
@@ -453,6 +454,7 @@ def test_what_the_docs_show_runs(
     leaves out LONG_COMMANDS and the commands of LONG_PAGES; `make test-all` also runs every page as it stands, and
     where `checked`, in a terminal: it shows every line that the page shows.
     """
+    request.getfixturevalue("forget_measures")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     if mirror_or_none is None:

@@ -21,14 +21,9 @@ def test_there_are_enough_of_them():
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """An empty folder to run in; measures that an example registers are forgotten afterwards."""
-    from cosight.measures import measures, pair_forms
-
+def folder(tmp_path, monkeypatch, forget_measures):
+    """An empty folder to run in."""
     monkeypatch.chdir(tmp_path)
-    for registry in (measures, pair_forms):
-        list(registry)  # load it
-        monkeypatch.setattr(registry, "_entries", {**registry._entries})
     return tmp_path
 
 

@@ -152,7 +152,7 @@ def test_grey_images_become_colour():
         ([plain(0)], {"eps": (0.1, 0.1)}, "eps must be distinct positive numbers"),
         ([plain(0)], {"eps": (0, 0.1)}, "eps must be distinct positive numbers"),
         ([plain(0)], {"eps": (0.1, float("nan"))}, "eps must be"),
-        ([plain(0)], {"eps": (8,), "space": "pixels"}, "write 8/255"),
+        ([plain(0)], {"eps": (8,), "space": "pixels"}, "8/255 is written 0.03137"),
         ([plain(0)], {"labels": [0, 1]}, "labels must be 1 whole numbers"),
         ([plain(0)], {"labels": [2]}, "labels must be 0 to 1, the model's classes, got 2 to 2"),
         ([plain(0)], {"labels": ["cat"]}, "labels must be 1 whole numbers"),

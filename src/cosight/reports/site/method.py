@@ -101,15 +101,17 @@ def method_facts(
 def _alteration_citations(answers: Sequence[AnswerSet]) -> list[str]:
     """Return the citations of corruptions, distortions and manipulations among the conditions.
 
-    There are none where the packages that alter images are not installed.
+    There are none where the packages that alter images are not installed; without conditions they are not imported.
     """
+    conditions = {name for group in answers for name in group.table.columns["condition"].unique()}
+    if not conditions - {None}:
+        return []
     try:
         from cosight.stimuli.corruptions import corruptions
         from cosight.stimuli.distortions import distortions
         from cosight.stimuli.manipulations import manipulations
     except ImportError:
         return []
-    conditions = {name for group in answers for name in group.table.columns["condition"].unique()}
     kinds = [*corruptions.items(), *distortions.items(), *manipulations.items()]
     return [kind.citation for name, kind in kinds if name in conditions]
 
