@@ -177,6 +177,7 @@ NOT_RUN = {
     ("CONTRIBUTING.md", "def build("): "a template; tests/benchmarks/test_third_party.py has the whole package",
     ("explanation/demo.md", "cosight demo "): "minutes; tests/demo runs a small one",
     ("explanation/laion-c-results.md", "cosight build laion-c"): "ImageNet's photos",
+    ("explanation/laion-c-results.md", "cosight stimuli corrupt"): "ImageNet's photos",
     ("explanation/laion-c-results.md", "cosight evaluate timm:"): "ImageNet's photos",
     ("guides/add-a-measure.md", "[project.entry-points"): "of another package; tests/test_registry.py has one",
     ("guides/error-alignment.md", "[families]"): "tests/benchmarks/test_error_alignment.py reads such files",
