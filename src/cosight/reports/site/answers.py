@@ -125,7 +125,7 @@ def read_answers(
     paths = trial_sources(sources)
     sets = [source for source in paths if is_stimulus_set(source)]
     with_trials = [source for source in paths if not is_stimulus_set(source)]
-    if not with_trials:  # a set whose tasks judges have answered has their trials beside it
+    if not with_trials:  # answers of judges to the tasks of a set are in its folder
         with_trials = [folder / _TRIALS for folder in manifest_folders(sets) if (folder / _TRIALS).is_dir()]
     if not with_trials:
         raise InvalidInput("a report needs trials, got none; name a run, a trial file or a sample (sample:NAME)")
