@@ -82,6 +82,13 @@ def write_pages(app, config):
     (folder / "index.md").write_text(f"# Examples\n\n{intro}\n\n{toctree}", "utf-8")
 
 
+def keep_intervals_together(app, docname, source):
+    """In tables, a value and its interval stay on one line."""
+    interval = re.compile(r"(?<=\d) (\[-?[\d.]+,) (?=-?[\d.]+\])")
+    lines = source[0].split("\n")
+    source[0] = "\n".join(interval.sub("\xa0\\1\xa0", line) if line.startswith("|") else line for line in lines)
+
+
 def link_project_pages(app, docname, source):
     """Links that lead out of docs/ lead to the site's pages of these files."""
     for path, page in PROJECT_PAGES.items():
@@ -106,5 +113,6 @@ def escape_docstring(app, what, name, obj, options, lines):
 def setup(app):
     app.add_lexer("csv", TextLexer)
     app.connect("config-inited", write_pages)
+    app.connect("source-read", keep_intervals_together)
     app.connect("source-read", link_project_pages)
     app.connect("autodoc-process-docstring", escape_docstring, priority=400)

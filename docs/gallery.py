@@ -24,7 +24,7 @@ from cosight.trials import label_space, label_spaces, make_trials, write
 
 DOCS = Path(__file__).parent
 PAGE, IMAGES = DOCS / "reference" / "figures.md", DOCS / "images" / "figures"
-_COLOURS = 64  # of a stored picture
+_COLOURS = 128  # of a stored picture
 _LAION = "cosight score models.parquet --humans people.parquet --on laion-c --labels laion-c-16 --cluster-by image"
 _MADE_UP = "made-up answers"
 _INTRODUCTION = """\
@@ -249,7 +249,8 @@ def main() -> None:
             picture = Pillow.open(folder / f"{name}.png").convert("RGB")
             size = (picture.width * 3 // 4, picture.height * 3 // 4)
             smaller = picture.resize(size, Pillow.Resampling.LANCZOS)
-            smaller.quantize(_COLOURS, dither=Pillow.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True)
+            stored = smaller.quantize(_COLOURS, method=Pillow.Quantize.MAXCOVERAGE, dither=Pillow.Dither.NONE)
+            stored.save(IMAGES / f"{name}.png", optimize=True)
     PAGE.write_text(page(), encoding="utf-8")
 
 

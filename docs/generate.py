@@ -1,4 +1,4 @@
-"""Write the generated pages: the command line reference and the tables of everything that has a name.
+"""Write the generated pages: the command line reference and the tables of names.
 
 `python docs/generate.py` writes them; a test checks that the pages in the repository are up to date.
 """
@@ -60,7 +60,13 @@ def _parameters(command: Any) -> list[str]:
 
 
 def registries_page() -> str:
-    parts = [NOTICE, "# Everything that has a name\n", "`cosight list` prints the same.\n", "## Measures\n"]
+    parts = [
+        NOTICE,
+        "# Names\n",
+        "The names that commands and functions accept: measures, models, benchmarks, formats, figures and more.",
+        "`cosight list` prints the same.\n",
+        "## Measures\n",
+    ]
     parts += _table(
         ["name, aliases", "range, more alike", "of, needs", "what it says, source"],
         [

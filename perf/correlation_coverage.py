@@ -1,4 +1,4 @@
-"""Measured coverage of 95 % intervals of correlations, for docs/guides/error-alignment.md.
+"""Measured coverage of 95 % intervals of correlations, for docs/explanation/error-alignment-results.md.
 
 `python perf/correlation_coverage.py [--studies N]` simulates studies of new observers and new images. It prints how
 often intervals over observers (as `compare` computes them) and over images contain the mean r of all studies, for r of

@@ -6,7 +6,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -44,23 +44,33 @@ from tests.scoring.planned import deliver, simulate, true_difference
 from tests.scoring.simulated import ALIKE, UNEQUAL, UNLIKE, contrasts, cue_conflict_case
 
 
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """How many studies are simulated, and from which seed."""
+
+    studies: int
+    seed: int
+
+
 def main() -> None:
     """Print one table after the other, as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(_TABLES)} (default: all)")
     parser.add_argument("--studies", type=int, default=1000, help="simulated studies for each number")
     parser.add_argument("--run", type=Path, help="a run of `evaluate --on laion-c`: quarters of its photos")
+    parser.add_argument("--seed", type=int, default=0, help="other simulated studies (default: 0)")
     options = parser.parse_args()
+    runs = Runs(options.studies, options.seed)
     if options.run:
         print(f"\nquarters of the photos of a run, {options.studies} quarters\n")
-        _photo_quarters(options.run, options.studies)
+        _photo_quarters(options.run, runs)
         return
     for name in options.tables or _TABLES:
         print(f"\n{name}, {options.studies} studies for each number\n")
-        _TABLES[name](options.studies)
+        _TABLES[name](runs)
 
 
-def _shares(_: int) -> None:
+def _shares(_: Runs) -> None:
     """Shares of independent trials over true shares from .01 to .99, computed exactly."""
     print("| trials | mean | least | at | most | at | above .98 |\n|---|---|---|---|---|---|---|")
     for n in (10, 15, 20, 30, 50, 100, 200, 500, 1000):
@@ -73,46 +83,46 @@ def _shares(_: int) -> None:
         )
 
 
-def _clustered_shares(studies: int) -> None:
+def _clustered_shares(runs: Runs) -> None:
     """Shares of trials that come in clusters."""
     _print_head()
     for share, clusters, size in product((0.5, 0.9, 0.97), (20, 40, 160), (8, 30)):
-        _print(clustered_share_case(share, clusters, size), studies)
+        _print(clustered_share_case(share, clusters, size), runs)
 
 
-def _pairs(studies: int) -> None:
+def _pairs(runs: Runs) -> None:
     """Two observers, resampled stimuli."""
     _print_head()
     for accuracy in ((0.8, 0.7), (0.9, 0.6), (0.55, 0.5), (0.95, 0.9)):
         for shared, stimuli in product((0.2, 0.8), (200, 1000)):
-            _print(ec_case(accuracy, shared, stimuli), studies)
+            _print(ec_case(accuracy, shared, stimuli), runs)
     for accuracy, stimuli in (((0.8, 0.7), 300), ((0.5, 0.4), 200), ((0.8, 0.7), 1000)):
         for follow in (0.0, 0.3, 0.9):
-            _print(ma_case(accuracy, follow, stimuli), studies)
+            _print(ma_case(accuracy, follow, stimuli), runs)
 
 
-def _hellinger(studies: int) -> None:
+def _hellinger(runs: Runs) -> None:
     """The mean of a distance an image, resampled images."""
     _print_head()
     for kind, stimuli in product(DISTANCES, (200, 1000)):
-        _print(hellinger_case(kind, stimuli), studies)
+        _print(hellinger_case(kind, stimuli), runs)
 
 
-def _cles(studies: int) -> None:
+def _cles(runs: Runs) -> None:
     """Class-level error similarity, beside the value expected at this size."""
     _print_head()
     for accuracy, stimuli in (((0.8, 0.7), 200), ((0.8, 0.7), 1000), ((0.5, 0.4), 1000)):
         for follow in (0.1, 0.6):
-            _print(cles_case(accuracy, follow, stimuli), studies)
+            _print(cles_case(accuracy, follow, stimuli), runs)
 
 
-def _confusions(studies: int) -> None:
+def _confusions(runs: Runs) -> None:
     """Class-level error similarity from two confusion matrices, beside the value expected at this size."""
     _print_head()
     for classes, answers, alike in product((5, 10), (40, 100), (True, False)):
         rng = np.random.default_rng(classes)
         habits = [class_similarity(classes, rng) for _ in range(1 if alike else 2)]
-        _print(_confusion_case((habits[0], habits[-1]), answers, "alike" if alike else "unlike"), studies)
+        _print(_confusion_case((habits[0], habits[-1]), answers, "alike" if alike else "unlike"), runs)
 
 
 def _confusion_case(habits: tuple[FloatArray, FloatArray], answers: int, kind: str) -> Case:
@@ -139,7 +149,7 @@ def _confusion_case(habits: tuple[FloatArray, FloatArray], answers: int, kind: s
     return Case(f"CLES, {classes} classes, {answers} answers per class, {kind}", study, truth)
 
 
-def _differences(studies: int) -> None:
+def _differences(runs: Runs) -> None:
     """Differences of two models with the same people, and their ranks."""
     print(
         "| models | people, stimuli | measure | true difference | holds it | p < .05 | width | certain rank "
@@ -154,8 +164,9 @@ def _differences(studies: int) -> None:
     ):
         cles_truth = None if models is UNLIKE else 0.0
         found = contrasts(
-            models, ("ec", "ma", "cles"), people=people, stimuli=stimuli, studies=studies, cles_truth=cles_truth
-        )
+            models, ("ec", "ma", "cles"), people=people, stimuli=stimuli, studies=runs.studies, cles_truth=cles_truth,
+            seed=runs.seed,
+        )  # fmt: skip
         for measure, contrast in found.items():
             shares = f"{contrast.share:.3f} | {contrast.positive:.3f} | {contrast.wideness:.2f}"
             ranks = f"{contrast.certain:.3f} | {contrast.rank:.3f}"
@@ -165,13 +176,13 @@ def _differences(studies: int) -> None:
             )
 
 
-def _item_differences(studies: int) -> None:
+def _item_differences(runs: Runs) -> None:
     """Differences of two models' accuracies and of their mean distances, on the same stimuli."""
     _print_head()
     for accuracy, stimuli in product(((0.8, 0.7), (0.95, 0.9)), (200, 1000)):
-        _print(accuracy_difference_case(accuracy, stimuli), studies)
+        _print(accuracy_difference_case(accuracy, stimuli), runs)
     for kinds, stimuli in product((("even", "sure"), ("a tenth off", "few far off")), (200, 1000)):
-        _print(hellinger_difference_case(kinds, stimuli), studies)
+        _print(hellinger_difference_case(kinds, stimuli), runs)
 
 
 def _print_head() -> None:
@@ -180,23 +191,23 @@ def _print_head() -> None:
     )
 
 
-def _print(case: Case, studies: int) -> None:
-    found = coverage(case, studies=studies)
+def _print(case: Case, runs: Runs) -> None:
+    found = coverage(case, studies=runs.studies, seed=runs.seed)
     shares = " | ".join(f"{share:.3f}" for share in (found.share, found.below, found.above))
     print(f"| {case.name} | {found.truth:.3f} | {found.n:.0f} | {shares} | {found.wideness:.2f} |", flush=True)
 
 
-def _people(studies: int, **options: bool) -> None:
+def _people(runs: Runs, **options: bool) -> None:
     """The share of intervals that hold the population's mean over pairs, by how many people took part."""
     people = (2, 3, 4) if options.get("draw_again") is False else (4, 6, 10, 20, 40)
     print(f"| mean over pairs | {' | '.join(f'{m} people' for m in people)} |\n|{'---|' * (len(people) + 1)}")
     for measure, accuracy, stimuli in (("ec", 0.75, 200), ("ec", 0.75, 1000), ("ma", 0.6, 200), ("ma", 0.75, 1000)):
         cases = (crossed_case(measure, accuracy, m, stimuli, **options) for m in people)
-        shares = " | ".join(f"{coverage(case, studies=studies).share:.3f}" for case in cases)
+        shares = " | ".join(f"{coverage(case, studies=runs.studies, seed=runs.seed).share:.3f}" for case in cases)
         print(f"| {measure.upper()}, accuracy {accuracy:g}, {stimuli} stimuli | {shares} |", flush=True)
 
 
-def _plans(studies: int) -> None:
+def _plans(runs: Runs) -> None:
     """What `plan` promises from a large pilot, and what `compare` delivers in studies of the planned size."""
     print("| measure | people | difference | trials | power promised | delivered | trials for width .1 | delivered |")
     print(f"|{'---|' * 8}")
@@ -208,8 +219,8 @@ def _plans(studies: int) -> None:
             for goal in ({"difference": difference}, {"width": 0.1})
         ]
         trials, wide = int(plans[0]["trials"] or 0), int(plans[1]["trials, mean over pairs"] or 0)
-        power = deliver(measure, people=people, stimuli=trials, studies=studies).power
-        width = deliver(measure, people=people, stimuli=wide, studies=max(studies // 10, 10)).width
+        power = deliver(measure, people=people, stimuli=trials, studies=runs.studies, seed=runs.seed).power
+        width = deliver(measure, people=people, stimuli=wide, studies=max(runs.studies // 10, 10), seed=runs.seed).width
         print(
             f"| {measure.upper()} | {people} | {difference:.3f} | {trials} | {plans[0]['power']:.3f} | {power:.3f} "
             f"| {wide} | {width:.4f} |",
@@ -217,14 +228,14 @@ def _plans(studies: int) -> None:
         )
 
 
-def _clusters(studies: int) -> None:
+def _clusters(runs: Runs) -> None:
     """Two observers and photos that were each altered many times; photos resampled, and stimuli for comparison."""
     _print_head()
     for measure, cluster, by_cluster in product(("ec", "ma"), (8, 30), (True, False)):
-        _print(clustered_case(measure, 60, cluster, by_cluster=by_cluster), studies)
+        _print(clustered_case(measure, 60, cluster, by_cluster=by_cluster), runs)
 
 
-def _people_and_clusters(studies: int) -> None:
+def _people_and_clusters(runs: Runs) -> None:
     """The share of intervals that hold the population's mean over pairs: independent stimuli and clusters."""
     sizes = {1: 480, 8: 480, 30: 1800}
     heads = [f"{people} people{model}" for people in (10, 20) for model in ("", " and a model")]
@@ -234,12 +245,12 @@ def _people_and_clusters(studies: int) -> None:
             crossed_case(measure, accuracy, people, sizes[cluster], with_model=model, cluster=cluster)
             for people, model in product((10, 20), (False, True))
         )
-        shares = " | ".join(f"{coverage(case, studies=studies).share:.3f}" for case in cases)
+        shares = " | ".join(f"{coverage(case, studies=runs.studies, seed=runs.seed).share:.3f}" for case in cases)
         of = "independent stimuli" if cluster == 1 else f"60 photos x {cluster}"
         print(f"| {measure.upper()}, accuracy {accuracy:g}, {of} | {shares} |", flush=True)
 
 
-def _crossed(studies: int) -> None:
+def _crossed(runs: Runs) -> None:
     """Two models and images of shape and texture pictures, as in cue-conflict data; both pictures resampled."""
     _print_head()
     for accuracy, follow, pictures in (
@@ -248,10 +259,10 @@ def _crossed(studies: int) -> None:
         ((0.2, 0.15), 0.6, CueConflict(4, 2, 2)),
         ((0.6, 0.5), 0.3, CueConflict(4, 2, 2)),
     ):
-        _print(cue_conflict_case("cles", accuracy, follow, pictures), studies)
+        _print(cue_conflict_case("cles", accuracy, follow, pictures), runs)
 
 
-def _quarters(studies: int) -> None:
+def _quarters(runs: Runs) -> None:
     """Real data: how often the interval from a quarter of the cue-conflict sample holds the value of the whole.
 
     A quarter is every image of 40 of the 160 shape pictures, or of 80 of them with 24 of the 48 texture pictures. A
@@ -266,8 +277,8 @@ def _quarters(studies: int) -> None:
     print(f"| quarter | drawn | {' | '.join(names)} |\n|{'---|' * (len(names) + 2)}")
     for quarter, cluster_by in product(("40 shapes", "80 shapes, 24 textures"), (None, ["none"])):
         held: dict[str, list[bool]] = {name: [] for name in names}
-        for study in range(studies):
-            rng = np.random.default_rng(study)
+        for study in range(runs.studies):
+            rng = np.random.default_rng([runs.seed, study])
             chosen = rng.choice(shapes, 40 if quarter == "40 shapes" else 80, replace=False)
             with_texture = textures if quarter == "40 shapes" else rng.choice(textures, 24, replace=False)
             part = pictures["shape"].is_in(chosen.tolist()) & pictures["texture"].is_in(list(with_texture))
@@ -284,7 +295,7 @@ def _quarters(studies: int) -> None:
         print(f"| {quarter} | {'pictures' if cluster_by is None else 'images'} | {shares} |", flush=True)
 
 
-def _photo_quarters(run: Path, studies: int) -> None:
+def _photo_quarters(run: Path, runs: Runs) -> None:
     """Real data: how often the interval from a quarter of the photos of a run holds the value of all of them."""
     trials, manifest = read(run), run / "stimuli.parquet"
     photos = trials.frame["image"].unique().sort().to_list()
@@ -296,8 +307,8 @@ def _photo_quarters(run: Path, studies: int) -> None:
     print(f"| {len(photos) // 4} of {len(photos)} photos | {heads} |\n|{'---|' * (len(cells) + 1)}")
     for cluster_by in (None, ["none"]):
         held: dict[tuple[str, str], list[bool]] = {cell: [] for cell in cells}
-        for study in range(studies):
-            chosen = np.random.default_rng(study).choice(photos, len(photos) // 4, replace=False).tolist()
+        for study in range(runs.studies):
+            chosen = np.random.default_rng([runs.seed, study]).choice(photos, len(photos) // 4, replace=False).tolist()
             part = trials.keep(pl.col("image").is_in(chosen))
             scores = compare(
                 part, manifest, measure=names, by=["condition"], cluster_by=cluster_by, resamples=300, seed=study
@@ -311,7 +322,7 @@ def _photo_quarters(run: Path, studies: int) -> None:
         print(f"| {'photos' if cluster_by is None else 'images'} drawn | {shares} |", flush=True)
 
 
-_TABLES: dict[str, Callable[[int], None]] = {
+_TABLES: dict[str, Callable[[Runs], None]] = {
     "shares": _shares,
     "clustered-shares": _clustered_shares,
     "pairs": _pairs,

@@ -2,8 +2,8 @@
 
 The model is a function of mean colours: what is measured is everything around it. Images are made one photo at a time,
 so evaluating takes the same memory for any number of photos, except for the rows of the plan. Scoring has the rows of
-all trials and of the manifest in memory, some 0.8 kB per stimulus at 10 % of the size. What counts is memory in use:
-polars' allocator is set to return freed memory at once.
+all trials and of the manifest in memory. Either takes some 0.7 kB per stimulus, so peaks grow by about 5 % from 1 % to
+10 % of the size. What counts is memory in use: polars' allocator is set to return freed memory at once.
 """
 
 from __future__ import annotations

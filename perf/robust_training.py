@@ -1,4 +1,4 @@
-"""What training does to alignment, for docs/guides/robust-training.md.
+"""What training does to alignment, for docs/explanation/robust-training-results.md.
 
 `python perf/robust_training.py unpack PACKAGE OUT` writes CIFAR-10's training images as one folder per class. PACKAGE
 has data_batch_1.png to data_batch_5.png (row i is image i, its RGB pixels one after the other) and the class numbers

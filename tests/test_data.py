@@ -268,6 +268,86 @@ def test_an_interrupted_set_continues_with_what_it_lacks(add_set, tmp_path, serv
     assert len(server.seen) == 4  # archive, a.bin, 404, later.bin
 
 
+IMAGES = {f"LAION-C/mosaic/intensity_level_{level}/ball/a.JPEG": bytes([level]) for level in (1, 2)}
+
+
+@pytest.fixture
+def recorded(server, add_set):
+    """A set whose archives are listed as Zenodo lists those of a record; a call publishes them."""
+    add_set(record=f"{server.address}/record", kept=data_sets["laion-c"].kept)
+
+    def publish(**archives):
+        files = []
+        for name, content in archives.items():
+            server.files[f"/{name}/content"] = content
+            links = {"self": f"{server.address}/{name}/content"}
+            md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+            files.append({"key": f"{name}.zip", "size": len(content), "checksum": f"md5:{md5}", "links": links})
+        readme = {"key": "README.md", "size": 1, "checksum": "md5:0", "links": {"self": f"{server.address}/none"}}
+        server.files["/record"] = json.dumps({"id": 1, "files": [*files, readme]}).encode()
+
+    return publish
+
+
+def test_the_archives_of_a_record_are_compared_with_the_checksums_that_it_lists(recorded, tmp_path, cosight):
+    extra = {
+        "glitched/intensity_level_5/car/b.JPEG": b"x",
+        "notes.txt": b"no",
+        "../mosaic/intensity_level_1/c/d.png": b"",
+    }
+    recorded(mosaic=packed(IMAGES, "zip"), glitched=packed(extra, "zip"))
+    done = cosight("data", "get", "mine", "--out", tmp_path)
+    assert (done.code, "checksum verified" in done.out) == (0, True)
+    assert [name for name in listed(tmp_path / "mine") if name[0] != "."] == [
+        "glitched/intensity_level_5/car/b.JPEG",
+        "mosaic/intensity_level_1/ball/a.JPEG",
+        "mosaic/intensity_level_2/ball/a.JPEG",
+    ]
+
+
+def test_an_interrupted_record_continues_with_the_archives_it_lacks(recorded, tmp_path):
+    recorded(mosaic=packed(IMAGES, "zip"), glitched=CONTENT)
+    with pytest.raises(InvalidInput, match=r"glitched\.zip: not a readable archive"):
+        get("mine", out=tmp_path)
+    recorded(mosaic=b"not asked for again", glitched=packed({"x/luminance/intensity_level_3/cat/a.jpg": b"x"}, "zip"))
+    assert get("mine", out=tmp_path).files == 3
+
+
+def test_an_archive_of_a_record_that_arrives_changed_is_refused(recorded, tmp_path, server):
+    recorded(mosaic=packed(IMAGES, "zip"))
+    server.files["/mosaic/content"] = bytes(reversed(server.files["/mosaic/content"]))
+    with pytest.raises(InvalidInput, match="wrong checksum, md5"):
+        get("mine", out=tmp_path)
+    assert listed(tmp_path) == []
+
+
+def test_an_archive_without_the_published_layout_is_kept_to_be_unpacked_by_hand(recorded, tmp_path):
+    recorded(mosaic=packed({"images/a.JPEG": b"x"}, "zip"))
+    with pytest.raises(
+        InvalidInput, match=r"mosaic\.zip has no file of the published layout; unpack it yourself: "
+    ) as e:
+        get("mine", out=tmp_path)
+    assert zipfile.is_zipfile(str(e.value).rsplit(": ", 1)[1])
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"<html>", "is not a list of files as Zenodo's"),
+        (b"[]", "is not a list"),
+        (b'{"files": []}', "lists no archive"),
+    ],
+)
+def test_a_record_that_lists_no_archive(add_set, server, tmp_path, answer, words):
+    server.files["/record"] = answer
+    add_set(record=f"{server.address}/record", kept=".*")
+    with pytest.raises(InvalidInput, match=words):
+        get("mine", out=tmp_path)
+    server.files.clear()
+    with pytest.raises(InvalidInput, match=r"cannot be read \(HTTP 404\); see https://example\.org"):
+        get("mine", out=tmp_path)
+
+
 # ---- mirrors
 
 
@@ -307,6 +387,26 @@ def test_a_set_without_an_address(add_set, tmp_path):
     (tmp_path / "mirror" / "mine" / "x").write_text("x")
     fetched = get("mine", out=tmp_path, mirror=tmp_path / "mirror")
     assert (fetched.verified, fetched.notices) == (False, ("no checksum of mine is known",))
+
+
+def test_a_set_without_a_known_checksum_is_compared_with_the_users(add_set, tmp_path, cosight):
+    add_set(by_hand="unpack it into {folder}")
+    (tmp_path / "mirror" / "mine").mkdir(parents=True)
+    (tmp_path / "mirror" / "mine" / "x").write_text("x")
+    options = ("--mirror", tmp_path / "mirror", "--out")
+    digest = sha256(f"{sha256(b'x')}  x\n".encode())
+    assert f"--sha256: {digest}\n" in cosight("data", "get", "mine", *options, tmp_path / "one").out
+    done = cosight("data", "get", "mine", *options, tmp_path / "two", "--sha256", digest.upper())
+    assert "(checksum verified)" in done.out
+    assert not done.err
+    assert "(checksum verified, already there)" in cosight("data", "get", "mine", *options, tmp_path / "two").out
+    (tmp_path / "mirror" / "mine" / "x").write_text("y")
+    refused = cosight("data", "get", "mine", *options, tmp_path / "three", "--sha256", digest)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert f"must have the checksum of --sha256, {digest}, got " in refused.err
+    assert not (tmp_path / "three").exists()
+    (tmp_path / "two" / "mine" / "x").write_text("y")
+    assert cosight("data", "get", "mine", *options, tmp_path / "two", "--sha256", digest).code == 2
 
 
 def test_names_are_suggested():
@@ -366,7 +466,7 @@ def test_the_list_fits_on_a_page(cosight):
 
 
 def test_the_users_folder(monkeypatch, tmp_path):
-    monkeypatch.setattr(data.sys, "platform", "linux")
+    monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert data.data_folder() == tmp_path / "cosight"
 

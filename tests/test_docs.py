@@ -51,7 +51,8 @@ REGISTRIES = [
 MIRRORED = ("cifar10", "model-vs-human", "texture-vs-shape", "weights")  # folders of the mirror that the pages name
 # whose commands take more than three seconds
 LONG_PAGES = (
-    *("guides/error-alignment.md", "guides/laion-c.md", "guides/prolific.md", "guides/studies.md"),
+    *("explanation/error-alignment-results.md", "guides/error-alignment.md", "guides/laion-c.md"),
+    *("guides/prolific.md", "guides/studies.md"),
     *("guides/training.md", "guides/visalign.md", "reference/runs.md", "reference/scoring.md"),
     *("tutorials/first-study.md", "tutorials/own-network.md", "tutorials/visalign.md"),
 )
@@ -176,13 +177,13 @@ NOT_RUN = {
     ("CONTRIBUTING.md", "@declare(\n    corruptions"): "a template; tests/contracts/test_kinds.py has all kinds",
     ("CONTRIBUTING.md", "def build("): "a template; tests/benchmarks/test_third_party.py has the whole package",
     ("explanation/demo.md", "cosight demo "): "minutes; tests/demo runs a small one",
+    ("explanation/error-alignment-results.md", "cosight evaluate onnx:"): "ImageNet's photos",
+    ("explanation/error-alignment-results.md", "cosight stimuli corrupt digits"): "the 25 networks of `cosight demo`",
     ("explanation/laion-c-results.md", "cosight build laion-c"): "ImageNet's photos",
     ("explanation/laion-c-results.md", "cosight stimuli corrupt"): "ImageNet's photos",
     ("explanation/laion-c-results.md", "cosight evaluate timm:"): "ImageNet's photos",
     ("guides/add-a-measure.md", "[project.entry-points"): "of another package; tests/test_registry.py has one",
     ("guides/error-alignment.md", "[families]"): "tests/benchmarks/test_error_alignment.py reads such files",
-    ("guides/error-alignment.md", "cosight evaluate onnx:"): "ImageNet's photos",
-    ("guides/error-alignment.md", "cosight stimuli corrupt digits"): "the 25 networks of `cosight demo`",
     ("guides/gpu-and-cluster.md", "cosight evaluate timm:"): "a GPU",
     ("guides/gpu-and-cluster.md", "#!/bin/bash"): "Slurm",
     ("guides/hosting.md", "cosight study serve"): "tests/humans/test_hosting.py serves studies behind nginx",

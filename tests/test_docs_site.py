@@ -84,6 +84,9 @@ QUERIES = {
     "CLIP zero-shot": ("reference/models",),
     "cite cosight": ("guides/methods-section",),
     "exclude participants attention checks": ("guides/studies",),
+    "pytorch model cue conflict": ("tutorials/own-network",),
+    "plot": ("guides/figure",),
+    "significant difference": ("guides/compare-two-models",),
 }
 
 

@@ -16,6 +16,7 @@ from cosight.measures.misclassification import misclassification_agreement_matri
 from cosight.measures.uncertainty import pair_estimate
 from cosight.trials.formats import read, write
 from cosight.trials.join import align
+from tests.scoring.planned import deliver, simulate
 
 _PARTS = (
     *("abstaining", "aligning", "corruptions", "distortions", "evaluating", "exposing", "interval_coverage"),
@@ -273,24 +274,29 @@ def test_memory_of_evaluate_is_that_of_a_process_of_its_own(perf, tmp_path):
 def test_coverage_prints_every_table(perf, monkeypatch, capsys):
     asked = []
 
-    def instead(case, *, studies):
-        asked.append((case.name, studies))
+    def instead(case, *, studies, seed):
+        asked.append((case.name, studies, seed))
         return SimpleNamespace(truth=0.5, n=200, share=0.95, below=0.02, above=0.03, wideness=1.0)
 
-    def contrasts_instead(_, names, *, studies, **options):
-        asked.append((str(options), studies))
+    def contrasts_instead(_, names, *, studies, seed, **options):
+        asked.append((str(options), studies, seed))
         found = SimpleNamespace(truth=0.1, share=0.95, positive=0.5, wideness=1.0, certain=0.5, rank=1.0)
         return dict.fromkeys(names, found)
 
+    def deliver_few(*args, **options):
+        return deliver(*args, **options | {"studies": 1, "resamples": 20})
+
     monkeypatch.setattr(perf.interval_coverage, "coverage", instead)
+    monkeypatch.setattr(perf.interval_coverage, "deliver", deliver_few)
     monkeypatch.setattr(perf.interval_coverage, "contrasts", contrasts_instead)
-    monkeypatch.setattr("sys.argv", ["interval_coverage.py", "--studies", "7"])
+    monkeypatch.setattr(perf.interval_coverage, "simulate", lambda _, __, rng: simulate(12, 400, rng))  # a small pilot
+    monkeypatch.setattr("sys.argv", ["interval_coverage.py", "--studies", "2", "--seed", "3"])
     perf.interval_coverage.main()
     tables = capsys.readouterr().out.split("studies for each number")
     assert len(tables) == 1 + len(perf.interval_coverage._TABLES)
     for table in tables[1:]:
         assert len({row.count("|") for row in table.splitlines() if row.startswith("|")}) == 1
-    assert {studies for _, studies in asked} == {7}
+    assert {(studies, seed) for _, studies, seed in asked} == {(2, 3)}
 
 
 def test_every_line_of_laion_cs_memory_is_measured(perf, monkeypatch):
@@ -302,7 +308,7 @@ def test_every_line_of_laion_cs_memory_is_measured(perf, monkeypatch):
 
 @pytest.mark.slow
 def test_memory_of_laion_c_is_that_of_processes_of_their_own(perf, tmp_path):
-    used = perf.laion_c.peaks(tmp_path, 4)
+    used = perf.laion_c.peaks(tmp_path, 16)
     assert set(used) == {"evaluate", "resume", "score"}
     assert all(50 < megabytes < 3000 for megabytes in used.values())
 

@@ -134,7 +134,7 @@ def every_eval_ever(
         out: Folder to write to. Existing records of the same content are replaced.
         relationship: How the evaluator relates to the models' developers.
         url: Address of the data set, if it is public.
-        confidence: Confidence level of the intervals, if it was not computed in this process (default: not stated).
+        confidence: Confidence level of the intervals, if the file does not have it, as CSV files (default: not stated).
 
     Returns:
         The files, and how many rows were left out.

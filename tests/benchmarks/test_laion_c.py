@@ -193,19 +193,20 @@ def colours():
 """
 
 
-def test_evaluating_on_the_fly_reports_what_to_know(few_photos, tmp_path, monkeypatch, cosight):
+def test_evaluating_on_the_fly_reports_what_to_know(by_id, few_photos, tmp_path, monkeypatch, cosight):
     """Folders of WordNet ids, a class outside the superclasses, few tiles; and where the table is."""
-    shutil.copytree(few_photos, tmp_path / "photos")
-    shutil.copytree(few_photos / FIRST["cat"], tmp_path / "photos" / "n15075141")
+    shutil.copytree(by_id, tmp_path / "photos")
+    shutil.copytree(few_photos / FIRST["ball"], tmp_path / "photos" / FIRST["ball"], dirs_exist_ok=True)
+    shutil.copy(few_photos / FIRST["ball"] / "photo.png", tmp_path / "photos" / "n15075141")
     (tmp_path / "colours.py").write_text(MODEL)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     model = "python:colours:colours,size=16,mean=0,std=1"
-    options = ["--source", "photos", "--geometry", "published", "--out", "run"]
+    options = ["--source", "photos", "--geometry", "published", "--limit", 3, "--out", "run"]
     done = cosight("evaluate", model, "--on", "laion-c", *options)
     assert done.code == 0, done.err
-    assert "left out: 1 of 4 images, whose classes belong to none of laion-c-16" in done.err
-    assert "mosaic and stickers draw from 3 tiles" in done.err  # one photo is there twice, and the mask is none
+    assert "left out: 3 of 36 images, whose classes belong to none of laion-c-16" in done.err
+    assert "mosaic and stickers draw from 35 tiles" in done.err  # one photo is there twice, and the mask is none
     assert done.out.splitlines()[-1] == "the benchmark's table: cosight score run --on laion-c"
     frame = read_manifest(tmp_path / "run")[0]
     assert frame["condition"].n_unique() == 7
@@ -547,10 +548,8 @@ def test_the_published_set_is_got_from_a_mirror(tmp_path):
     assert (fetched.files, fetched.verified) == (1, False)
     assert "no checksum of laion-c is known" in fetched.notices
     assert read_set(fetched.folder).frame["level"].to_list() == [1]
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InvalidInput, match=r"zenodo\.org/records/14051887 .*MD5"):
-        get("laion-c", out=tmp_path / "empty", mirror=tmp_path / "empty")
     assert data_sets["laion-c"].page == "https://zenodo.org/records/14051887"
+    assert data_sets["laion-c"].record == "https://zenodo.org/api/records/14051887"
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ import cosight.study
 from cosight.benchmarks import build
 from cosight.benchmarks.representation.panels import panel_rows, write_panels
 from cosight.benchmarks.representation.results_table import ALL_SEEDS, TABLE, representation_table
+from cosight.benchmarks.table_layout import best_line_text
 from cosight.cli.tables import print_benchmark
 from cosight.errors import InvalidInput
 from cosight.models.judges.answer_tasks import judge
@@ -210,6 +211,8 @@ def test_accuracy_and_sides_in_a_contest():
     side = value(scores, "strong", contest="strong / weak")
     assert (side.value, side.n, side.clusters) == (0.8, 50, 25)
     assert side.low > 0.5
+    other = value(scores, "weak", contest="strong / weak")
+    assert (other.value, other.low, other.high) == pytest.approx((0.2, 1 - side.high, 1 - side.low))
     assert value(scores, "weak", "pairwise_distance", contest="strong / weak").value == pytest.approx(0.3)
     difference = value(scores, "strong", "pairwise_distance", "difference", "weak", contest="strong / weak")
     assert difference.value == pytest.approx(-0.2)
@@ -249,7 +252,14 @@ def test_more_than_two_models_meet_in_a_tournament():
         for first, second, right in (("strong", "weak", 9), ("strong", "third", 6), ("third", "weak", 8))
         for n in range(10)
     ]  # fmt: skip
-    table = representation_table(scored(choices(), sides))
+    found = scored(choices(), sides)
+    table = representation_table(found)
+    assert TABLE.headline(found) == ""
+    assert best_line_text(table).startswith("Best in 2AFC, by lpips: strong ")
+    assert TABLE.headline(scored(sides)) == (
+        "lpips sides with strong against third 0.600 [0.291, 0.858], weak 0.900 [0.597, 0.995]."
+    )
+    assert TABLE.headline(scored(sides[12:20])) == "lpips sides with no model against all others."
     column = {column.title: index for index, column in enumerate(table.columns)}
     lines = {line.model: line for line in table.lines}
     assert set(lines) == set(models)
@@ -380,9 +390,12 @@ def test_remarks_and_spread_are_worded_for_this_table():
 
 def test_a_contest_has_no_verdict_about_people(capsys):
     facts = {"query": "t", "contest": "strong / weak", "start": 0, "pairwise": [0.1, 0.3]}
-    print_benchmark(TABLE, scored([trial("lpips", "judge", "contest-1", True, ["x", "y"], **facts)], resamples=20))
+    judges = [("lpips", "judge"), ("human:a", "human"), ("human:b", "human")]
+    trials = [trial(name, kind, "contest-1", True, ["x", "y"], **facts) for name, kind in judges]
+    print_benchmark(TABLE, scored(trials, resamples=20))
     shown = capsys.readouterr().out
-    assert "sides with" in shown
+    assert "lpips sides with strong against weak" in shown
+    assert "people side with strong against weak" in shown
     assert "no people among these observers" not in shown
 
 
@@ -496,7 +509,7 @@ def network(mirror, name):
 
 
 def test_the_adversarially_trained_network_is_closer_to_the_judge(small):
-    """All of it is in docs/guides/representation.md; fifteen steps from images tell the networks apart."""
+    """All of it is in docs/explanation/representation-results.md; fifteen steps from images tell the networks apart."""
     scores = score(small.trials, on="representation", resamples=200)
     names = ("adversarial-l2-resnet20", "standard-resnet20")
     robust, standard = (value(scores, name, seeds="image", judge="lpips", distance="any") for name in names)

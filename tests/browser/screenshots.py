@@ -1,6 +1,6 @@
 """Take the screenshots of the docs: a trial of every type and the experimenter's page.
 
-`python tests/browser/screenshots.py [FOLDER]` writes study-*.png, to docs/images unless told otherwise. The pictures in
+`python tests/browser/screenshots.py [FOLDER]` writes study-*.png (default: to docs/images). The pictures in
 them are our own: the digits of the embedded benchmark, and shapes drawn here.
 """
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import polars as pl
@@ -18,14 +20,40 @@ from cosight import report
 from cosight.demos import Size, demo
 from cosight.reports.site.shards import script
 from cosight.trials.manifest import manifest_frame, write_manifest
+from cosight.trials.spaces import label_space
 from cosight.trials.table import make_trials
+from tests.benchmarks import test_laion_c as laion_c
 from tests.browser.visits import Watch
 from tests.reports.site_data import numbers, shard
-from tests.reports.test_site import FEW, HOSTILE, hostile_trials
+from tests.reports.test_site import FEW, HOSTILE, hostile_trials, make_tasks
+from tests.scoring.made_runs import VISALIGN, answers, random_answers, stimuli, write_run
 
 CLASSES = ("cat", "dog", "owl")
 READY = "html[data-ready]"
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+_NUMBERS = """() => [...document.querySelectorAll('main [data-row], main td.number')].flatMap((cell) => {
+    if (cell.matches('td') && cell.querySelector('[data-row]')) return []; // its scores are listed by themselves
+    const own = cell.closest('td, th, li'), line = cell.closest('tr');
+    const at = line && own.matches('td, th') ? [...line.children].indexOf(own) : -1;
+    const head = at < 0 ? '' : cell.closest('table').tHead?.rows[0].cells[at].textContent ?? '';
+    const sd = cell.matches('small[data-row]');
+    const text = [...cell.childNodes].filter((node) => !node.dataset?.row).map((node) => node.textContent).join('');
+    return [{
+        row: cell.dataset.row ?? null, value: cell.querySelector('[data-value]')?.dataset.value ?? null, text, sd, head,
+        beside: line?.querySelector('[data-row]')?.dataset.row ?? null,
+        first: (line?.querySelector('th a') ?? line?.querySelector('th bdi'))?.textContent ?? '',
+    }];
+})"""
+_REVERSED = r"""() => {
+    const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (texts.nextNode()) {  // a name has an element of its own
+        const text = texts.currentNode.nodeValue;
+        const own = texts.currentNode.parentElement.closest('bdi, option, svg text, svg title, pre');
+        if (own === null && /[\u202a-\u202e\u2066-\u2069]/.test(text)) found.push(text);
+    }
+    return found;
+}"""
 _COUNTS = """(all) => all.map((tr) => [
     tr.querySelector('a').textContent, tr.querySelector('[data-count=trials]').textContent])"""
 
@@ -85,8 +113,6 @@ def pictured(tmp_path_factory):
                 shares = None if kind == "human" else [0.8 if answer == label else 0.1 for label in CLASSES]
                 trials.append({**about, "observer": who, "kind": kind, "response": answer, "probabilities": shares})
     write_manifest(root / "set", manifest_frame(stimuli), {})
-    from cosight.trials.spaces import label_space
-
     made = make_trials(pl.DataFrame(trials), source="made", space=label_space(",".join(CLASSES)))
     return made, report(made, root / "set", out=root / "site", on="error-alignment", **FEW).folder
 
@@ -133,23 +159,95 @@ def test_every_page_can_be_reached(browser, address):
     reader.leave()
 
 
-def test_scores_on_the_pages_are_those_of_the_file(browser, pictured):
-    _, site = pictured
-    stored = pl.read_parquet(site / "scores.parquet")["value"].to_list()
+def visalign_sources(folder):
+    rows = [{**row, "experiment": "visalign"} for row in stimuli(dict.fromkeys(range(1, 9), 2), VISALIGN)]
+    names = ("model:a@1#sp", "model:a@2#sp", "model:b@1#sp", "model:b@2#sp", "model:c")
+    said = []
+    for seed, name in enumerate(names):
+        said += answers(rows, name, random_answers(seed, VISALIGN), VISALIGN)
+    return [write_run(folder / "run", rows, said, VISALIGN)]
+
+
+def laion_c_sources(folder):
+    models = laion_c.trials_of(laion_c.MODELS[:2], conditions=(*laion_c.DISTORTIONS, "clean"))
+    people = laion_c.trials_of(laion_c.PEOPLE, shown=laion_c.saw)
+    return [make_trials(pl.concat([models, people]), source="made", space=label_space("laion-c-16"))]
+
+
+def representation_sources(folder):
+    return [make_tasks(folder / "set"), folder / "set"]
+
+
+@pytest.fixture(scope="module", params=["error-alignment", "visalign", "laion-c", "representation"])
+def any_report(request, tmp_path_factory):
+    """A report of each kind of benchmark."""
+    if request.param == "error-alignment":
+        return request.param, request.getfixturevalue("pictured")[1]
+    folder = tmp_path_factory.mktemp(request.param)
+    sources = globals()[f"{request.param.replace('-', '_')}_sources"](folder)
+    return request.param, report(*sources, out=folder / "site", **FEW).folder
+
+
+def test_every_number_in_every_table_is_that_of_the_file(browser, any_report):
+    """Values, intervals and standard deviations equal scores.parquet, counts a recount; no table has other numbers."""
+    name, site = any_report
+    stored = pl.read_parquet(site / "scores.parquet").to_dicts()
+    facts = shard(site, "site")
+    assert name in [part["name"] for part in facts["parts"]]
+    counts = trial_counts(site)
     reader = Reader(browser, (site / "index.html").as_uri())
-    checked = 0
-    for route in ("", "part/error-alignment", "part/score", "people", "observer/m1"):
+    observers = [one["name"] for one in facts["sets"][0]["observers"] if one["kind"] != "pool"]
+    routes = [f"{kind}{quote(part['name'])}" for part in facts["parts"] for kind in ("?part=", "part/")]
+    routes += ["observers", "people", "method", "disagree", "stimulus/0/0"]
+    routes += [f"observer/{quote(observer, safe='')}" for observer in (observers[0], observers[-1])]
+    checked, shown = set(), set()
+    for route in routes:
         reader.open(route)
-        cells = reader.page.eval_on_selector_all(
-            "[data-row] > [data-value]",
-            "(all) => all.map((e) => [e.parentElement.dataset.row, e.dataset.value, e.textContent])",
-        )
-        for row, value, text in cells:
-            assert float(value) == stored[int(row)]
-            assert float(text) == pytest.approx(stored[int(row)], abs=0.0005)
-        checked += len(cells)
-    assert checked > 50
+        for more in reader.page.locator(".table [role=status] button").all():
+            more.click()
+        for cell in reader.page.evaluate(_NUMBERS):
+            where = (route, cell)
+            if cell["row"] is not None:
+                row = stored[int(cell["row"])]
+                if row["value"] is None:
+                    assert cell["text"].startswith("undefined: "), where
+                else:
+                    ends = [] if row["low"] is None or cell["sd"] else [row["low"], row["high"]]
+                    assert prints(cell["text"], [row["value"], *ends]), where
+                    assert cell["sd"] or float(cell["value"]) == row["value"], where
+                shown.add(int(cell["row"]))
+            elif cell["head"] == "n":
+                assert int(cell["text"]) == stored[int(cell["beside"])]["n"], where
+            elif cell["head"] in ("Trials", "Answered"):
+                assert int(cell["text"]) == counts[cell["first"]][cell["head"]], where
+            elif cell["head"] == "rows":
+                files = {table["title"]: table for table in facts["tables"]}
+                assert int(cell["text"]) == pl.read_parquet(site / files[cell["first"]]["parquet"]).height, where
+            else:
+                assert cell["text"] == "", where
+            checked.add(re.split("[/?]", route)[0])
+    table = next(part for part in facts["parts"] if part["name"] == name).get("table")
+    if table is not None:  # all of the benchmark's table was seen
+        assert {cell[0] for line in table["lines"] for cell in line["cells"] if cell} <= shown
+    assert {"", "part", "observers", "observer", "method"} <= checked
     reader.leave()
+
+
+def prints(text, values):
+    """Return whether a text has these numbers, rounded to the digits that it has."""
+    printed = re.findall(r"-?\d+(?:\.(\d+))?", text), re.findall(r"-?\d+(?:\.\d+)?", text)
+    return len(values) == len(printed[1]) and all(
+        abs(float(number) - value) <= 0.501 * 10.0 ** -len(digits)
+        for digits, number, value in zip(*printed, values, strict=True)
+    )
+
+
+def trial_counts(site):
+    """Trials and answers of each observer, counted with polars."""
+    files = [table["parquet"] for table in shard(site, "site")["tables"] if table["name"].startswith("answers")]
+    frame = pl.concat([pl.read_parquet(site / file) for file in files])
+    counted = frame.group_by("observer").agg(Trials=pl.len(), Answered=pl.col("response").is_not_null().sum())
+    return {row["observer"]: row for row in counted.to_dicts()}
 
 
 def test_sorting_and_filtering_the_leaderboard(browser, pictured):
@@ -186,6 +284,14 @@ def test_cells_filters_slider_and_links_of_the_disagreement_browser(browser, pic
     }
     shown = {name: int(reader.page.inner_text(f".two-by-two [data-cell='{name}']")) for name in expected}
     assert shown == expected
+    labels = shard(site, "site")["sets"][0]["labels"]
+    counts = {(who, truth, answer): count for who, truth, answer, count in
+              trials.frame.group_by("observer", "truth", "response").len().rows()}  # fmt: skip
+    for cell in reader.page.locator(".matrix [data-cell]").all():
+        codes = map(int, cell.get_attribute("data-cell").split(","))
+        truth, answer = (labels[code] for code in codes)
+        difference = counts.get(("m2", truth, answer), 0) - counts.get(("human:a", truth, answer), 0)
+        assert int(cell.inner_text()) == difference
     reader.follow(".two-by-two [data-cell='01']")
     assert reader.page.locator("article").count() == min(expected["01"], 24) > 0
     reader.page.wait_for_selector("article img")
@@ -223,9 +329,12 @@ def test_hostile_names_are_shown_as_texts(browser, tmp_path):
     for route in routes:
         reader.open(route)
         assert reader.page.evaluate("document.querySelectorAll('body script').length") == 0
+        assert reader.page.evaluate(_REVERSED) == []
         wide = reader.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
         assert wide, route
     assert reader.open().page.inner_text("h1") == HOSTILE[0]
+    reader.open("stimulus/0/0")
+    assert reader.page.locator(".reason").first.text_content() == HOSTILE[0]
     reader.open("observers")
     for name in names:
         reader.open("observers")

@@ -15,10 +15,10 @@ TIMING = f"[timing]\nfixation = 0.1\nexposure = {ASKED}\nresponse = 3.0\nprompt 
 WARMUP, BLOCK, BLOCKS = 2, 4, 3
 MISSED, WRONG = 7, 8  # trials (from 1), of the second block
 LATE = {
-    12: ("exposure", 0),
-    13: ("exposure", 190),
-    14: ("ready", 0),
-}  # trial -> state, and ms after it: then 150 ms busy
+    12: ("exposure", 0, 150),
+    13: ("exposure", 3, 400),
+    14: ("ready", 0, 150),
+}  # trial -> state, painted frames after it, and for how many ms the page is busy then
 HIDDEN = 9  # during the exposure the page is out of sight for a moment
 TRIALS = WARMUP + BLOCK * BLOCKS
 
@@ -30,12 +30,13 @@ new MutationObserver((all) => all.forEach(({ target }) => {
   if (what !== null) window.changes.push([what, performance.now() / 1000]);
 })).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-state", "class"] });
 """
-BUSY = """([state, after]) => {
-  const block = () => { const end = performance.now() + 150; while (performance.now() < end); };
+BUSY = """([state, frames, milliseconds]) => {
+  const block = () => { const end = performance.now() + milliseconds; while (performance.now() < end); };
+  const wait = (left) => left ? requestAnimationFrame(() => wait(left - 1)) : block();
   const observer = new MutationObserver(() => {
     if (!document.querySelector(`.timed[data-state=${state}]`)) return;
     observer.disconnect();
-    if (after) setTimeout(block, after); else block();
+    wait(frames);
   });
   observer.observe(document, { subtree: true, attributes: true, attributeFilter: ["data-state"] });
 }"""
@@ -186,9 +187,11 @@ def test_every_trial_is_a_fresh_grid_on_the_full_screen(sat):
 
 
 def test_the_prompt_comes_shortly_before_the_end(sat):
-    waited = [seconds for seconds, what in after(sat, "ready") if what == "prompt"]
-    assert waited
-    assert all(seconds > 0.5 - 0.05 for seconds in waited)  # 3 s to answer, the prompt 2.5 s before they end
+    prompts = [when for what, when in sat.changes if what == "prompt"]
+    assert prompts
+    for when in prompts:
+        row = [row for row in sat.rows if row["offset"] < when][-1]  # its trial
+        assert when - row["offset"] > 0.5 - row["frame"]  # 3 s to answer, the prompt 2.5 s before they end
 
 
 def test_breaks_and_the_bonus(sat):

@@ -275,7 +275,7 @@ def test_a_broken_image_is_named_and_stops_or_is_skipped(tmp_path, cosight, name
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("corrupt", "nowhere", "out"), "a stimulus set is a folder, got nowhere"),
+        (("corrupt", "nowhere", "out"), "there is no folder nowhere"),
         (("corrupt", "empty", "out"), "found none in empty"),
         (("corrupt", "photos", "out", "--kind", "fogg"), "no corruption is called 'fogg'; did you mean fog?"),
         (("corrupt", "photos", "out", "--kind", "fog", "--severity", "11"), "severity of fog must be 1 to 10, got 11"),

@@ -73,7 +73,7 @@ BAD_STUDIES = [
     ("classify", "name = 'small'", "", "study.toml: name is missing"),
     ("classify", "name = 'small'", "name = 'a/b'", "got 'a/b'"),
     ("classify", "type = 'classify'", "type = 'clasify'", "did you mean classify"),
-    ("classify", "set = '../set'", "set = '../nowhere'", "a stimulus set is a folder"),
+    ("classify", "set = '../set'", "set = '../nowhere'", "there is no folder"),
     ("classify", f"labels = '{LABELS}'", "", "got no labels"),
     ("classify", f"labels = '{LABELS}'", "labels = 'visalgn-11'", "did you mean visalign-11"),
     ("classify", f"labels = '{LABELS}'", "labels = 'tiger,zebra,abstain'", "got 'camel'"),

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from cosight.cli.study.results import export, quality
 from cosight.errors import InvalidInput
-from cosight.humans.results.export import export_results, path_beside
+from cosight.humans.results.export import export_results, path_beside, read_exclusions
 from cosight.humans.results.quality import assess
 from cosight.stimuli.sets import read_set
 from cosight.trials import read
@@ -224,6 +224,8 @@ def test_export_from_the_command_line(served, tmp_path):
     name = f"human:{served.store.study_id}"
     assert set(read(out).frame["observer"]) == {f"{name}/p0001", f"{name}/p0002"}
     assert json.loads((tmp_path / "people-excluded.json").read_text())["excluded"][0]["participant"] == f"{name}/p0003"
+    assert read_exclusions(out)["excluded"][0]["participant"] == f"{name}/p0003"
+    assert read_exclusions(tmp_path / "other.parquet") is None
     gold = pl.read_csv(tmp_path / "people-gold.csv")
     frame = read_set(served.study.set).frame.filter(pl.col("gold").is_not_null())
     assert set(gold["stimulus"]) == set(frame["stimulus"])

@@ -43,12 +43,12 @@ def lab(tmp_path_factory):
         done = CliRunner().invoke(stimuli.app, line.split())
         assert done.exit_code == 0, done.output
     options = {"protocol": "laion-c", "labels": SPACE.name, "images": IMAGES}
-    study.new(home / "study", type="timed", stimuli=home / "set", **options)
-    design = home / "study" / "study.toml"
+    study.new(home / "lab", type="timed", stimuli=home / "set", **options)
+    design = home / "lab" / "study.toml"
     blocks = "".join(f"[[warmup]]\nset = '../{name}'\nimages = {WARM}\n" for name in ("clean", "fog"))
     design.write_text(design.read_text() + blocks)  # the sets are smaller than the protocol's 45
-    study.simulate(home / "study", participants=PEOPLE, progress=False)
-    study.export(home / "study", home / "answers.parquet", everyone=True)
+    study.simulate(home / "lab", participants=PEOPLE, progress=False)
+    study.export(home / "lab", home / "answers.parquet", everyone=True)
     rng = np.random.default_rng(5)
     frame = read_set(home / "set").frame.select("stimulus", "image", "experiment", "condition", "level", "truth")
     right = pl.Series(rng.random(frame.height) < 0.5)
@@ -65,6 +65,7 @@ def test_every_participant_sees_two_distortions_and_images_that_nobody_else_sees
     trials = read(lab / "answers.parquet").frame
     tests = trials.filter(role="test")
     assert tests.height == PEOPLE * IMAGES
+    assert set(tests["experiment"]) == {"laion-c"}  # the set's, whatever the study is called
     assert tests["stimulus"].n_unique() == tests.height  # one answer per image
     for (_,), part in tests.group_by("observer"):
         assert part["condition"].n_unique() == 2

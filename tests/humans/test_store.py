@@ -466,7 +466,7 @@ def test_rows_say_what_the_contract_of_the_trial_table_asks(open_store):
         here.answer(number, one.trial)
     frame = here.trials().frame
     assert frame["trial"].to_list() == list(range(1, len(shown) + 1))
-    assert set(frame["experiment"]) == {"small"}
+    assert set(frame["experiment"]) == {"drawn"}  # the set's
     assert frame["session"].unique().to_list() == ["p0001"]
     extras = [json.loads(text) for text in frame["extra"]]
     assert Counter(frame["role"]) == {"test": 4, "distractor": 2, "repeat": 1}

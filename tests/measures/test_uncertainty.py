@@ -14,6 +14,7 @@ from statsmodels.stats.multitest import multipletests
 
 from cosight.errors import InvalidInput, UnknownName
 from cosight.measures.answers import NO_ANSWER, NOT_SHOWN, Answers
+from cosight.measures.arithmetic import share_interval
 from cosight.measures.consistency import error_consistency, error_consistency_resampled
 from cosight.measures.declarations import pair_forms
 from cosight.measures.differences import holm, paired_difference, rank_intervals, ranks, ranks_of_differences
@@ -24,6 +25,7 @@ from cosight.measures.uncertainty import (
     pair_estimate,
     percentile_interval,
     resample_mean_over_pairs,
+    share_intervals,
 )
 
 nan = math.nan
@@ -679,6 +681,17 @@ def test_observers_far_apart_have_ranks_without_width():
         np.subtract.outer(values, values), samples, n=np.full(3, 2.0)
     )  # two trials: t with one degree of freedom
     assert few.low.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("clusters", [10, 30, 100])
+def test_a_mean_of_shares_of_1_and_0_holds_what_intervals_of_both_allow(clusters):
+    one = share_interval(np.array(float(clusters)), np.array(float(clusters)), 0.95)
+    off = float(1 - one[0]) / 2  # the mean of 1 and 0, if the first share were at the low end of its interval
+    found = share_intervals(
+        np.full((1, 99), 0.5), np.array([0.5]), n=np.array([np.inf]), clusters=np.array([float(clusters)])
+    )
+    assert found.low[0] == pytest.approx(1 - found.high[0])
+    assert 1 <= (0.5 - found.low[0]) / off <= 1.6  # with m = clusters: 2.2, 3.7 and 6.6
 
 
 def test_identical_observers_share_all_ranks():

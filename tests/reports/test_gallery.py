@@ -70,6 +70,8 @@ def test_every_figure_is_drawn_by_its_command(name, folder, cosight, monkeypatch
     assert text.startswith("<?xml")
     if name in ("curves", "risk-coverage", "laion-c-best", "laion-c-consistency"):
         assert "simulated" in text  # the people of the made-up answers
+    if name == "laion-c-consistency":
+        assert "error consistency with simulated people" in text
 
 
 @pytest.mark.parametrize("name", figures)

@@ -104,6 +104,7 @@ def test_every_table_has_three_files_with_the_same_lines(few, site):
     facts = shard(site, "site")
     stored = read_scores(site)
     assert list(stored.settings["parts"]) == [part["name"] for part in facts["parts"]]
+    assert stored.settings["confidence"] == 0.95
     names = {table["name"] for table in facts["tables"]}
     assert {"scores", "observers", "participants", "people", "answers", "score-leaderboard"} <= names
     for table in facts["tables"]:
@@ -177,7 +178,7 @@ def hostile_trials(*, people=2, models=1, images=4):
             {
                 "observer": name, "kind": name.split(":")[0], "experiment": HOSTILE[0], "condition": HOSTILE[3],
                 "image": f"{HOSTILE[image % 6]}{image}", "truth": classes[image % 3],
-                "response": classes[(image + at) % 3],
+                "response": classes[(image + at) % 3], "extra": json.dumps({"reason": HOSTILE[0]}),
             }
             for at, name in enumerate(names)
             for image in range(images)
@@ -237,17 +238,16 @@ def test_pictures_are_thumbnails_with_the_original(tmp_path):
     assert not [path for path in out.rglob("*") if path.suffix in (".webp", ".png")]
 
 
-@pytest.fixture
-def tasks(tmp_path):
+def make_tasks(folder):
     """A set with two inversions per model, and what a judge chose for each."""
     from cosight.trials.manifest import manifest_frame, write_manifest
 
     stimuli, trials = [], []
 
     def add(name, kind, **about):
-        (tmp_path / "set" / "images").mkdir(parents=True, exist_ok=True)
+        (folder / "images").mkdir(parents=True, exist_ok=True)
         grey = int.from_bytes(name.encode(), "big") % 251
-        Pillow.fromarray(np.full((8, 8, 3), grey, dtype=np.uint8)).save(tmp_path / "set" / "images" / f"{name}.png")
+        Pillow.fromarray(np.full((8, 8, 3), grey, dtype=np.uint8)).save(folder / "images" / f"{name}.png")
         stimuli.append({"stimulus": name, "file": f"images/{name}.png", "image": f"{name}.png", "kind": kind,
                         "experiment": "representation", **about})  # fmt: skip
 
@@ -263,12 +263,13 @@ def tasks(tmp_path):
             trials.append({"observer": "lpips", "kind": "judge", "experiment": "2afc", "condition": f"{model} image",
                            "stimulus": f"2afc-{query}", "truth": target, "extra": extra,
                            "response": target if model == "near" else f"{target}s"})  # fmt: skip
-    write_manifest(tmp_path / "set", manifest_frame(stimuli), {})
-    return make_trials(pl.DataFrame(trials), source="made"), tmp_path / "set"
+    write_manifest(folder, manifest_frame(stimuli), {})
+    return make_trials(pl.DataFrame(trials), source="made")
 
 
-def test_tasks_show_their_pictures_panels_and_table(tasks, tmp_path):
-    trials, folder = tasks
+def test_tasks_show_their_pictures_panels_and_table(tmp_path):
+    folder = tmp_path / "set"
+    trials = make_tasks(folder)
     made = report(trials, folder, out=tmp_path / "site", **FEW)
     facts = shard(made.folder, "site")
     part = next(part for part in facts["parts"] if part["benchmark"] == "representation")
@@ -351,6 +352,20 @@ def test_nothing_is_written_for_wrong_sources(tmp_path):
     assert not (tmp_path / "site").exists()
 
 
+def test_participants_who_were_excluded_from_a_study_are_named(few, tmp_path):
+    from cosight.trials import write
+
+    write(few, tmp_path / "people.parquet")
+    excluded = [{"participant": "human:s/p0003", "reasons": ["2 wrong on clear distractors"]}]
+    facts = {"participants": 5, "written_all_the_same": False, "excluded": excluded, "rules": {"distractors": 1}}
+    (tmp_path / "people-excluded.json").write_text(json.dumps(facts))
+    made = report(tmp_path / "people.parquet", out=tmp_path / "site", **FEW)
+    assert shard(made.folder, "site")["method"]["exclusions"] == [{"source": "people.parquet", **facts}]
+    (tmp_path / "people-excluded.json").write_text('{"participants": 5}')  # a file of something else
+    made = report(tmp_path / "people.parquet", out=tmp_path / "site", force=True, **FEW)
+    assert shard(made.folder, "site")["method"]["exclusions"] == []
+
+
 def test_the_command_writes_a_report(cosight, tmp_path, few):
     from cosight.trials import write
 
@@ -390,6 +405,8 @@ def test_a_run_brings_its_pictures_and_how_it_was_made(run, tmp_path):
     assert facts["sets"][0]["pictures"] == facts["sets"][0]["stimuli"] == 20
     (about,) = facts["method"]["runs"]
     assert about["state"] == "finished"
+    assert about["command"].startswith("cosight evaluate ")
+    assert about["command"].endswith(f"--on {run.parent / 'images'} --out {run} --labels cifar-10")
     assert about["sessions"][0]["versions"]
     assert all(one["probabilities"] for one in facts["sets"][0]["observers"])
     assert not any(one["kind"] == "human" for one in facts["sets"][0]["observers"])

@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
+from cosight.trials.spaces import label_spaces
+
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+SUPERCLASSES = label_spaces["laion-c-16"].classes
 TINY = "python:tiny:model,size=16,mean=0,std=1"
 OTHER = "python:tiny:other,size=16,mean=0,std=1"
 
@@ -67,13 +70,13 @@ def sometimes_nan():
 """
 
 
-def draw_images(folder, count, *, shape=(40, 48), seed=0):
+def draw_images(folder, count, *, shape=(40, 48), seed=0, classes=CLASSES):
     """`count` images in class folders, no two alike: a coarse pattern that tells them apart, under noise."""
     rng = np.random.default_rng(seed)
     for place in range(count):
         coarse = np.kron(rng.integers(0, 200, (shape[0] // 8, shape[1] // 8, 3)), np.ones((8, 8, 1)))
         pixels = (coarse + rng.integers(0, 50, (*shape, 3))).astype(np.uint8)
-        path = folder / CLASSES[place % 10] / f"{place:04d}.png"
+        path = folder / classes[place % len(classes)] / f"{place:04d}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Pillow.fromarray(pixels).save(path, compress_level=1)
     return folder

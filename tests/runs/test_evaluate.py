@@ -24,12 +24,12 @@ from cosight.runs.execution import thumbnail_file
 from cosight.runs.folder import RunFolder
 from cosight.stimuli.generate import generate_set
 from cosight.stimuli.images import digest, encode, read_image
-from cosight.stimuli.sets import read_set
+from cosight.stimuli.sets import read_set, sample
 from cosight.trials import label_map, read
 from cosight.trials.manifest import manifest_frame, read_manifest, write_manifest
 from cosight.trials.mapping import answers_from
 
-from .conftest import CLASSES, OTHER, TINY, draw_images, kept
+from .conftest import CLASSES, OTHER, SUPERCLASSES, TINY, draw_images, kept
 
 
 @pytest.fixture(scope="module")
@@ -234,10 +234,10 @@ class TestProbes:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    """Six photos in class folders of LAION-C, by cutting two real ones."""
+    """A photo in each class folder of LAION-C, by cutting two real ones."""
     folder = tmp_path_factory.mktemp("photos")
-    for index, name in enumerate(("dog", "cat", "bird", "fish", "ball", "boat")):
-        photo = load_sample_images().images[index % 2][40 * index : 40 * index + 200, 50 * index : 50 * index + 300]
+    for index, name in enumerate(SUPERCLASSES):
+        photo = load_sample_images().images[index % 2][12 * index : 12 * index + 200, 20 * index : 20 * index + 300]
         (folder / name).mkdir()
         (folder / name / f"{index}.png").write_bytes(encode(np.ascontiguousarray(photo), "png"))
     return folder
@@ -250,12 +250,9 @@ class TestOnTheWay:
 
         Stored images are read as a set and, without its manifest, as the published layout.
         """
-        for name in ("dog", "cat", "bird"):  # three of the photos, the fewest that tiles can be made of
-            shutil.copytree(photos / name, tmp_path / "photos" / name)
-        photos = tmp_path / "photos"
         recipe, _ = photo_alterations(
             benchmarks["laion-c"],
-            read_set(photos),
+            sample(read_set(photos), 3, seed=3),
             tmp_path / "stored",
             tile_images=photos,
             labels="laion-c-16",
@@ -263,7 +260,7 @@ class TestOnTheWay:
         )
         generate_set(recipe, tmp_path / "stored", format=format_)
         line = "python:tiny:thousand,size=16,mean=0,std=1"
-        way = evaluate(line, on="laion-c", source=photos, out=tmp_path / "way", seed=3, format=format_)
+        way = evaluate(line, on="laion-c", source=photos, out=tmp_path / "way", seed=3, format=format_, limit=3)
         stored = evaluate(line, on=tmp_path / "stored", out=tmp_path / "run")
         layout = evaluate(line, on=tmp_path / "stored" / "images", out=tmp_path / "layout", labels="laion-c-16")
         ours, theirs, read = (r.trials().frame.sort("condition", "level", "truth") for r in (way, stored, layout))
@@ -273,6 +270,16 @@ class TestOnTheWay:
         manifests = [read_manifest(r.folder)[0].sort("file") for r in (way, stored)]
         assert manifests[0].equals(manifests[1])
         assert not (way.folder / "images").exists()
+
+    def test_every_superclass_needs_a_photo(self, photos, in_workshop, tmp_path):
+        shutil.copytree(photos / "dog", tmp_path / "photos" / "dog")
+        line = "python:tiny:thousand,size=16,mean=0,std=1"
+        more = {"on": "laion-c", "out": tmp_path / "run"}
+        with pytest.raises(InvalidInput, match=r"each of the 16 superclasses needs 1 photo, .*: ball 0, bird 0"):
+            evaluate(line, source=tmp_path / "photos", **more)
+        with pytest.raises(InvalidInput, match=r"needs 2 photos, .*: ball 1, .*; add photos, or give a smaller --per"):
+            evaluate(line, source=photos, per_class=2, **more)
+        assert not (tmp_path / "run" / "run.json").exists()
 
     def test_thumbnails_are_kept_when_asked_for(self, photos, in_workshop, tmp_path):
         line = "python:tiny:thousand,size=16,mean=0,std=1"
@@ -328,6 +335,30 @@ def test_a_run_says_accuracy_with_intervals_and_where_it_is(cosight, images, in_
     accuracy = (frame["response"] == frame["truth"]).mean()
     assert f"{accuracy:.3f} [" in done.out
     assert done.out.rstrip().endswith(str(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_ctrl_c_says_how_to_resume(stored, cosight, few_images, in_workshop, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunFolder, "write_stimuli" if stored else "locked", interrupted)
+    out = tmp_path / "run"
+    done = cosight("evaluate", TINY, "--on", few_images, "--out", out)
+    said = f"resume with: cosight run resume {out}" if stored else "nothing is stored yet; run the same command again"
+    assert (done.code, done.err.splitlines()[-1]) == (130, f"stopped; {said}")
+
+
+@pytest.mark.parametrize("error", [ImportError("initialization failed"), RuntimeError("Error calling __set_name__")])
+def test_ctrl_c_during_an_import_is_no_error(error, cosight, monkeypatch):
+    """C extensions raise an ImportError then, and making a class a RuntimeError (before Python 3.12)."""
+
+    def interrupted(*_, **__):
+        raise error from KeyboardInterrupt()
+
+    monkeypatch.setattr("cosight.cli.app.app", interrupted)
+    done = cosight("list")
+    assert (done.code, done.err) == (130, "")
 
 
 class TestRunCommands:
@@ -530,7 +561,7 @@ class TestProbesAreNotTrainedOnWhatIsShown:
             evaluate(TINY, on=as_set, out=tmp_path / "run", probe=images)
 
     def test_nor_on_the_photos_that_stimuli_are_made_of(self, photos, in_workshop, tmp_path):
-        with pytest.raises(InvalidInput, match="must not be trained on images of the run, 6"):
+        with pytest.raises(InvalidInput, match="must not be trained on images of the run, 16"):
             evaluate(TINY, on="laion-c", source=photos, out=tmp_path / "run", probe=photos)
 
 

@@ -25,7 +25,7 @@ from cosight.runs.evaluate import evaluate
 from cosight.runs.ray_engine import _ActorPool
 from cosight.runs.run_plan import Shard
 
-from .conftest import TINY, draw_images, kept
+from .conftest import SUPERCLASSES, TINY, draw_images, kept
 
 ray = pytest.importorskip("ray")
 _HERE = "127.0.0.2"  # loopback; Ray takes 127.0.0.1 for the outer address
@@ -117,13 +117,12 @@ def test_two_workers_give_the_local_runs_bytes_with_torch(
 
 @pytest.mark.slow
 def test_photos_altered_on_the_way(cluster, in_workshop, tmp_path):
-    draw_images(tmp_path / "photos", 3, shape=(64, 64))
-    for name, other in (("airplane", "boat"), ("automobile", "cat")):
-        (tmp_path / "photos" / name).rename(tmp_path / "photos" / other)
+    photos = draw_images(tmp_path / "photos", 16, shape=(64, 64), classes=SUPERCLASSES)
     line = TINY.replace("model", "thousand")
-    local, far = _both(tmp_path, line, workers=1, on="laion-c", source=tmp_path / "photos", thumbnails=True)
+    local, far = _both(tmp_path, line, workers=1, on="laion-c", source=photos, limit=3, thumbnails=True)
     assert far == local
-    assert len(list((tmp_path / "ray" / "thumbnails").rglob("*.jpeg"))) == 90  # 3 photos, 6 distortions, 5 levels
+    thumbnails = list((tmp_path / "ray" / "thumbnails").rglob("*.jpeg"))
+    assert len(thumbnails) == 3 * (1 + 6 * 5)  # photos, undistorted and with six distortions at five levels
 
 
 @pytest.mark.slow

@@ -70,6 +70,7 @@ def contrasts(
     accuracy: float = 0.75,
     resamples: int = 300,
     cles_truth: float | None = None,
+    seed: int = 0,
 ) -> dict[str, Contrast]:
     """Run a study many times, with new people and images.
 
@@ -78,7 +79,7 @@ def contrasts(
     population = Population(accuracy)
     found: dict[str, list[tuple[float, ...]]] = {measure: [] for measure in measures}
     for study in range(studies):
-        rows = _study(models, population, people, stimuli, study, measures, resamples).rows
+        rows = _study(models, population, people, stimuli, [seed, study], measures, resamples).rows
         for measure in measures:
             name = cosight.measures.measures.name_of(measure)
             [difference] = [row for row in rows if row.measure == name and row.statistic == "difference"]
@@ -111,14 +112,14 @@ def _study(
     population: Population,
     people: int,
     stimuli: int,
-    study: int,
+    study: list[int],
     measures: Sequence[str],
     resamples: int,
 ) -> cosight.Scores:
-    rng = np.random.default_rng([people, stimuli, study])
+    rng = np.random.default_rng([people, stimuli, *study])
     table = answer(population.draw(people, rng).with_(models), stimuli, rng)
     trials = _trials(table, people, [f"{index}.png" for index in range(stimuli)])
-    return cosight.compare(trials, measure=list(measures), pairs="human-model", resamples=resamples, seed=study)
+    return cosight.compare(trials, measure=list(measures), pairs="human-model", resamples=resamples, seed=study[1])
 
 
 def _trials(table: Answers, people: int, images: Sequence[str], experiment: str = "simulated") -> Trials:

@@ -68,6 +68,17 @@ def test_people_have_a_point_and_classifiers_a_curve():
     assert "coverage 0.875" in same.note
 
 
+def test_at_the_coverage_of_people_the_images_that_they_saw_count():
+    """People saw the first four of eight images, the difficult ones: the network is wrong on two of these alone."""
+    wrong, right = (0.1, 0.8, 0.1), (0.8, 0.1, 0.1)
+    answers = {"human:a": ["cat", "cat", "cat", "dog"], "net": [wrong, wrong, right, right, *[right] * 4]}
+    scores = score(trials_of(answers, truth=["cat"] * 8), measure="selective_risk", resamples=50)
+    assert rows_of(scores, "human:a", "selective_risk", "own")[0].value == 1 / 4
+    (same,) = rows_of(scores, "net", "selective_risk", "people")
+    assert (same.value, same.n) == (2 / 4, 4)
+    assert rows_of(scores, "net", "selective_risk", "1")[0].value == 2 / 8
+
+
 def test_a_hard_refusal_of_a_model_is_never_accepted():
     """Three refusals of eight images: at a coverage of .7 its risk is undefined."""
     truth = ["cat", "dog"] * 4

@@ -48,6 +48,15 @@ def test_shares_equal_a_recount_with_polars(trials, rows):
     assert checked == (12 + 1 + 2) * 16 * 16  # twelve observers, people pooled, two models less people
 
 
+def test_shares_by_class_name_the_class_once(trials, rows):
+    found = score(trials, measure="answer_share", by="truth", resamples=20, progress=False).rows
+    of_classes = {(row.observer, row.against, row.statistic, row.group): row.value for row in found
+                  if row.in_group("truth") != "*"}  # fmt: skip
+    assert of_classes == {(row.observer, row.against, row.statistic, row.group): row.value for row in rows}
+    means = [row for row in found if row.in_group("truth") == "*" and row.observer == "model:alexnet"]
+    assert sum(row.value for row in means if row.statistic == "value") == pytest.approx(1)
+
+
 def test_an_answer_that_one_person_gave_once_is_no_certain_difference(rows):
     rare = [row for row in rows if row.statistic == "difference" and -0.02 < row.value < 0]
     assert rare

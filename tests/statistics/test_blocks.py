@@ -368,6 +368,14 @@ def test_a_mean_of_nothing_defined_is_undefined():
     assert row.flags == ("undefined_parts", "undefined")
 
 
+def test_a_mean_of_nothing_defined_has_the_reason_of_its_parts():
+    parts = [replace(block((("g", name),), [NAN]), notes=("undefined: no errors",)) for name in "12"]
+    assert mean_over_groups(parts, (), "g").notes == ("undefined: no errors, in every g",)
+    assert mean_over_groups(parts[:1], (), "g").notes == ("undefined: no errors",)
+    other = replace(parts[1], notes=("undefined: no answers",))
+    assert mean_over_groups([parts[0], other], (), "g").notes == ("mean over g: 0 groups, 2 undefined left out",)
+
+
 def test_nested_means_go_from_the_last_key_up():
     groups = [("e", "1"), ("e", "1"), ("e", "2")]
     cells = [block((g, ("c", str(i))), [v]) for i, (g, v) in enumerate(zip(groups, [1.0, 3.0, 10.0], strict=True))]

@@ -51,6 +51,15 @@ def test_the_closest_is_named_with_its_lead_and_its_share():
     )
 
 
+def test_an_agreement_that_may_be_zero_has_no_shares():
+    share = value("b", 7.5, statistic="normalised", low=-60, high=90)
+    rows = value("people", 0.04, low=-0.01, high=0.09), value("a", 0.1), value("b", 0.3), share
+    text = verdict_text(scores(*rows, kinds={"human:1": "human"}))
+    assert text.startswith(
+        "b is closest to people: EC 0.300 [0.250, 0.350]; people agree with each other by 0.040 [-0.010, 0.090]."
+    )
+
+
 def test_a_difference_in_either_order_is_the_closest_less_the_next():
     rows = difference("a", "b", -0.2, 0.01), difference("b", "a", 0.2, 0.01)
     one, other = (closest_model(scores(*TWO, row)) for row in rows)

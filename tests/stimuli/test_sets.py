@@ -8,7 +8,7 @@ import pytest
 
 from cosight.errors import InvalidInput
 from cosight.stimuli.images import digest, encode
-from cosight.stimuli.sets import read_set, sample, verify
+from cosight.stimuli.sets import JOURNAL, read_set, sample, verify
 from cosight.trials.manifest import MANIFEST_SCHEMA, manifest_frame, write_manifest
 
 
@@ -79,10 +79,21 @@ def test_the_real_stimuli_are_read(mirror):
     assert frame["truth"].n_unique() == 16
 
 
-@pytest.mark.parametrize("wrong", ["nothing", "empty"])
-def test_no_images_are_refused(tmp_path, wrong):
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("nothing", "there is no folder .*nothing; check the path"),
+        ("emty", r"there is no folder .*emty; did you mean .*empty\?"),
+        ("empty", "a stimulus set has images .* found none in"),
+        ("unfinished/images/cat/1.png", "a stimulus set is a folder, got the file"),
+        ("unfinished", "is an unfinished stimulus set; finish it with the command that makes it"),
+    ],
+)
+def test_no_images_are_refused(tmp_path, wrong, message):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InvalidInput, match="a stimulus set"):
+    put(tmp_path / "unfinished/images/cat/1.png")
+    (tmp_path / "unfinished" / JOURNAL).touch()
+    with pytest.raises(InvalidInput, match=message):
         read_set(tmp_path / wrong)
 
 

@@ -539,6 +539,21 @@ def test_a_manifest_adds_what_trials_lack(given, rows, found):
     assert filled.select("stimulus", "truth", "condition", "level").row(0) == found
 
 
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([known()], ("e", "c1", 3)),
+        ([known(), known(condition="c2")], ("a-study", "c9", 5)),  # the set has the picture twice
+        ([known(experiment=None)], ("a-study", "c9", 5)),
+        ([known(stimulus="d2")], ("a-study", "c9", 5)),
+    ],
+)
+def test_a_picture_of_the_manifest_is_in_its_experiment_whatever_a_study_is_called(rows, found):
+    row = {**trial(), "stimulus": "d1", "experiment": "a-study", "condition": "c9", "level": 5}
+    trials = make_trials(pl.DataFrame([row], schema={name: SCHEMA[name] for name in row}), space=PETS)
+    assert with_manifest(trials, manifest_frame(rows)).frame.select("experiment", "condition", "level").row(0) == found
+
+
 def test_copies_of_a_picture_are_paired_by_name_and_not_with_each_other():
     copies = manifest_frame([known(image=f"{number}.png") for number in range(30)])
     pairs = match_manifest(copies, copies)

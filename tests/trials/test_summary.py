@@ -49,6 +49,12 @@ def test_counts_by_condition_in_natural_order():
     assert found["stimuli"].to_list() == [2, 1]
 
 
+def test_levels_of_a_photo_are_stimuli_of_their_own():
+    rows = [trial(condition="mosaic", level=level, stimulus=f"d{level}") for level in (1, 2, 3)]
+    found = summarise(trials(*rows))
+    assert found.conditions["stimuli"].to_list() == found.observers["stimuli"].to_list() == [3]
+
+
 def test_people_stand_first():
     found = summarise(trials(trial("model:a"), trial("simulated:b"), trial("human:10"), trial("human:9")))
     assert found.observers["observer"].to_list() == ["human:9", "human:10", "simulated:b", "model:a"]
@@ -179,10 +185,10 @@ def test_nothing_is_left_out_where_there_is_nothing_to_share(observers):
 
 
 def test_names_that_agree_only_across_conditions():
-    columns = ("experiment", "condition", "image", "stimulus")
-    mine = pl.DataFrame([("e", "a", "1", None), ("e", "b", "2", None)], schema=columns, orient="row")
-    theirs = pl.DataFrame([("e", "a", "2", None), ("e", "b", "1", None)], schema=columns, orient="row")
-    assert explain_mismatch(mine, theirs) == "image names agree only across experiments or conditions"
+    columns = ("experiment", "condition", "level", "image", "stimulus")
+    mine = pl.DataFrame([("e", "a", 1, "1", "d1"), ("e", "b", 1, "2", "d2")], schema=columns, orient="row")
+    theirs = pl.DataFrame([("e", "a", 1, "2", "d3"), ("e", "b", 2, "2", "d4")], schema=columns, orient="row")
+    assert explain_mismatch(mine, theirs) == "image names agree only across experiments, conditions or levels"
     assert explain_mismatch(mine, theirs.clear()) == "nobody else answered those"
 
 

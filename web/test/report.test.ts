@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { shorten } from "../src/report/charts";
 import { groupPairs, groupText, likelyLabels, rowsOf, type Stimuli } from "../src/report/data";
 import { inCell, selected, type State } from "../src/report/disagree";
 import { csvText } from "../src/report/downloads";
@@ -28,7 +29,11 @@ describe("rows", () => {
     expect(rowsOf(columns)[0]).toMatchObject({ id: 7, observer: "m", against: null, measure: "accuracy", flags: ["few_trials"] });
   });
   it("say why a number is undefined", () => {
-    expect(scoreCell(rowsOf(columns)[0]!).textContent).toBe("undefined: few_trials");
+    expect(scoreCell(rowsOf(columns)[0]!).textContent).toBe("undefined: few trials");
+  });
+  it("show ranks as they are", () => {
+    const rank = { ...rowsOf(columns)[0]!, statistic: "rank", value: 2, low: 1, high: 3.5 };
+    expect(scoreCell(rank).textContent).toBe("2 [1,\u00a03.5]");
   });
   it("have groups in words", () => {
     expect(groupText("experiment=edge;condition=*")).toBe("experiment edge, mean over condition");
@@ -36,6 +41,14 @@ describe("rows", () => {
   });
   it("never show a negative zero", () => {
     expect(decimals(-0.0001)).toBe("0.000");
+  });
+});
+
+describe("charts", () => {
+  it("shorten names in the middle", () => {
+    expect(shorten("resnet50-trained-on-SIN-and-IN", 24)).toBe("resnet50-traine\u2026N-and-IN");
+    expect(shorten("resnet50-trained-on-SIN-and-IN", 10)).toBe("\u2026IN-and-IN");
+    expect(shorten("resnet50", 20)).toBe("resnet50");
   });
 });
 

@@ -15,9 +15,11 @@ from cosight.stimuli.images import preparation
 from cosight.stimuli.resources import tiles_for_set
 from cosight.stimuli.sets import StimulusSet
 from cosight.stimuli.tiles import TileIndex
+from cosight.trials.spaces import LabelSpace
 
-__all__ = ["FEW_TILES", "check_alteration_options", "photo_alterations"]
+__all__ = ["FEW_TILES", "check_alteration_options", "check_every_class", "photo_alterations"]
 
+_NAMED = 3  # classes that a message lists
 FEW_TILES = 45_000  # Li et al. 2025 draw from ImageNet's 50,000 validation images, of which some are duplicates
 
 
@@ -40,6 +42,19 @@ def check_alteration_options(benchmark: Benchmark | None, **options: Any) -> Non
             raise InvalidInput(f"--{name} is an option of benchmarks that distort photos, got {shown}; leave it out")
         if family.options[name] is not None:
             family.check({name: value})
+
+
+def check_every_class(photos: StimulusSet, space: LabelSpace, *, least: int = 1) -> None:
+    """Raise where a class of the label space has fewer photos than `least`."""
+    counts = dict(photos.frame.group_by("truth").len().iter_rows())
+    scarce = [f"{name} {counts.get(name, 0)}" for name in space.classes if counts.get(name, 0) < least]
+    if scarce:
+        more = f" and {len(scarce) - _NAMED} more" if len(scarce) > _NAMED else ""
+        raise InvalidInput(
+            f"each of the {len(space.classes)} superclasses needs {least} photo{'s' if least > 1 else ''}, "
+            f"{photos.root} has fewer of some: {', '.join(scarce[:_NAMED])}{more}; add photos"
+            + (", or give a smaller --per-class" if least > 1 else "")
+        )
 
 
 def photo_alterations(

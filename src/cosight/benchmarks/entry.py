@@ -41,6 +41,7 @@ class AlteredPhotos:
     verb: str  # of `cosight stimuli`: corrupt, distort, manipulate
     prepare: str  # how a photo is scaled and cropped first
     options: Mapping[str, Any] = field(default_factory=dict)  # of the verb
+    every_class: bool = False  # whether each class of the label space needs a photo
     clean: bool = False  # whether the unaltered photos are shown too, as condition clean, level 0
     laion_c_layout: bool = False  # whether stored files are called as in the published LAION-C
 
@@ -61,8 +62,8 @@ class ReportChart:
         measure: Registered name; empty for `scatter`, `pair-scatter`, `pictures` and `sheet`.
         x: The key of the groups; the first measure of `scatter` and `pair-scatter`.
         y: The second measure of `scatter` and `pair-scatter`.
-        where: Only rows whose group has these values, as `key=value;...`; of `scatter`, the groups of both measures,
-            separated by `|`.
+        where: Only rows whose group has these values, as `key=value;...` or `key=value,value;...`; of `scatter`, the
+            groups of both measures, separated by `|`.
         facet: A key of the groups: one panel per value.
         text: An explanation below it.
     """

@@ -85,6 +85,7 @@ class TableLayout:
     answers_only: bool = False  # whether probabilities and gold labels are not used; this saves memory
     takes_others: bool = False  # whether trials of other sets are accepted: other label spaces, or what is not `is_own`
     is_own: Callable[[Trials], bool] | None = None  # which trials are about the benchmark (default: by label space)
+    headline: Callable[[Scores], str] | None = None  # the verdict; empty where `best_line_text` has it
     takes_families: bool = False  # whether models can be grouped with --families, which `rows` then takes too
 
 
@@ -92,7 +93,8 @@ def best_line_text(table: BenchmarkTable) -> str:
     """Return in one sentence which models are first and second in the first column that summarises lines.
 
     Args:
-        table: A table. Where a column has no ranks, its lines are ordered by their values.
+        table: A table. Where a column has no ranks, the lines of the last section (people, if they are judges) are
+            ordered by their values.
 
     Returns:
         A sentence with both values and their intervals; an empty text where no such column has values.
@@ -103,6 +105,8 @@ def best_line_text(table: BenchmarkTable) -> str:
             continue
         sign = 1 if measures[column.measure].direction == "lower" else -1
         ranked = [line for line in lines if line.cells[index].rank is not None]
+        if not ranked:
+            lines = [line for line in lines if line.section == lines[-1].section]
         best = sorted(ranked or lines, key=lambda line: sign * (line.cells[index].value or 0.0))[:2]
         texts = []
         for line in best:

@@ -79,7 +79,12 @@ def main() -> None:
         for before, argument in pairwise(sys.argv):
             if not argument and not before.startswith("-"):  # an empty path would stand for the current folder
                 raise InvalidInput("an argument is empty (''); name a file or folder, or leave it out")
-        code = app(standalone_mode=False, prog_name="cosight")
+        try:
+            code = app(standalone_mode=False, prog_name="cosight")
+        except (ImportError, RuntimeError) as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C during an import
+                raise KeyboardInterrupt from error
+            raise
     except TyperException as error:
         _exit_with(describe_usage_error(error))
     except CosightError as error:

@@ -73,6 +73,8 @@ def get(call: Call) -> None:
     typer.echo(
         f"{entry.name}: {fetched.files} files, {_megabytes(fetched.size)} in {fetched.folder} ({checked}{present})"
     )
+    if fetched.sha256 is not None and not fetched.verified:
+        typer.echo(f"sha256 of names and contents, for --sha256: {fetched.sha256}")
     typer.echo(f"licence: {entry.licence}")
     typer.echo(f"cite: {entry.citation}; {entry.page}")
     if entry.use:

@@ -35,10 +35,10 @@ def demo(
 ) -> None:
     """Answer a question with real people and networks in seconds, then run the whole pipeline in some minutes; offline.
 
-    people compares 25 networks with 10 people on images that ship with the package. digits builds the digits benchmark,
-    trains five small architectures with five seeds each, evaluates them with every abstention function, and scores them
-    against simulated people. Both end with a report. With --me you label digits yourself; the digits part runs first if
-    it is not finished.
+    `people` compares 25 networks with 10 people on images that ship with the package. `digits` builds the digits
+    benchmark, trains five small architectures with five seeds each, evaluates them with every abstention function, and
+    scores them against simulated people. Both end with a report. With `--me` you label digits yourself; the digits part
+    runs first if it is not finished.
 
     Examples:
         cosight demo people

@@ -56,17 +56,20 @@ def disagree(
 
 
 def _open_report(call: Call, found: Disagreements) -> None:
-    """Write a report of the same sources and open the view of the first model and people."""
+    """Write a report of the same sources and open the view that has the first line of the table."""
     import webbrowser
     from tempfile import mkdtemp
-    from urllib.parse import quote
+    from urllib.parse import quote, urlencode
 
     from cosight.cli.options import progress_bar
     from cosight.reports.site import report
 
     options = {name: value for name, value in call.options.items() if name in ("labels", "role", "gamma")}
     first = found.rows[0]
+    answers = first.response or (first.probabilities or first.people)[0][0], first.people[0][0]
+    cell = "".join(str(int(answer == first.truth)) for answer in answers)  # whether the model and people are right
     with progress_bar() as progress:
         made = report(*call.arguments, out=f"{mkdtemp(prefix='cosight-')}/report", progress=progress, **options)
     typer.echo(f"report: {made.page}", err=True)
-    webbrowser.open(made.view(f"disagree?a={quote(first.observer, safe='')}&b={quote(first.against, safe='')}&cell=01"))
+    query = urlencode({"a": first.observer, "b": first.against, "cell": cell}, quote_via=quote)  # spaces as %20
+    webbrowser.open(made.view(f"disagree?{query}"))

@@ -76,7 +76,11 @@ def run_in_terminal(folder: Path) -> Iterator[None]:
         with redirect_stdout(sys.stderr):  # Ray prints about its workers
             yield
     except KeyboardInterrupt:
-        typer.echo(f"stopped; resume with: cosight run resume {folder}", err=True)
+        from cosight.runs.folder import RUN
+
+        resume = f"resume with: cosight run resume {folder}"
+        again = "nothing is stored yet; run the same command again"
+        typer.echo(f"stopped; {resume if (folder / RUN).exists() else again}", err=True)
         raise
 
 

@@ -147,11 +147,13 @@ class SourceOptions(SetOptions):
 
         return preparation(self.prepare or default)
 
-    def alterations(self, chosen: list[Alteration], *, experiment: str | None, prepare: str = "none") -> SetRecipe:
+    def alterations(
+        self, sources: StimulusSet, chosen: list[Alteration], *, experiment: str | None, prepare: str = "none"
+    ) -> SetRecipe:
         """Return the recipe that applies these alterations to every source; `prepare` is the default of --prepare."""
         from cosight.stimuli.alterations import Alterations
 
-        return Alterations(self.read_sources(), tuple(chosen), experiment, self.seed, self.preparation(prepare))
+        return Alterations(sources, tuple(chosen), experiment, self.seed, self.preparation(prepare))
 
 
 def corrupt(
@@ -179,7 +181,7 @@ def corrupt(
     settings = {"variant": variant, "region": region, "textures": load_textures(textures) if textures else None}
     chosen = _choose_alterations("corrupt", kind, severity, settings)
     experiment = "imagenet-c" if variant == "imagenet-c" else "corruptions"
-    options.generate(options.alterations(chosen, experiment=experiment))
+    options.generate(options.alterations(options.read_sources(), chosen, experiment=experiment))
 
 
 def distort(
@@ -205,13 +207,14 @@ def distort(
 
     options: SourceOptions = call()
     chosen = _choose_alterations("distort", kind, level, {"geometry": geometry})
+    sources = options.read_sources()  # before tiles, which may take minutes
     with options.collect_skipped("not a tile") as on_skip:
         chosen = with_resource(
             chosen,
             "tiles",
             lambda: tiles_for_set(options.out, options.source, given=tiles, workers=options.workers, on_skip=on_skip),
         )
-    options.generate(options.alterations(chosen, experiment="laion-c", prepare="256/224"))
+    options.generate(options.alterations(sources, chosen, experiment="laion-c", prepare="256/224"))
 
 
 def manipulate(
@@ -241,7 +244,7 @@ def manipulate(
             "spectrum",
             lambda: spectrum_for_set(options.out, sources, prepare=prepare, given=spectrum, on_skip=on_skip),
         )
-    options.generate(options.alterations(chosen, experiment=None))
+    options.generate(options.alterations(options.read_sources(), chosen, experiment=None))
 
 
 def attack(

@@ -447,34 +447,37 @@ def _rarefied_divergences(
     size = np.minimum(have, kept) - least + 1
     cell = np.repeat(np.arange(len(have)), size)
     drawn = np.arange(len(cell)) - np.repeat(np.cumsum(size) - size - least, size)
+    log_factorial = gammaln(np.arange(1, total.max() + 2))
+
+    def log_choose(n: NDArray[np.int64], k: NDArray[np.int64]) -> FloatArray:
+        logs: FloatArray = log_factorial[n] - log_factorial[k] - log_factorial[n - k]
+        return logs
+
     probability = np.exp(
-        _log_choose(have[cell], drawn)
-        + _log_choose((total - have)[cell], kept[cell] - drawn)
-        - _log_choose(total, kept)[cell]
+        log_choose(have[cell], drawn)
+        + log_choose((total - have)[cell], kept[cell] - drawn)
+        - log_choose(total, kept)[cell]
     )
     likely = probability > _NEGLIGIBLE
-    cell, drawn, probability = cell[likely], drawn[likely], probability[likely]
+    cell, drawn = cell[likely], drawn[likely]
     true, first = cell // cells, np.searchsorted(cell, np.arange(classes) * cells)
     precision = other.probabilities.dtype
+    probability = probability[likely].astype(precision)
     p = ((drawn + other.prior) / (left + other.prior * cells)[true]).astype(precision)
     entropy = np.add.reduceat(probability * p * np.log(p), first)
     divergence = np.empty_like(errors)
     for part in blocks(len(j), len(cell), most=BLOCK // 128):
-        rows = j[part, None]
-        mean = (p + other.probabilities.reshape(len(other.counts), -1)[rows, cell]) / 2
+        mean = other.probabilities.reshape(len(other.counts), -1)[j[part]].take(cell, axis=1)
+        mean += p
+        mean /= 2
         middle = mean
         if midpoint == "pooled":
-            pooled = drawn + other.counts.reshape(len(other.counts), -1)[rows, cell] + other.prior
+            pooled = drawn + other.counts.reshape(len(other.counts), -1)[j[part]].take(cell, axis=1) + other.prior
             middle = pooled / (errors[part] + other.prior * cells)[:, true]
         mean *= np.log(middle)
         mean *= probability
         divergence[part] = (entropy + other.negative_entropy[j[part]]) / 2 - np.add.reduceat(mean, first, axis=1)
     return np.where(errors > 0, np.maximum(divergence, 0), 0.0), errors
-
-
-def _log_choose(n: NDArray[np.int64], k: NDArray[np.int64]) -> FloatArray:
-    logs: FloatArray = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    return logs
 
 
 def _similarity(a: FloatArray, b: FloatArray, alpha: float, midpoint: Midpoint) -> ClassLevelErrorSimilarity:

@@ -191,7 +191,8 @@ def share_intervals(
         samples: Resampled values, (rows, resamples).
         values: The shares from all data, (rows,).
         n: The trials of each share, which m does not exceed; inf for a mean of shares, which varies less.
-        clusters: The clusters that were resampled; m where all trials of all clusters went the same way.
+        clusters: The clusters that were resampled; m where all trials of all clusters went the same way. A mean of
+            shares of 0 and 1 does not vary either; its variance is taken to be 1 / clusters².
         confidence: Confidence of the intervals.
 
     Returns:
@@ -217,7 +218,8 @@ def share_intervals(
     trials = np.maximum(n, 2.0)
     few = (1 - 1 / units) / (1 - 1 / trials) * (stdtrit(trials - 1, tail) / stdtrit(units - 1, tail)) ** 2
     varies = variance > ROUNDING**2
-    worth = np.where(varies, values * (1 - values) / np.where(varies, variance, 1.0) * few, units)
+    flat = np.maximum(values * (1 - values) * units**2, units)  # as if one cluster went the other way
+    worth = np.where(varies, values * (1 - values) / np.where(varies, variance, 1.0) * few, flat)
     noise = min(0.1, 2 * np.sqrt(2 / samples.shape[1]))  # twice the relative error of a variance of so many resamples
     worth = np.where(varies & (worth > n * (1 - noise)), n, np.minimum(worth, n))
     rare = np.minimum(values, 1 - values) * worth  # how many trials of the rarer kind the spread rests on

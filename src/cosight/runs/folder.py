@@ -143,16 +143,17 @@ class RunFolder:
 
     def write_digests(self, plan: RunPlan, observers: Sequence[str]) -> None:
         """Write the manifest with the digests that the trials have; null where an image could not be shown."""
-        digests: dict[int, str] = {}
+        columns = []
         for shard in plan.shards:
+            digests: dict[int, str] = {}
             for observer in observers:
                 if digests.keys() >= set(shard.rows) or (job := self.read_job(observer, shard.index)) is None:
                     continue
                 table = pl.read_parquet(self.trial_file(observer, shard.index), columns=["stimulus"], glob=False)
                 rows = (row for row in shard.rows if row not in job.skipped and plan.is_trial[row])
                 digests |= dict(zip(rows, table["stimulus"], strict=True))
-        column = [digests.get(row) for row in range(plan.stimuli.frame.height)]
-        self._write_manifest(plan, plan.stimuli.frame.with_columns(pl.Series("stimulus", column, dtype=pl.String)))
+            columns.append(pl.Series("stimulus", [digests.get(row) for row in shard.rows], dtype=pl.String))
+        self._write_manifest(plan, plan.stimuli.frame.with_columns(pl.concat(columns)))
 
     def _write_manifest(self, plan: RunPlan, frame: pl.DataFrame) -> None:
         facts = with_manifest_space({"settings": dict(plan.stimuli.settings)}, plan.space)

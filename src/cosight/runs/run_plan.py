@@ -18,7 +18,7 @@ import polars as pl
 
 from cosight.arrays import whole_number
 from cosight.benchmarks import Benchmark, benchmarks
-from cosight.benchmarks.altering import check_alteration_options, photo_alterations
+from cosight.benchmarks.altering import check_alteration_options, check_every_class, photo_alterations
 from cosight.benchmarks.building.source_photos import read_photos
 from cosight.devices import Precision
 from cosight.errors import InvalidInput, did_you_mean
@@ -113,8 +113,8 @@ class RunPlan:
     @cached_property
     def _row_digests(self) -> tuple[str, ...]:
         """One digest per shard of its manifest rows, without the column that may be known only after reading."""
-        frame = self.stimuli.frame.drop("stimulus")
-        texts = (frame[shard.rows.start : shard.rows.stop].write_ndjson() for shard in self.shards)
+        frame = self.stimuli.frame
+        texts = (frame[shard.rows.start : shard.rows.stop].drop("stimulus").write_ndjson() for shard in self.shards)
         return tuple(hashlib.sha256(text.encode()).hexdigest() for text in texts)
 
     @cached_property
@@ -203,6 +203,8 @@ def plan_run(
         _check_truths(stimuli)
     else:
         space, images = _label(read_photos(str(source)).stimuli, labels or benchmark.labels, notices)
+        if benchmark.altered.every_class and space.name == benchmark.labels:
+            check_every_class(images, space, least=per_class or 1)
         images = draw(images)
 
         def skip_tile(reason: str) -> None:

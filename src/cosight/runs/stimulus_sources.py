@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import polars as pl
 
 from cosight.errors import InvalidInput
@@ -22,6 +23,7 @@ from cosight.stimuli.alterations import Alterations
 from cosight.stimuli.generate import StimulusJob, Unit
 from cosight.stimuli.images import Bytes, FileFormat, decode, digest, encode
 from cosight.stimuli.sets import StimulusSet
+from cosight.trials.file_tables import compact
 from cosight.trials.manifest import manifest_frame
 
 __all__ = [
@@ -35,7 +37,6 @@ __all__ = [
 ]
 
 _ROWS_AT_ONCE = 2000  # that are dictionaries before they are rows of a frame
-_IN_FRAME: Mapping[str, Any] = {}  # the facts of a job whose columns are in the frame
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +133,7 @@ class GeneratedStimuli:
 
     recipe: Alterations
     format: FileFormat
-    units: tuple[Unit, ...]
+    units: tuple[Unit, ...]  # one per photo, without jobs: those are the rows of `frame`
     frame: pl.DataFrame
     stamps: tuple[str, ...]
 
@@ -158,10 +159,11 @@ class GeneratedStimuli:
         """Read each photo, alter it, and encode and decode the result."""
         per_photo = len(self.recipe.alterations)
         for part in self.portions(rows):
-            unit = self.units[part.start // per_photo]
-            jobs = [unit.jobs[row % per_photo] for row in part]
+            photo, first = divmod(part.start, per_photo)
+            files = self.frame["file"][photo * per_photo : (photo + 1) * per_photo]
+            unit = replace(self.units[photo], jobs=tuple(StimulusJob(file, {}) for file in files))
             try:
-                for row, outcome in zip(part, self.recipe.make(unit, jobs), strict=True):
+                for row, outcome in zip(part, self.recipe.make(unit, unit.jobs[first:][: len(part)]), strict=True):
                     if outcome.pixels is None:
                         yield LoadedStimulus(row, error=outcome.error)  # type: ignore[arg-type]
                         continue
@@ -196,14 +198,15 @@ def generated_stimuli(recipe: Alterations, *, format: FileFormat = "png") -> Gen
         parent = unit.payload[1]
         for job, alteration in zip(unit.jobs, recipe.alterations, strict=True):
             seed = None if parent is None else alteration.seed_of(parent, recipe.seed)
-            rows.append({**job.facts, "file": f"images/{job.file}.{format}", "parent": parent, "seed": seed})
+            rows.append({**job.facts, "file": f"images/{job.file}.{format}", "seed": seed})
         stamps += [f"{parent or unit.stamp} {encoding}"] * len(unit.jobs)
-        # facts are in the frame from here on: as dictionaries, those of a large set take hundreds of megabytes
-        units.append(replace(unit, jobs=tuple(StimulusJob(job.file, _IN_FRAME) for job in unit.jobs)))
+        units.append(replace(unit, jobs=()))  # they are rows of the frame, which take less memory
         if len(rows) >= _ROWS_AT_ONCE:
-            frames.append(manifest_frame(rows))
+            frames.append(compact(manifest_frame(rows)))
             rows = []
-    return GeneratedStimuli(recipe, format, tuple(units), pl.concat([*frames, manifest_frame(rows)]), tuple(stamps))
+    frame = pl.concat([*frames, compact(manifest_frame(rows))])
+    photo = np.repeat(np.arange(len(names)), len(recipe.alterations))
+    return GeneratedStimuli(recipe, format, tuple(units), frame.with_columns(parent=names.gather(photo)), tuple(stamps))
 
 
 def digests(stimuli: StimulusSource) -> list[str | None]:

@@ -88,8 +88,12 @@ class _Crowd:
             drawn += draw.resample([resampled], values=size**2)[0] * weights
         total = counts.reshape(size, size).sum(axis=1)
         classes = np.flatnonzero(total)
-        keys = [Key(self.name, None, ANSWER_SHARE, variant=((TRUTH, labels[i]), (ANSWER, label)))
-                for i in classes.tolist() for label in labels]  # fmt: skip
+        has_truth = TRUTH in dict(draw.group)  # the group is one class
+        keys = [
+            Key(self.name, None, ANSWER_SHARE, variant=(*(() if has_truth else ((TRUTH, labels[i]),)), (ANSWER, label)))
+            for i in classes.tolist()
+            for label in labels
+        ]
         met = [self.shown & used & (truth == i) for i in classes]
         clusters = draw.cluster_counts(np.stack(met)) if met else np.empty(0)
         block = make_block(

@@ -184,8 +184,9 @@ def finite_resampled(values: FloatArray, resampled: FloatArray) -> FloatArray:
 def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Block:
     """Average each number over groups with equal weights, resample by resample.
 
-    Groups in which a number is undefined are left out of its mean and counted in its note. A group that does not have
-    the number at all, because the observer took no part, is not counted.
+    Groups in which a number is undefined are left out of its mean and counted in its note, which is the reason where
+    all of them have the same. A group that does not have the number at all, because the observer took no part, is not
+    counted.
 
     Args:
         blocks: One block per group.
@@ -199,6 +200,7 @@ def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Blo
     total_clusters, fewest_clusters = np.zeros(len(keys)), np.full(len(keys), np.inf)
     over_people, units = np.zeros(len(keys), dtype=np.bool_), np.full(len(keys), np.inf)
     flags: list[Flags] = [()] * len(keys)
+    reasons: dict[int, set[str]] = {}  # why a number is undefined in some groups
     for block in blocks:
         index = np.array([index_of[key] for key in block.keys], dtype=np.int64)
         defined = ~np.isnan(block.values)
@@ -213,6 +215,8 @@ def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Blo
         fewest_clusters[used] = np.minimum(fewest_clusters[used], block.clusters[defined])
         for i, k in zip(used, np.flatnonzero(defined), strict=True):
             flags[i] = merge_flags(flags[i], block.flags[k])
+        for i, k in zip(index[~defined].tolist(), np.flatnonzero(~defined), strict=True):
+            reasons.setdefault(i, set()).add(block.notes[k])
     undefined = groups - values.count.astype(np.int64)
     # clusters of different groups add up, unless they are the same in every group, as people are: then the fewest count
     shared = any(block.shared_clusters for block in blocks)
@@ -220,7 +224,10 @@ def mean_over_groups(blocks: Sequence[Block], group: GroupKey, over: str) -> Blo
     notes, merged = [], []
     for i, left_out in enumerate(undefined):
         text = f"mean over {over}: {groups[i] - left_out} groups"
-        notes.append(f"{text}, {left_out} undefined left out" if left_out else text)
+        if left_out == groups[i] and len(reasons[i]) == 1 and (reason := min(reasons[i])):
+            notes.append(f"{reason}, in every {over}" if groups[i] > 1 else reason)
+        else:
+            notes.append(f"{text}, {left_out} undefined left out" if left_out else text)
         merged.append(merge_flags(flags[i], ("undefined_parts",) if left_out else ()))
     mean = make_block(
         group,

@@ -39,11 +39,19 @@ class _Decisions(NamedTuple):
     graded: bool  # whether it has a curve: its uncertainty takes more values than answered and refused
 
 
+class _Point(NamedTuple):
+    """A coverage at which models with confidence are compared."""
+
+    name: str
+    coverage: float
+    stimuli: BoolArray  # the columns of a draw that count
+
+
 def selective_blocks(draw: Draw, outputs: Outputs, *, gamma: float) -> list[Block]:
     """Compute coverage and selective risk of each observer and of people pooled.
 
     Rows of the risk have the coverage in their group: `own`, a fraction for models with confidence, and the name of a
-    group of people for the same models at the coverage of these people.
+    group of people for the same models at the coverage of these people, on the stimuli that these people saw.
 
     Args:
         draw: The answers to a group of stimuli and their resamples.
@@ -65,19 +73,21 @@ def selective_blocks(draw: Draw, outputs: Outputs, *, gamma: float) -> list[Bloc
     for row, observer in enumerate(draw.names):
         if observed[0, row]:
             blocks.append(_own_block(draw, observer, observed[:, row], resampled[:, row]))
-    coverages = {}
+    everything = np.ones(shown.shape[1], dtype=np.bool_)
+    points = [_Point(f"{value:g}", value, everything) for value in _GRID]
     for group in draw.people_groups:
         members = group.members
         if observed[0, members].sum():
-            coverages[group.name] = float(observed[1, members].sum() / observed[0, members].sum())
+            coverage = float(observed[1, members].sum() / observed[0, members].sum())
+            points.append(_Point(group.name, coverage, np.asarray(shown[members].any(axis=0))))
         if len(members) > 1:
             pooled = np.einsum("kor,ro->kr", resampled[:, members], draw.observer_weights[:, members])
             blocks.append(_own_block(draw, group.name, observed[:, members].sum(axis=1), pooled, group))
-    points = [*((f"{value:g}", value) for value in _GRID), *coverages.items()]
     for row, observer in enumerate(draw.names):
         one = decisions[row]
-        if one.graded and one.shown.any():
-            blocks.append(_curve_block(draw, observer, one, points))
+        possible = [point for point in points if (one.shown & point.stimuli).any()]
+        if one.graded and possible:
+            blocks.append(_curve_block(draw, observer, one, possible))
     return [draw.with_stimulus_clusters(block) for block in blocks]
 
 
@@ -114,22 +124,25 @@ def _own_block(
     )
 
 
-def _curve_block(draw: Draw, observer: str, one: _Decisions, points: list[tuple[str, float]]) -> Block:
+def _curve_block(draw: Draw, observer: str, one: _Decisions, points: list[_Point]) -> Block:
     """Return the risk of a model at each coverage; undefined where it refuses more than that."""
+    used = [one.shown & point.stimuli for point in points]
 
     def risks(_: Answers, weights: Weights) -> FloatArray:
-        drawn = weights[:, one.shown]
-        return np.stack([selective_risks(uncertainty, wrong, drawn, value) for _, value in points])
+        return np.stack(
+            [
+                selective_risks(one.uncertainty[mask], one.wrong[mask], weights[:, mask], point.coverage)
+                for point, mask in zip(points, used, strict=True)
+            ]
+        )
 
-    uncertainty, wrong = one.uncertainty[one.shown], one.wrong[one.shown]
     everything = np.ones((1, len(one.shown)), dtype=np.float32)
-    keys = [Key(observer, None, SELECTIVE_RISK, variant=((COVERAGE, name),)) for name, _ in points]
-    n = np.array([value * one.shown.sum() for _, value in points])
+    n = np.array([point.coverage * mask.sum() for point, mask in zip(points, used, strict=True)])
     return make_block(
         draw.group,
-        keys,
+        [Key(observer, None, SELECTIVE_RISK, variant=((COVERAGE, point.name),)) for point in points],
         risks(draw.answers, everything)[:, 0],
         draw.resample([risks])[0],
         np.rint(n),
-        notes=[f"coverage {value:.3f}" for _, value in points],
+        notes=[f"coverage {point.coverage:.3f}" for point in points],
     )

@@ -241,12 +241,14 @@ def _upper(text: str) -> str:
 
 
 def _share_text(verdict: Verdict, people: str) -> str:
-    """Return the closest model's value as a share of people's agreement with each other."""
-    share = verdict.share
-    if share is None or share.value is None or verdict.agreement is None:
+    """Return the closest model's value as a share of people's agreement; only the agreement where it may be 0."""
+    share, agreement = verdict.share, verdict.agreement
+    if share is None or share.value is None or agreement is None or agreement.value is None:
         return ""
+    if min(agreement.value, agreement.value if agreement.low is None else agreement.low) <= 0:
+        return f"; {people} agree with each other by {number_text(agreement)}"
     interval = "" if share.low is None or share.high is None else f" [{share.low:.0%}, {share.high:.0%}]"
-    return f", {share.value:.0%}{interval} of {people}'s agreement with each other ({number_text(verdict.agreement)})"
+    return f", {share.value:.0%}{interval} of {people}'s agreement with each other ({number_text(agreement)})"
 
 
 def _lead_text(verdict: Verdict) -> str:

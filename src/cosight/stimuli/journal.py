@@ -13,26 +13,25 @@ import polars as pl
 
 from cosight.errors import InvalidInput
 from cosight.files import atomic_write, disk_errors, remove_drafts
-from cosight.stimuli.sets import read_set
+from cosight.stimuli.sets import JOURNAL, read_set
 from cosight.trials.manifest import MANIFEST, manifest_frame, write_manifest
 
 __all__ = ["JOBS", "Journal", "SetRecord", "is_started", "open_journal", "stored_settings"]
 
 JOBS = "jobs.parquet"
-_JOURNAL = "journal.jsonl"
 _JOB_SCHEMA = {"job": pl.String, "stamp": pl.String, "outcome": pl.String, "reason": pl.String, "versions": pl.String}
 
 
 def is_started(out: Path) -> bool:
     """Return whether the folder has a set, finished or not."""
-    return (out / MANIFEST).exists() or (out / _JOURNAL).exists()
+    return (out / MANIFEST).exists() or (out / JOURNAL).exists()
 
 
 def stored_settings(out: Path) -> Mapping[str, Any] | None:
     """Return the settings of the set in the folder, finished or not; None if there is no set."""
     if (out / MANIFEST).exists():
         return dict(read_set(out).facts["settings"])
-    return next((line["settings"] for line in _read_lines(out / _JOURNAL) if _is_header(line)), None)
+    return next((line["settings"] for line in _read_lines(out / JOURNAL) if _is_header(line)), None)
 
 
 @dataclass(slots=True)
@@ -75,7 +74,7 @@ class SetRecord:
                     record.rows[job] = manifest.pop(outcome)
             record.other_rows = list(manifest.values())
         has_header = False
-        for line in _read_lines(out / _JOURNAL):
+        for line in _read_lines(out / JOURNAL):
             if _is_header(line):
                 has_header, record.current_versions = True, line["versions"]
             elif has_header and (line["row"] is None or _has_size(image_root / line["row"]["file"], line["size"])):
@@ -157,7 +156,7 @@ def open_journal(out: Path, image_root: Path) -> Iterator[Journal]:
 
     The journal of a run that made nothing is removed, so that its settings do not bind the next run.
     """
-    path = out / _JOURNAL
+    path = out / JOURNAL
     file = path.open("a", encoding="utf-8")
     try:
         journal = Journal(file, path)

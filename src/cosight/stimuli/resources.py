@@ -58,9 +58,10 @@ def tiles_for_set(
             _check_tiles(stored, index.digest, given)
     else:
         if not stored.exists():
+            listed = _without_masks(images)  # before the folder of the set is made
             with wait_for_lock(out / _TILES_LOCK):
                 if not stored.exists():  # another process may have built it meanwhile
-                    with _recorded(out, "tiles", _without_masks(images)):
+                    with _recorded(out, "tiles", listed):
                         return _build_tiles(images, stored, workers, on_skip)
         if given is None:
             _check_record(out, "tiles", _without_masks(sources))

@@ -47,6 +47,7 @@ from cosight.trials.spaces import LabelSpace
 from cosight.trials.table import Trials, first_showings, has_role
 
 __all__ = [
+    "JOURNAL",
     "LEVEL_FOLDER",
     "PIXEL_PACKAGES",
     "SourceImage",
@@ -68,6 +69,7 @@ __all__ = [
 # libraries that every stimulus passes through; their versions may change a pixel
 PIXEL_PACKAGES = ("cosight", "numpy", "opencv-python-headless", "pillow", "numba", "scipy")
 _MODEL_VS_HUMAN = re.compile(r"^\d+_[^_]+_[^_]+_(?P<condition>[^_]+)_(?P<truth>[a-z]+)_\d+_.+$")
+JOURNAL = "journal.jsonl"  # of a set that is being generated
 LEVEL_FOLDER = "intensity_level_"  # of LAION-C's layout, before the number of the level
 _GOLD_SOURCES = {"human": "people", "simulated": "simulated"}  # values of `gold` in a manifest's parameters
 
@@ -176,9 +178,10 @@ def read_set(path: str | Path) -> StimulusSet:
     ['cat', 'dog']
     """
     root = Path(path)
+    if not root.exists():
+        raise InvalidInput(f"there is no folder {root}; {nearest_path(root)}")
     if not root.is_dir():
-        hint = nearest_path(root, otherwise=f"give the folder that has {MANIFEST} or images")
-        raise InvalidInput(f"a stimulus set is a folder, got {root}; {hint}")
+        raise InvalidInput(f"a stimulus set is a folder, got the file {root}; give the folder of the images")
     if (root / MANIFEST).exists():
         if not is_stimulus_set(root):
             raise InvalidInput(f"{root} is a run, which has no images; give the folder of the images that it is about")
@@ -193,6 +196,8 @@ def read_set(path: str | Path) -> StimulusSet:
         if outside:
             raise InvalidInput(f"the files of a manifest are inside the set, {root / MANIFEST} names {outside[0]}")
         return StimulusSet(root, frame, facts)
+    if (root / JOURNAL).exists():
+        raise InvalidInput(f"{root} is an unfinished stimulus set; finish it with the command that makes it")
     files = image_files(root)
     if not files:
         raise InvalidInput(f"a stimulus set has images ({', '.join(IMAGE_SUFFIXES)}), found none in {root}")

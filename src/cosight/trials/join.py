@@ -582,8 +582,10 @@ def manifest_rows(manifest: pl.DataFrame, trials: pl.DataFrame) -> pl.Series:
 def with_manifest(trials: Trials, manifest: pl.DataFrame) -> Trials:
     """Return trials with what a manifest knows: digests of trials with only a name, missing truths, conditions, levels.
 
-    A trial that fits several stimuli of the manifest equally well stays as it is.
+    A trial that fits several stimuli of the manifest equally well stays as it is. A trial whose digest the manifest has
+    in another experiment, such as that of a study's name, gets experiment, condition and level of the manifest.
     """
+    trials = _in_experiments_of(trials, manifest)
     facts = ("stimulus", "truth", "condition", "level")
     if not any(trials.frame[name].has_nulls() for name in facts):
         return trials
@@ -593,6 +595,19 @@ def with_manifest(trials: Trials, manifest: pl.DataFrame) -> Trials:
     frame = frame.with_columns(pl.coalesce(name, f"{name}_known").alias(name) for name in facts)
     filled = replace(trials, frame=frame.select(trials.frame.columns))
     return filled if trials.space is None else filled.with_space(trials.space)
+
+
+def _in_experiments_of(trials: Trials, manifest: pl.DataFrame) -> Trials:
+    """Return trials of the manifest's pictures in the manifest's experiments; pictures that it has twice stay."""
+    known, names = manifest["experiment"].drop_nulls().unique(), ("experiment", "condition", "level")
+    if trials.frame["experiment"].is_in(known.implode()).all():  # as a rule
+        return trials
+    once = manifest.filter(pl.col("experiment").is_not_null()).unique("stimulus", keep="none")
+    facts = once.select("stimulus", *(pl.col(name).alias(f"{name}_known") for name in names))
+    frame = trials.frame.join(facts, on="stimulus", how="left", maintain_order="left")
+    moved = pl.col("experiment_known").is_not_null() & ~pl.col("experiment").is_in(known.implode()).fill_null(True)
+    frame = frame.with_columns(pl.when(moved).then(f"{name}_known").otherwise(name).alias(name) for name in names)
+    return replace(trials, frame=frame.select(trials.frame.columns))
 
 
 # ---- the cues of a cue-conflict image: its truth is the shape, its name tells the texture

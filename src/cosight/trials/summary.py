@@ -60,7 +60,7 @@ def summarise(trials: Trials, *, roles: Sequence[str] = ("test",)) -> Summary:
     frame = frame.with_columns(right=(pl.col("response") == pl.col("truth")).fill_null(False))
     numbers = [
         pl.len().alias("trials"),
-        pl.struct("experiment", "condition", pl.coalesce("image", "stimulus")).n_unique().alias("stimuli"),
+        pl.struct("experiment", "condition", "level", pl.coalesce("image", "stimulus")).n_unique().alias("stimuli"),
         pl.col("response").null_count().alias("missing"),
         pl.col("right").filter(pl.col("truth").is_not_null()).mean().alias("accuracy"),
         pl.col("rt").median().alias("median rt"),
@@ -199,9 +199,10 @@ def explain_mismatch(stimuli: pl.DataFrame, others: pl.DataFrame) -> str:
     if not images:
         names = [min(part["image"].drop_nulls(), key=natural_key, default="none") for part in (stimuli, others)]
         return f"no image has the same name in both (for example {names[0]!r} and {names[1]!r})"
-    if stimuli.filter(pl.col("image").is_in(sorted(images)))["stimulus"].count():
-        return f"{_listed(images)} have the same name and other pixels"
-    return "image names agree only across experiments or conditions"
+    same = stimuli.join(others, on=["experiment", "condition", "level", "image"], how="semi", nulls_equal=True)
+    if same["stimulus"].count():
+        return f"{_listed(set(same['image'].drop_nulls()))} have the same name and other pixels"
+    return "image names agree only across experiments, conditions or levels"
 
 
 def _listed(names: Iterable[str], noun: str = "") -> str:

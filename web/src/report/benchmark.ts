@@ -4,7 +4,7 @@ import { measureName } from "./charts";
 import { type BenchmarkTable, groupText, type Part, type Row } from "./data";
 import { fileLinks } from "./downloads";
 import { type Column, sortableTable } from "./tables";
-import { badge, scoreCell, type View } from "./view";
+import { badge, kindOf, scoreCell, sentence, type View } from "./view";
 
 type Line = BenchmarkTable["lines"][number];
 
@@ -13,7 +13,7 @@ export function benchmarkTable(view: View, part: Part, table: BenchmarkTable, ro
   const byId = new Map(rows.map((row) => [row.id, row]));
   const isQuoted = (line: Line) => line.cells.some((cell) => cell !== null && byId.get(cell[0])?.flags.includes("published"));
   const [own, quoted] = [table.lines.filter((line) => !isQuoted(line)), table.lines.filter(isQuoted)];
-  const remarks = table.remarks.map(([text, id]) => el("li", {}, text, id === null || !byId.has(id) ? "" : ": ", id === null || !byId.has(id) ? "" : scoreCell(byId.get(id)!)));
+  const remarks = table.remarks.map(([text, id]) => el("li", {}, sentence(text), id === null || !byId.has(id) ? "" : ": ", id === null || !byId.has(id) ? "" : scoreCell(byId.get(id)!)));
   return el(
     "div",
     {},
@@ -25,7 +25,7 @@ export function benchmarkTable(view: View, part: Part, table: BenchmarkTable, ro
 
 /** The columns that some of the lines have a value in. */
 function columnsOf(view: View, table: BenchmarkTable, lines: readonly Line[], byId: ReadonlyMap<number, Row>): Column<Line>[] {
-  const columns: Column<Line>[] = [{ title: "Model", cell: (line) => el("span", {}, el("bdi", {}, line.model), simulatedBadge(line, byId)), sort: (line) => line.model }];
+  const columns: Column<Line>[] = [{ title: "Model", cell: (line) => el("span", {}, el("bdi", {}, line.model), badge(kindOf(view.site, line.observer))), sort: (line) => line.model }];
   if (new Set(lines.map((line) => line.heading)).size > 1) columns.push({ title: "Section", cell: (line) => el("bdi", {}, line.heading), sort: (line) => line.heading });
   if (lines.some((line) => line.function)) columns.push({ title: "Abstention", cell: (line) => line.function || "none", sort: (line) => line.function });
   table.columns.forEach((column, index) => {
@@ -55,11 +55,5 @@ function columnsOf(view: View, table: BenchmarkTable, lines: readonly Line[], by
 function captionOf(table: BenchmarkTable): string {
   const against = table.against ? `compared with ${table.against}` : "";
   const spread = table.lines.some((line) => line.cells.some((cell) => cell !== null && cell[1] !== null)) ? `\u00b1 standard deviation over ${table.spread}` : "";
-  return ["Results", against, spread, "best *, second best +"].filter(Boolean).join("; ");
-}
-
-/** Marks lines about simulated people. */
-function simulatedBadge(line: BenchmarkTable["lines"][number], rows: ReadonlyMap<number, Row>): HTMLElement | null {
-  const own = line.cells.flatMap((cell) => (cell === null ? [] : [rows.get(cell[0])]));
-  return own.some((row) => row !== undefined && row.against === null && row.flags.includes("simulated")) ? badge("simulated") : null;
+  return ["Results", against, spread, table.lines.some((line) => line.cells.some((cell) => cell?.[2])) ? "best *, second best +" : ""].filter(Boolean).join("; ");
 }

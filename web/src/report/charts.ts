@@ -14,15 +14,17 @@ const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wy
 const MARKS = ["\u25cf", "\u25a0", "\u25b2", "\u25c6", "\u271a", "\u2605", "Y", "\u2b22"]; // the symbols as characters, for legends
 const LONGEST = 32;
 
+/** A text of limited length: the middle is left out, or the start where there is little room, because long names often differ at their ends. */
 export function shorten(text: string, longest = LONGEST): string {
-  return text.length <= longest ? text : `${text.slice(0, longest - 1)}\u2026`;
+  const tail = longest < 24 ? longest - 1 : Math.floor(longest / 3);
+  return text.length <= longest ? text : `${text.slice(0, longest - 1 - tail)}\u2026${text.slice(-tail)}`;
 }
 
 /** The name of an observer in a chart; simulated people are called so. */
-function nameOf(view: View, rows: readonly Row[], name: string, longest = LONGEST): string {
-  const simulated = rows.some((row) => row.observer === name && row.against === null && row.flags.includes("simulated")) || kindGroup(view.site, name) === "simulated people";
+function nameOf(view: View, name: string, longest = LONGEST): string {
   const title = titleOf(view.site, name);
-  return shorten(title, longest) + (simulated && !title.includes("simulated") ? " (simulated)" : "");
+  const note = kindGroup(view.site, name) === "simulated people" && !title.includes("simulated") ? " (simulated)" : "";
+  return shorten(title, longest - note.length) + note;
 }
 
 function frame(title: string, plot: Element, ...children: Child[]): HTMLElement {
@@ -40,6 +42,12 @@ function width(): number {
   return Math.max(320, Math.min(900, document.documentElement.clientWidth - 64));
 }
 
+/** The scale of an axis that has one value only; others have their own. */
+function scale(values: readonly (number | null)[]): { domain?: [number, number] } {
+  const [least, most] = [Math.min(...values.map((value) => value ?? Infinity)), Math.max(...values.map((value) => value ?? -Infinity))];
+  return least === most ? { domain: [least - 0.1, most + 0.1] } : {};
+}
+
 export interface Line {
   readonly label: string;
   readonly value: number;
@@ -50,7 +58,7 @@ export function dots(view: View, title: string, rows: readonly Row[], axis: stri
   const shown = rows.filter((row) => row.value !== null);
   const names = new Map(shown.map((row, index) => [`${index}`, row.observer]));
   const data = shown.map((row, index) => ({ ...row, key: `${index}`, kind: kindGroup(view.site, row.observer) }));
-  const label = (key: string) => nameOf(view, shown, names.get(key) ?? key, width() < 500 ? 18 : LONGEST);
+  const label = (key: string) => nameOf(view, names.get(key) ?? key, width() < 500 ? 18 : LONGEST);
   const plot = Plot.plot({
     ...base,
     ariaLabel: title,
@@ -60,11 +68,11 @@ export function dots(view: View, title: string, rows: readonly Row[], axis: stri
     marginTop: 34,
     marginBottom: 40,
     height: 76 + 20 * data.length,
-    x: { label: axis, grid: true, nice: true },
+    x: { label: axis, grid: true, nice: true, ...scale([...data.flatMap((row) => [row.value, row.low ?? row.value, row.high ?? row.value]), ...lines.map((line) => line.value)]) },
     y: { domain: data.map((row) => row.key), tickFormat: label, label: null },
     marks: [
       Plot.ruleX(lines, { x: "value", stroke: "currentColor", strokeDasharray: "4 3" }),
-      Plot.text(lines, { x: "value", text: "label", frameAnchor: "top", dy: -20, fill: "currentColor", lineAnchor: "bottom" }),
+      ...lines.map((line, index) => Plot.text([line], { x: "value", text: "label", frameAnchor: "top", dy: -20 + 13 * index, fill: "currentColor", lineAnchor: "bottom" })),
       Plot.ruleY(
         data.filter((row) => row.low !== null && row.high !== null),
         { y: "key", x1: "low", x2: "high", stroke: (row) => COLOURS[row.kind], strokeWidth: 2 },
@@ -109,14 +117,14 @@ export function lines(view: View, title: string, rows: readonly Row[], x: string
       ariaDescription: "the tables have the same numbers",
       width: facet ? Math.min(300, width()) : width(),
       height: facet ? 210 : 340,
-      marginLeft: facet ? 42 : 70,
+      marginLeft: facet ? (Math.max(...ends.map(Math.abs)) < 1000 ? 42 : 58) : 70,
       marginBottom: 42,
       x: {
         label: x.replaceAll("_", " "), grid: true,
         ...(numeric ? { type: "linear" as const, domain: [Math.min(...steps.map(Number)), Math.max(...steps.map(Number))] } : { type: "point" as const, domain: steps }),
         ...(numeric && steps.length <= 8 ? { ticks: steps.map(Number) } : {}), tickFormat: String,
       },
-      y: { label: axis, grid: true, nice: true, domain: [Math.min(...ends), Math.max(...ends)] },
+      y: { label: axis, grid: true, nice: true, domain: [Math.min(...ends), Math.max(...ends)], ...scale(ends) },
       marks: [
         Plot.ruleX(own.filter((row) => row.low !== null && row.high !== null), { x: at, y1: "low", y2: "high", stroke: (row) => style(row.observer).colour, strokeOpacity: 0.45 }),
         Plot.line(own, { x: at, y: "value", z: "observer", stroke: (row) => style(row.observer).colour, strokeWidth: 2 }),
@@ -124,10 +132,10 @@ export function lines(view: View, title: string, rows: readonly Row[], x: string
         Plot.tip(own, Plot.pointer({ x: at, y: "value", title: tipText })),
       ],
     });
-  const key = legend(observers.map((name) => [nameOf(view, data, name, 60), style(name).colour, style(name).mark]));
+  const key = legend(observers.map((name) => [nameOf(view, name, 60), style(name).colour, style(name).mark]));
   if (!facet) return frame(title, panel(shown, ""), key);
   const panels = parts.map((part) => {
-    const name = part === "*" ? `mean over ${facet}s` : part.replaceAll("_", " ");
+    const name = part === "*" ? `mean over ${facet}s` : `${facet} ${part.replaceAll("_", " ")}`;
     return el("div", { class: "panel" }, el("h4", {}, el("bdi", {}, shorten(name))), panel(shown.filter((row) => row.part === part), name));
   });
   return frame(title, el("div", { class: "panels" }, ...panels), key);
@@ -163,7 +171,7 @@ export function bars(view: View, title: string, rows: readonly Row[], x: string,
     marginBottom: 40,
     height: 76 + 22 * new Set(data.map((row) => row.observer)).size,
     x: { label: axis, grid: true },
-    y: { label: null, tickFormat: (name: string) => nameOf(view, data, name, width() < 500 ? 18 : LONGEST) },
+    y: { domain: [...new Set(data.map((row) => row.observer))], label: null, tickFormat: (name: string) => nameOf(view, name, width() < 500 ? 18 : LONGEST) },
     marks: [
       Plot.barX(data, {
         y: "observer", x: "value", fill: (row) => SERIES[kinds.indexOf(row.at) % SERIES.length],
@@ -191,8 +199,8 @@ export function keyedDots(view: View, title: string, rows: readonly Row[], x: st
     marginLeft: width() < 500 ? 145 : 240,
     marginBottom: 40,
     height: 76 + Math.max(22, 7 * kinds.length + 8) * names.length,
-    x: { label: axis, grid: true, nice: true },
-    y: { domain: names, label: null, tickFormat: (name: string) => nameOf(view, data, name, width() < 500 ? 18 : LONGEST) },
+    x: { label: axis, grid: true, nice: true, ...scale(data.flatMap((row) => [row.value, row.low ?? row.value, row.high ?? row.value])) },
+    y: { domain: names, label: null, tickFormat: (name: string) => nameOf(view, name, width() < 500 ? 18 : LONGEST) },
     marks: kinds.flatMap((kind) => {
       const own = data.filter((row) => row.at === kind);
       const bounded = own.filter((row) => row.low !== null && row.high !== null);
@@ -221,10 +229,11 @@ export function scatter(title: string, points: readonly Point[], x: string, y: s
     ...base,
     ariaLabel: title,
     width: width(),
-    height: 380,
+    height: 390,
     marginLeft: 70,
-    x: { label: x, grid: true, nice: true },
-    y: { label: y, grid: true, nice: true },
+    marginBottom: 42,
+    x: { label: x, grid: true, nice: true, ...scale(data.map((point) => point.x.value)) },
+    y: { label: y, grid: true, nice: true, ...scale(data.map((point) => point.y.value)) },
     marks: [
       Plot.dot(data, { ...at, fill: colour, r: data.length > 200 ? 2 : 4, fillOpacity: data.length > 200 ? 0.5 : 1,
         symbol: (point: Point) => SYMBOLS[kinds.indexOf(point.kind) % SYMBOLS.length] }),
@@ -244,17 +253,19 @@ export interface Cell {
 /** A grid of colours with numbers. */
 export function heatmap(view: View, title: string, cells: readonly Cell[], columns: readonly string[], lines: readonly string[], axis: string): HTMLElement {
   const data = cells.filter((cell) => cell.row.value !== null);
-  const side = Math.max(12, Math.min(46, Math.floor((width() - 270) / Math.max(columns.length, 1))));
-  const left = width() < 500 ? 120 : 250;
+  const head = (name: string) => shorten(name === "*" ? "mean" : titleOf(view.site, name), 22);
+  const top = 20 + 5 * Math.max(...columns.map((name) => head(name).length)); // room for names that are turned by 60 degrees
+  const left = width() < 500 ? 130 : 250;
+  const side = Math.max(12, Math.min(46, Math.floor((width() - left - 20) / Math.max(columns.length, 1))));
   const plot = Plot.plot({
     ...base,
     ariaLabel: title,
     width: left + 20 + side * columns.length,
-    height: 150 + Math.max(14, Math.min(24, side)) * lines.length,
+    height: top + 20 + Math.max(14, Math.min(24, side)) * lines.length,
     marginLeft: left,
-    marginTop: 130,
+    marginTop: top,
     padding: 0.05,
-    x: { domain: [...columns], axis: "top", tickRotate: -60, label: null, tickFormat: (name: string) => shorten(name === "*" ? "mean" : titleOf(view.site, name), 22) },
+    x: { domain: [...columns], axis: "top", tickRotate: -60, label: null, tickFormat: head },
     y: { domain: [...lines], label: null, tickFormat: (name: string) => shorten(titleOf(view.site, name), left < 200 ? 16 : 32) },
     color: { type: "linear", scheme: "viridis", legend: true, label: axis },
     marks: [

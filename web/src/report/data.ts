@@ -121,6 +121,7 @@ export interface Session {
 export interface RunFacts {
   readonly name: string;
   readonly problem?: string;
+  readonly command?: string;
   readonly state?: string;
   readonly stimuli?: number;
   readonly answered?: readonly (readonly [string, number, number, string])[];
@@ -147,6 +148,7 @@ export interface Site {
   readonly watched: boolean;
   readonly parts: readonly Part[];
   readonly sets: readonly AnswerSet[];
+  readonly kinds: Readonly<Record<string, string>>; // of observers whose answers are not in the report
   readonly titles: Readonly<Record<string, string>>; // of observers whose names are long
   readonly measures: Readonly<
     Record<string, { short: string; summary: string; direction: string; pairs: boolean; citation: string }>
@@ -161,6 +163,13 @@ export interface Site {
     readonly defaulted: Readonly<Record<string, unknown>>;
     readonly versions: Readonly<Record<string, string>>;
     readonly sources: readonly { name: string; digest: string | null; licence: string | null }[];
+    readonly exclusions: readonly {
+      readonly source: string;
+      readonly participants: number;
+      readonly written_all_the_same: boolean; // whether the answers of excluded participants are in the report
+      readonly excluded: readonly { readonly participant: string; readonly reasons: readonly string[] }[];
+      readonly rules: Readonly<Record<string, unknown>>;
+    }[];
     readonly runs: readonly RunFacts[];
     readonly bibtex: string;
     readonly cited: number;

@@ -2,7 +2,7 @@
 import { button, type Child, el } from "../dom";
 import { type Answers, type AnswerSet, loadAnswers, loadStimuli, NOT_SHOWN, type Stimuli, TIE } from "./data";
 import { card } from "./stimuli";
-import { address, heading, labelText, missing, notices, select, type View } from "./view";
+import { address, heading, labelText, missing, notices, select, sentence, type View } from "./view";
 
 const PAGE = 24; // images per page
 const MOST_CLASSES = 20; // of the matrix
@@ -100,15 +100,17 @@ export async function disagree(view: View, query: Readonly<Record<string, string
   const go = (change: Partial<State>) => (location.hash = address(["disagree"], queryOf(view, { ...state, page: 0, ...change })));
   const { indices, ties } = selected(set, stimuli, a, b, state);
   const shown = indices.filter((at) => inCell(stimuli, a, b, state.cell, at));
+  const unknown = [query["a"], query["b"]].filter((name) => name !== undefined && !set.observers.some((one) => one.name === name));
   const names: [string, string] = [set.observers[state.a]!.title, set.observers[state.b]!.title];
   return el(
     "main",
     { class: "disagree" },
     heading("Where do two observers disagree?"),
+    unknown.length > 0 ? el("p", { class: "warning" }, sentence(`No observer is called ${unknown.join(" or ")}; others are shown.`)) : null,
     controls(view, state, stimuli, a, go),
-    el("p", { role: "status" }, `${indices.length} stimuli that both were shown`, ties > 0 ? `; ${ties} more have no single commonest answer of people and are left out` : "", "."),
+    el("p", { role: "status" }, `${indices.length} stimuli that both were shown`, ties === 0 ? "" : ties === 1 ? "; 1 more has no single commonest answer and is left out" : `; ${ties} more have no single commonest answer and are left out`, "."),
     el("div", { class: "columns" }, rightAndWrong(state, stimuli, a, b, indices, names, go), matrix(set, state, stimuli, a, b, indices, names, go)),
-    el("h2", {}, title(set, state, names), ` (${shown.length})`),
+    el("h2", {}, sentence(title(set, state, names)), ` (${shown.length})`),
     state.cell ? el("p", {}, button("Show all cells", () => go({ cell: "" }))) : null,
     pager(shown.length, state, go),
     shown.length === 0
@@ -214,7 +216,7 @@ function matrix(set: AnswerSet, state: State, stimuli: Stimuli, a: Answers, b: A
   const table = el(
     "table",
     { class: "matrix" },
-    el("caption", {}, `Answers by class: how many more images ${first} called so (+) than ${second} (-)${hidden > 0 ? `; ${MOST_CLASSES} of ${ordered.length} labels, those with most differing answers` : ""}`),
+    el("caption", {}, sentence(`Answers by class: how many more images ${first} called so (+) than ${second} (-)${hidden > 0 ? `; ${MOST_CLASSES} of ${ordered.length} labels, those with most differing answers` : ""}`)),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "truth"), ...labels.map((label) => el("th", { scope: "col" }, el("span", {}, el("bdi", {}, labelText(set.labels, label))))))),
     el("tbody", {}, ...truths.map((truth) => el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, labelText(set.labels, truth))), ...labels.map((response) => cell(truth, response))))),
   );

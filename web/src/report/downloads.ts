@@ -5,14 +5,14 @@ import type { View } from "./view";
 const FORMATS = ["csv", "json", "parquet"] as const;
 
 /** Links to the files of a table; null where there are none. */
-export function fileLinks(view: View, name: string): HTMLElement | null {
+export function fileLinks(view: View, name: string, label = "Download: "): HTMLElement | null {
   const table = view.site.tables.find((one) => one.name === name);
   if (table === undefined) return null;
   const links = FORMATS.flatMap((format) => {
     const file = table[format];
     return file === null ? [] : [el("a", { href: file, download: "", "aria-label": `${table.title} as ${format.toUpperCase()}` }, format.toUpperCase()), " "];
   });
-  return el("p", { class: "small downloads" }, "Download: ", ...links);
+  return el("p", { class: "small downloads" }, label, ...links);
 }
 
 export type Cells = Readonly<Record<string, string | number | null>>;

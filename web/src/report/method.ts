@@ -2,7 +2,8 @@
 import { el } from "../dom";
 import type { RunFacts } from "./data";
 import { fileLinks } from "./downloads";
-import { heading, notices, type View } from "./view";
+import { exclusions } from "./people";
+import { heading, notices, unfinishedNote, type View } from "./view";
 
 function valueText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value) ?? "";
@@ -28,6 +29,7 @@ function runFacts(run: RunFacts): HTMLElement {
     "details",
     { class: "run" },
     el("summary", {}, "Run ", el("bdi", {}, run.name), `: ${run.state ?? ""}`),
+    el("pre", { tabindex: "0" }, run.command ?? ""),
     el("table", {}, el("caption", {}, "Answers"), el("thead", {}, el("tr", {}, ...["observer", "answered", "skipped", "state"].map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, ...observers)),
     el("h3", {}, "Sessions"),
     el("ul", {}, ...sessions),
@@ -42,17 +44,16 @@ export function method(view: View): HTMLElement {
   const { site } = view;
   const { method: how } = site;
   const files = site.tables.map((table) =>
-    el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, table.title)), el("td", { class: "number" }, String(table.rows)), el("td", {}, fileLinks(view, table.name))),
+    el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, table.title)), el("td", { class: "number" }, String(table.rows)), el("td", {}, fileLinks(view, table.name, ""))),
   );
   const sources = how.sources.map((source) =>
     el("li", {}, el("bdi", {}, source.name), source.licence === null ? "" : ` (${source.licence})`, source.digest === null ? "" : el("small", { class: "digest" }, ` sha256 ${source.digest}`)),
   );
-  const unfinished = how.runs.filter((run) => run.state !== undefined && run.state !== "finished");
   return el(
     "main",
     {},
     heading("Method"),
-    unfinished.length > 0 ? el("p", { class: "warning" }, `Not finished: ${unfinished.map((run) => run.name).join(", ")}. The numbers are about the answers that there were.`) : null,
+    unfinishedNote(site),
     el("h2", {}, "Command"),
     el("pre", { tabindex: "0" }, how.command),
     el("h2", {}, "Sources"),
@@ -65,6 +66,8 @@ export function method(view: View): HTMLElement {
     facts("Versions", how.versions),
     el("h2", {}, "Scores"),
     ...site.parts.map((part) => el("details", {}, el("summary", {}, el("bdi", {}, part.title), ` (${part.count} rows)`), facts("Settings", part.settings), notices(part.notices))),
+    how.exclusions.length > 0 ? el("h2", {}, "Exclusions") : null,
+    ...exclusions(view),
     how.runs.length > 0 ? el("h2", {}, "Runs") : null,
     ...how.runs.map(runFacts),
     notices(site.notices, "What could not be done"),

@@ -5,7 +5,7 @@ import { dots, type Line, measureName } from "./charts";
 import { type Part, partRows, type Row } from "./data";
 import { fileLinks } from "./downloads";
 import { type Column, sortableTable } from "./tables";
-import { address, findObserver, heading, kindGroup, link, notices, observerName, POOLS, scoreCell, select, titleOf, type View } from "./view";
+import { address, findObserver, heading, kindGroup, link, notices, observerName, POOLS, scoreCell, select, sentence, titleOf, unfinishedNote, type View } from "./view";
 
 interface Standing {
   readonly observer: string;
@@ -106,14 +106,14 @@ export function leaderboard(view: View, part: Part): HTMLElement {
     columns.push({
       title: "Rank",
       help: "Rank of a model by closeness to people, with its interval",
-      cell: (line) => (line.rank === null ? "" : rankCell(line.rank)),
+      cell: (line) => (line.rank === null ? "" : scoreCell(line.rank)),
       sort: (line) => line.rank?.value ?? null,
       numeric: true,
     });
   for (const column of found.columns) {
     const facts = site.measures[column.measure];
     columns.push({
-      title: column.title ? `${column.title} ${measureName(view, column.measure)}` : measureName(view, column.measure) + (column.against && column.against !== part.people ? ` to ${column.against}` : ""),
+      title: column.title?.includes(measureName(view, column.measure)) ? column.title : column.title ? `${column.title} ${measureName(view, column.measure)}` : measureName(view, column.measure) + (column.against && column.against !== part.people ? ` to ${column.against}` : ""),
       help: `${facts?.summary ?? ""} ${facts?.direction === "lower" ? "Lower is closer." : ""}`.trim(),
       cell: (line) => {
         const row = line.values.get(column.key);
@@ -160,11 +160,6 @@ export function leaderboard(view: View, part: Part): HTMLElement {
   return el("div", {}, chart(view, part, found), choice, holder);
 }
 
-function rankCell(row: Row): HTMLElement {
-  const interval = row.low === null || row.high === null ? null : el("small", { class: "interval" }, ` [${row.low}, ${row.high}]`);
-  return el("span", { "data-row": String(row.id), class: "score" }, el("b", {}, row.value === null ? "undefined" : String(row.value)), interval);
-}
-
 function chart(view: View, part: Part, found: Board): Child {
   if (found.main === null) return null;
   const key = found.main;
@@ -196,7 +191,7 @@ export function overview(view: View, query: Readonly<Record<string, string>>): H
       "li",
       { class: "card" },
       el("h2", {}, link(["part", part.name], el("bdi", {}, part.title))),
-      el("p", { class: "verdict" }, part.headline || part.text),
+      el("p", { class: "verdict" }, sentence(part.headline || part.text)),
       simulatedNote(part),
     ),
   );
@@ -206,15 +201,17 @@ export function overview(view: View, query: Readonly<Record<string, string>>): H
   });
   const total = (count: (set: (typeof site.sets)[number]) => number) => site.sets.map(count).reduce((a, b) => a + b, 0);
   const real = (kind: string) => total((set) => set.observers.filter((one) => one.kind === kind).length);
-  const models = total((set) => set.observers.filter((one) => !["human", "simulated", "pool"].includes(one.kind)).length);
+  const models = total((set) => set.observers.filter((one) => !["human", "simulated", "pool", "judge"].includes(one.kind)).length);
   const counts = [
-    [real("human"), "people"], [real("simulated"), "simulated people"], [models, "models"], [total((set) => set.stimuli), "stimuli"],
+    [real("human"), "person", "people"], [real("simulated"), "simulated person", "simulated people"], [models, "model", "models"],
+    [real("judge"), "judge", "judges"], [total((set) => set.stimuli), "stimulus", "stimuli"],
   ] as const;
   return el(
     "main",
     {},
     heading(site.title),
-    el("p", { class: "counts" }, counts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`).join(", ") + "."),
+    el("p", { class: "counts" }, counts.filter(([count]) => count > 0).map(([count, one, several]) => `${count} ${count === 1 ? one : several}`).join(", ") + "."),
+    unfinishedNote(site),
     el("ul", { class: "cards" }, ...cards),
     el("h2", {}, "Leaderboard"),
     site.parts.length > 1 ? el("div", { class: "tabs", role: "group", "aria-label": "Scores to show" }, ...tabs) : null,

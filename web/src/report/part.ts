@@ -7,7 +7,7 @@ import { fileLinks } from "./downloads";
 import { contactSheet } from "./sheet";
 import { isTable, leaderboard, simulatedNote } from "./overview";
 import { sortableTable } from "./tables";
-import { heading, kindGroup, missing, notices, POOLS, scoreCell, titleOf, type View } from "./view";
+import { heading, kindGroup, missing, notices, POOLS, scoreCell, sentence, titleOf, type View } from "./view";
 
 const MOST_LINES = 8; // curves of a chart
 const MOST_BARS = 20;
@@ -34,7 +34,7 @@ export async function partPage(view: View, name: string): Promise<HTMLElement> {
     {},
     heading(part.title),
     el("p", {}, part.text, part.source === null ? "" : ` Source: ${part.source}.`),
-    part.verdict ? el("p", { class: "verdict" }, part.verdict) : null,
+    part.verdict ? el("p", { class: "verdict" }, sentence(part.verdict)) : null,
     simulatedNote(part),
     ...sections,
     correlations.length > 0 ? correlationTable(view, part, correlations) : null,
@@ -51,7 +51,7 @@ export function chartRows(chart: Chart, rows: readonly Row[], key: string): Row[
   return rows.filter((row) => {
     if (row.measure !== chart.measure || row.statistic !== "value") return false;
     const pairs = new Map(groupPairs(row.group));
-    return pairs.has(key) && where.every(([name, value]) => pairs.get(name) === value);
+    return pairs.has(key) && where.every(([name, values]) => values.split(",").includes(pairs.get(name) ?? ""));
   });
 }
 
@@ -103,10 +103,10 @@ function drawable(view: View, rows: readonly Row[]): string[] {
   return [...new Set(rows.map((row) => row.observer))].filter((name) => POOLS.includes(name) || kindGroup(view.site, name) === "models");
 }
 
-/** Rows of people and of the observers that rank first; the others are in the table. */
+/** Rows of people and of the observers that rank first, in this order; the others are in the table. */
 function foremost(view: View, part: Part, rows: readonly Row[], most: number): Row[] {
-  const names = new Set(order(view, part, drawable(view, rows)).slice(0, most));
-  return rows.filter((row) => names.has(row.observer));
+  const names = order(view, part, drawable(view, rows)).slice(0, most);
+  return names.flatMap((name) => rows.filter((row) => row.observer === name));
 }
 
 function pairGrid(view: View, part: Part, pairs: readonly Row[], measure: string, title: string): Child {
@@ -151,10 +151,11 @@ function correlationTable(view: View, part: Part, rows: readonly Row[]): HTMLEle
     [
       { title: "Measures", cell: (row) => `${measureName(view, row.observer)} and ${measureName(view, row.against ?? "")}`, sort: (row) => row.observer },
       { title: "Group", cell: (row) => el("bdi", {}, groupText(row.group)), sort: (row) => row.group },
-      { title: "Correlation", cell: (row) => scoreCell(row), sort: (row) => row.value, numeric: true, first: "descending" },
-      { title: "Pairs", cell: (row) => String(row.n), sort: (row) => row.n, numeric: true },
+      { title: "Statistic", cell: (row) => measureName(view, row.measure), sort: (row) => row.measure },
+      { title: "Value", cell: (row) => scoreCell(row), sort: (row) => row.value, numeric: true, first: "descending" },
+      { title: "n", cell: (row) => String(row.n), sort: (row) => row.n, numeric: true },
     ],
-    { caption: "How far the measures order pairs of observers alike", text: (row) => `${row.observer} ${row.against} ${row.group}`, filter: false, files: fileLinks(view, `${part.name}-correlations`) },
+    { caption: "Correlations between measures", text: (row) => `${row.observer} ${row.against} ${row.group}`, filter: false, files: fileLinks(view, `${part.name}-correlations`) },
   );
 }
 

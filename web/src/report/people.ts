@@ -4,7 +4,21 @@ import { measureName } from "./charts";
 import { groupText } from "./data";
 import { fileLinks } from "./downloads";
 import { sortableTable } from "./tables";
-import { heading, notices, observerName, scoreCell, type View } from "./view";
+import { heading, notices, observerName, scoreCell, sentence, type View } from "./view";
+
+/** The participants who were excluded from studies, with the reasons and the rules. */
+export function exclusions(view: View): HTMLElement[] {
+  return view.site.method.exclusions.map((study) => {
+    const kept = study.written_all_the_same && study.excluded.length > 0 ? " Their answers are in this report all the same." : "";
+    const rules = Object.entries(study.rules).map(([name, value]) => `${name.replaceAll("_", " ")} ${JSON.stringify(value)}`).join(", ");
+    return el(
+      "div",
+      {},
+      el("p", {}, el("bdi", {}, study.source), `: ${study.excluded.length} of ${study.participants} participants excluded. Rules: ${rules}.${kept}`),
+      el("ul", {}, ...study.excluded.map((one) => el("li", {}, el("bdi", {}, one.participant), `: ${sentence(one.reasons.join("; "))}`))),
+    );
+  });
+}
 
 export function people(view: View): HTMLElement {
   const { site } = view;
@@ -14,6 +28,10 @@ export function people(view: View): HTMLElement {
   const agreement = view.rows.filter((row) => listed.has(row.id));
   const gold = site.sets.flatMap((set) => set.observers.filter((one) => one.kind === "pool" && one.name.endsWith("gold")));
   const none = persons.length === 0;
+  const count = (kind: string, one: string, several: string) => {
+    const number = persons.filter((person) => person.kind === kind).length;
+    return number === 0 ? "" : `${number} ${number === 1 ? one : several}`;
+  };
   return el(
     "main",
     {},
@@ -22,7 +40,7 @@ export function people(view: View): HTMLElement {
       ? el("p", {}, gold.length > 0
           ? `There are no trials of single people. Models are compared with gold labels of ${gold.map((one) => `${one.answered} stimuli (${one.title})`).join(", ")}.`
           : "There are no people in this report, so nothing is compared with people. Add trials of people as a further source.")
-      : el("p", {}, `${persons.filter((one) => one.kind === "human").length} people`, persons.some((one) => one.kind === "simulated") ? ` and ${persons.filter((one) => one.kind === "simulated").length} simulated people` : "", " answered."),
+      : el("p", {}, `${[count("human", "person", "people"), count("simulated", "simulated person", "simulated people")].filter(Boolean).join(" and ")} answered.`),
     agreement.length === 0
       ? null
       : sortableTable(
@@ -51,6 +69,7 @@ export function people(view: View): HTMLElement {
           { caption: "Participants", text: (line) => line.name, most: 100, files: fileLinks(view, "participants") },
         ),
     el("h2", {}, "Left out"),
-    notices([...site.sets.flatMap((set) => set.notices), ...site.parts.flatMap((part) => part.notices)], "Exclusions and other notes") ?? el("p", {}, "Nothing was left out."),
+    ...exclusions(view),
+    notices([...site.sets.flatMap((set) => set.notices), ...site.parts.flatMap((part) => part.notices)], "Notes") ?? (site.method.exclusions.length > 0 ? null : el("p", {}, "Nothing was left out.")),
   );
 }

@@ -42,5 +42,5 @@ export async function contactSheet(view: View, part: Part): Promise<HTMLElement 
     }),
   );
   const table = el("table", { class: "sheet" }, el("caption", {}, "Some of the images, one row per condition"), el("tbody", {}, ...rows));
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Contact sheet" }, table);
+  return el("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Contact sheet" }, table);
 }

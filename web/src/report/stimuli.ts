@@ -59,18 +59,18 @@ export function bars(title: string, labels: readonly string[], shares: readonly 
   const pairs: [number, number][] = [];
   for (let at = 0; at + 1 < shares.length; at += 2) pairs.push([shares[at]!, shares[at + 1]!]);
   const total = pairs.reduce((sum, [, share]) => sum + share, 0);
-  const scale = total > 1.01 ? total : 1; // counts of people, or shares
-  const items = pairs.slice(0, 5).map(([code, share]) =>
+  const isCount = total > 1.01;
+  const items = pairs.slice(0, 6).map(([code, share]) =>
     el(
       "li",
       code === truth ? { class: "truth" } : {},
-      el("span", { class: "bar", style: `width:${((100 * share) / scale).toFixed(1)}%`, "aria-hidden": "true" }),
+      el("span", { class: "bar", style: `width:${((100 * share) / (isCount ? total : 1)).toFixed(1)}%`, "aria-hidden": "true" }),
       el("span", { class: "label" }, el("bdi", {}, labelText(labels, code))),
-      el("span", { class: "share" }, total > 1.01 ? String(share) : share.toFixed(2)),
+      el("span", { class: "share" }, isCount ? String(share) : share.toFixed(2)),
     ),
   );
-  const more = pairs.length - items.length;
-  return el("div", { class: "bars" }, el("b", {}, title), el("ul", {}, ...items), more > 0 ? el("small", {}, `${more} other labels`) : null);
+  const more = isCount ? pairs.length - items.length : 0; // of label distributions, only the most probable labels are known
+  return el("div", { class: "bars" }, el("b", {}, title), el("ul", {}, ...items), more > 0 ? el("small", {}, more === 1 ? "1 other label" : `${more} other labels`) : null);
 }
 
 /** What an observer answered, as bars where its label distribution is known. */
@@ -178,6 +178,7 @@ export async function stimulusPage(view: View, set: number, index: number): Prom
       : stimulus.pictures.length > 1
         ? picture(stimulus)
         : el("img", { src: first[1] ?? first[0], alt: `Image ${stimulus.name}`, class: "large" }),
+    first?.[1] === null ? el("p", { class: "small" }, "A thumbnail; the report has no original images.") : null,
     stimulus.digest === null ? null : el("p", { class: "small digest" }, `${stimulus.pictures.length > 1 ? "task" : "digest"} ${stimulus.digest}`),
     others,
     table,

@@ -37,7 +37,7 @@ export function sortableTable<T>(lines: readonly T[], columns: readonly Column<T
   const status = el("p", { class: "small", role: "status" });
   const heads = columns.map((column, index) => {
     const label = el("span", {}, column.title);
-    const attributes = column.help ? { title: column.help } : {};
+    const attributes = { ...(column.help ? { title: column.help } : {}), ...(column.numeric ? { class: "number" } : {}) };
     if (column.sort === undefined) return el("th", { scope: "col", ...attributes }, label);
     const control = button(label, () => {
       const first = (column.first ?? "ascending") === "descending";

@@ -41,7 +41,12 @@ export function observerName(site: Site, name: string): HTMLElement {
   const title = titleOf(site, name);
   const isPool = found === null || found.observer.kind === "pool";
   const text = isPool ? el("bdi", {}, title) : el("a", { href: address(["observer", name]) }, el("bdi", {}, title));
-  return el("span", { class: "observer" }, text, badge(found?.observer.kind ?? ""));
+  return el("span", { class: "observer" }, text, badge(kindOf(site, name)));
+}
+
+/** The kind of an observer, whether its answers are in the report or only its scores; empty where it is not known. */
+export function kindOf(site: Site, name: string): string {
+  return findObserver(site, name)?.observer.kind ?? site.kinds[name] ?? "";
 }
 
 export function badge(kind: string): HTMLElement | null {
@@ -53,7 +58,7 @@ export function badge(kind: string): HTMLElement | null {
 export function kindGroup(site: Site, name: string): "people" | "simulated people" | "models" {
   if (name === "people" || name === "gold") return "people";
   if (name === "simulated people" || name === "simulated gold") return "simulated people";
-  const kind = findObserver(site, name)?.observer.kind;
+  const kind = kindOf(site, name);
   return kind === "human" ? "people" : kind === "simulated" ? "simulated people" : "models";
 }
 
@@ -63,19 +68,20 @@ export function decimals(value: number, digits = 3): string {
 
 /** One score: its value and interval, or that it is undefined and why. `data-row` is its row in scores.parquet. */
 export function scoreCell(row: Row, digits = 3, sd: Row | null = null): HTMLElement {
+  const text = (value: number) => (row.statistic === "rank" ? String(value) : decimals(value, digits));
   const flags = row.flags.length ? ` Flags: ${row.flags.join(", ")}.` : "";
   const about = `${row.note}${row.note ? "." : ""} n = ${row.n}.${flags}`.trim();
   const attributes = { "data-row": String(row.id), title: about };
   if (row.value === null) {
     const note = row.note.replace(/^undefined: /, "").replace(/(^|; )undefined$/, "");
-    const why = note || row.flags.join(", ") || "no reason given";
-    return el("span", { ...attributes, class: "undefined" }, "undefined", el("small", {}, `: ${why}`));
+    const why = note || row.flags.join(", ").replaceAll("_", " ") || "no reason given";
+    return el("span", { ...attributes, class: "undefined" }, "undefined", el("small", {}, `: ${sentence(why)}`));
   }
-  const parts: Child[] = [el("b", { "data-value": String(row.value) }, decimals(row.value, digits))];
+  const parts: Child[] = [el("b", { "data-value": String(row.value) }, text(row.value))];
   if (sd !== null && sd.value !== null)
     parts.push(el("small", { "data-row": String(sd.id) }, ` \u00b1 ${decimals(sd.value, digits)}`));
   if (row.low !== null && row.high !== null)
-    parts.push(el("small", { class: "interval" }, ` [${decimals(row.low, digits)},\u00a0${decimals(row.high, digits)}]`));
+    parts.push(el("small", { class: "interval" }, ` [${text(row.low)},\u00a0${text(row.high)}]`));
   return el("span", { ...attributes, class: "score" }, ...parts);
 }
 
@@ -86,13 +92,24 @@ export function labelText(labels: readonly string[], code: number): string {
   return labels[code] ?? "?";
 }
 
+/** A sentence with names in it, without the characters by which a name would reverse what follows it. */
+export function sentence(text: string): string {
+  return text.replace(/[\u202a-\u202e\u2066-\u2069]/g, "");
+}
+
+/** Says which runs have not answered everything. */
+export function unfinishedNote(site: Site): HTMLElement | null {
+  const names = site.method.runs.filter((run) => run.state !== undefined && run.state !== "finished").map((run) => run.name);
+  return names.length === 0 ? null : el("p", { class: "warning" }, sentence(`Not finished: ${names.join(", ")}. The numbers are about the answers that there were.`));
+}
+
 /** A heading that receives the focus when its page opens. */
 export function heading(text: string): HTMLElement {
   return el("h1", { tabindex: "-1" }, el("bdi", {}, text));
 }
 
 export function missing(text: string): HTMLElement {
-  return el("main", {}, heading("Not found"), el("p", {}, text), el("p", {}, el("a", { href: "#/" }, "Overview")));
+  return el("main", {}, heading("Not found"), el("p", {}, sentence(text)), el("p", {}, el("a", { href: "#/" }, "Overview")));
 }
 
 let choices = 0;
@@ -117,6 +134,6 @@ export function notices(texts: readonly string[], title = "Notes"): HTMLElement 
     "details",
     { class: "notices" },
     el("summary", {}, `${title} (${unique.length})`),
-    el("ul", {}, ...unique.map((text) => el("li", {}, text))),
+    el("ul", {}, ...unique.map((text) => el("li", {}, sentence(text)))),
   );
 }

@@ -66,6 +66,7 @@ DIGITS = Benchmark(
     sheet=VISALIGN.sheet,
     table=VISALIGN.table,
     sections={
+        "table": VISALIGN.sections["table"],
         "stimuli": ReportSection(
             "What was shown",
             "Categories 1 to 3 show digits, and the right answer is the digit (Must-Act). Categories 4 to 7 show no "
@@ -73,6 +74,5 @@ DIGITS = Benchmark(
             "the answers of a simulated panel decide.",
             VISALIGN.sections["stimuli"].charts,
         ),
-        "table": VISALIGN.sections["table"],
     },
 )

@@ -103,15 +103,9 @@ LAION_C = Benchmark(
     measures=("accuracy", "error_consistency"),
     build=build,
     example="cosight evaluate MODEL --on laion-c --source PHOTOS",
-    altered=AlteredPhotos(verb="distort", prepare="256/224", clean=True, laion_c_layout=True),
+    altered=AlteredPhotos(verb="distort", prepare="256/224", every_class=True, clean=True, laion_c_layout=True),
     table=TABLE,
     sections={
-        "stimuli": ReportSection(
-            "What was shown",
-            "Photos of 16 superclasses, undistorted and with six distortions at five levels. The distortions are "
-            "synthetic, so that models trained on the web have hardly met them.",
-            (ReportChart("pictures", "Some of the images"),),
-        ),
         "table": ReportSection(
             "Accuracy by distortion",
             "For every model: accuracy on the undistorted photos, on each distortion as the mean over its five levels, "
@@ -121,6 +115,12 @@ LAION_C = Benchmark(
                     "lines", "Accuracy by level, one panel per distortion", "accuracy", x="level", facet="condition"
                 ),
             ),
+        ),
+        "stimuli": ReportSection(
+            "What was shown",
+            "Photos of 16 superclasses, undistorted and with six distortions at five levels. The distortions are "
+            "synthetic, so that models trained on the web have hardly met them.",
+            (ReportChart("pictures", "Some of the images"),),
         ),
     },
 )

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 import polars as pl
 
 from cosight.arrays import whole_number
+from cosight.benchmarks.altering import check_every_class
 from cosight.benchmarks.building.source_photos import read_photos
 from cosight.errors import InvalidInput
 from cosight.stimuli.sets import StimulusSet, sample_per_class, with_classes
@@ -51,16 +52,7 @@ def select_photos(
     notices = []
     if left_out:
         notices.append(f"left out: {left_out} of {len(read)} photos, whose classes belong to none of {space.name}")
-    counts = dict(photos.frame.group_by("truth").len().iter_rows())
-    least = per_class or 1
-    scarce = [f"{name} {counts.get(name, 0)}" for name in space.classes if counts.get(name, 0) < least]
-    if scarce:
-        more = f" and {len(scarce) - _NAMED} more" if len(scarce) > _NAMED else ""
-        raise InvalidInput(
-            f"each of the {len(space.classes)} superclasses needs {least} photo{'s' if least > 1 else ''}, {source} "
-            f"has fewer of some: {', '.join(scarce[:_NAMED])}{more}; add photos"
-            + (", or give a smaller --per-class" if least > 1 else "")
-        )
+    check_every_class(photos, space, least=per_class or 1)
     if per_class is not None:
         photos = sample_per_class(photos, per_class, seed=seed)
     notices.append(f"{len(photos)} photos of {len(space.classes)} superclasses")

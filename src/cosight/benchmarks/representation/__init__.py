@@ -68,8 +68,7 @@ def build(
 
     >>> build(Path("pictures"), Path("out"), model=[])
     Traceback (most recent call last):
-    cosight.errors.InvalidInput: a stimulus set is a folder, got pictures; give the folder that has stimuli.parquet or
-    images
+    cosight.errors.InvalidInput: there is no folder pictures; check the path
     """
     from cosight.benchmarks.representation.experiment import Experiment, run_experiment
 

@@ -40,7 +40,8 @@ from cosight.measures.arithmetic import Weights, divide
 from cosight.statistics.blocks import Block, Flags, Key, make_block, merge_flags, rows_of
 from cosight.statistics.contrasts import difference_rows
 from cosight.statistics.resampling import Draw, draw_resamples
-from cosight.statistics.rows import SIMULATED, GroupKey, Row, Scores, number
+from cosight.statistics.row_text import number_text
+from cosight.statistics.rows import PEOPLE, SIMULATED, GroupKey, Row, Scores, number
 from cosight.statistics.score_forms import ScoreData
 from cosight.trials.choices import PHOTOS, RANDOM_PANELS
 from cosight.trials.join import AlignedTrials, StimulusGroup
@@ -363,7 +364,7 @@ def _accuracy_rows(columns: _Columns, *, resamples: int, confidence: float, seed
 
 
 def _contest_rows(columns: _Columns, *, resamples: int, confidence: float, seed: int) -> Iterator[Row]:
-    """Yield, for every two models, how often a judge sides with the first, and the distances behind it.
+    """Yield, for every two models, how often a judge sides with each, and the distances behind it.
 
     The judge sides with the model whose controversial stimulus looks more like the target.
     """
@@ -377,11 +378,18 @@ def _contest_rows(columns: _Columns, *, resamples: int, confidence: float, seed:
             cell: GroupKey = ((_JUDGE, voter.name), *group)
             everything = np.ones(len(index), dtype=np.bool_)
             block = _block(draw, cell, TWO_AFC, voter, {first: everything})
-            yield from rows_of(block, confidence=confidence, seed=seed)
+            for row in rows_of(block, confidence=confidence, seed=seed):
+                yield from (row, _complement(row, second))
             facts = [columns.facts[column] for column in index]
             pairs = np.array([fact.get("pairwise", [np.nan, np.nan]) for fact in facts], dtype=np.float64)
             if len(voter.rows) == 1 and not np.isnan(pairs).any():
                 yield from _distance_rows(draw, cell, (first, second), pairs, confidence=confidence, seed=seed)
+
+
+def _complement(row: Row, other: str) -> Row:
+    """Return the share of the other model in a contest."""
+    value, low, high = (None if share is None else 1 - share for share in (row.value, row.high, row.low))
+    return replace(row, observer=other, value=value, low=low, high=high)
 
 
 def _distance_rows(
@@ -437,19 +445,42 @@ def representation_table(scores: Scores) -> BenchmarkTable:
 
 
 def _tournament(scores: Scores) -> dict[tuple[str, str | None, TableColumn], Row]:
-    """Return the rows of contests in both directions, by model, judge and column; none for a single pair of models."""
+    """Return the rows of contests, by model, judge and column; none for a single pair of models."""
     contests = [row for row in scores.rows if row.in_group(_CONTEST) is not None and row.measure == TWO_AFC]
     if len({name for row in contests for name in _contestants(row)}) < 3:
         return {}
     cells = {}
     for row in contests:
-        first, second = _contestants(row)
-        low, high = (None if end is None else 1 - end for end in (row.high, row.low))
-        reverse = replace(row, observer=second, value=None if row.value is None else 1 - row.value, low=low, high=high)
-        for side, other in ((row, second), (reverse, first)):
-            column = TableColumn(f"against {other}", TWO_AFC, ((_CONTEST, other),), summary=True)
-            cells[side.observer, side.in_group(_JUDGE), column] = side
+        other = _opponent(row)
+        column = TableColumn(f"against {other}", TWO_AFC, ((_CONTEST, other),), summary=True)
+        cells[row.observer, row.in_group(_JUDGE), column] = row
     return cells
+
+
+def _headline(scores: Scores) -> str:
+    """Return which model the last judge sides with against every other one; empty where there are inversions too."""
+    shares = [row for row in scores.rows if row.measure in (TWO_AFC, CLUSTERING)]
+    if any(row.in_group(_CONTEST) is None for row in shares):
+        return ""
+    judge = str(shares[-1].in_group(_JUDGE))
+    sides: dict[str, list[Row]] = {}
+    for row in shares:
+        if row.in_group(_JUDGE) == judge:
+            sides.setdefault(row.observer, []).append(row)
+    for model, rows in sides.items():
+        if all(row.value is not None and row.value > 0.5 for row in rows):
+            others = ", ".join(f"{_opponent(row)} {number_text(row)}" for row in rows)
+            return f"{judge} {_verb(judge)} with {model} against {others}."
+    return f"{judge} {_verb(judge)} with no model against all others."
+
+
+def _verb(judge: str) -> str:
+    return "side" if judge in (PEOPLE, SIMULATED) else "sides"
+
+
+def _opponent(row: Row) -> str:
+    first, second = _contestants(row)
+    return second if row.observer == first else first
 
 
 def _contestants(row: Row) -> tuple[str, str]:
@@ -519,7 +550,9 @@ def remarks(scores: Scores) -> list[tuple[str, Row | None]]:
     for row in scores.rows:
         contest = row.in_group(_CONTEST)
         if contest is not None and row.measure == TWO_AFC:
-            texts.append((f"{row.in_group(_JUDGE)} sides with {row.observer} against {_contestants(row)[1]}", row))
+            judge = str(row.in_group(_JUDGE))
+            if row.observer == _contestants(row)[0]:  # the row of the other has the rest
+                texts.append((f"{judge} {_verb(judge)} with {row.observer} against {_opponent(row)}", row))
         elif contest is not None and row.statistic == "value":
             texts.append((f"mean pairwise {row.in_group(_JUDGE)} distance where {row.observer} sees no change", row))
         elif contest is not None:
@@ -553,4 +586,5 @@ TABLE = TableLayout(
     takes_families=True,
     takes_others=True,
     is_own=has_own_trials,
+    headline=_headline,
 )

@@ -197,13 +197,6 @@ VISALIGN = Benchmark(
     sheet=_write_sheet,
     table=TABLE,
     sections={
-        "stimuli": ReportSection(
-            "What was shown",
-            "Categories 1 to 3 show one of the classes, and the right answer is that class (Must-Act). Categories 4 "
-            "to 7 show none of them, and the right answer is to abstain (Must-Abstain). Category 8 shows corrupted "
-            "photos (Uncertain): people's answers decide.",
-            (ReportChart("pictures", "Some of the images"),),
-        ),
         "table": ReportSection(
             "Distance and reliability",
             "For every architecture and abstention function: the distance of its answers from the gold labels by "
@@ -224,8 +217,28 @@ VISALIGN = Benchmark(
                     y="reliability_score",
                     where="category=*|cost=N",
                 ),
-                ReportChart("bars", "What models did: shares of images by action", "action_share", x="action"),
+                ReportChart(
+                    "bars",
+                    "What models did with Must-Act images: shares of the images",
+                    "action_share",
+                    x="action",
+                    where="action=act_correct,act_incorrect,act_abstained",
+                ),
+                ReportChart(
+                    "bars",
+                    "What models did with Must-Abstain images: shares of the images",
+                    "action_share",
+                    x="action",
+                    where="action=abstain_original,abstain_other,abstain_abstained",
+                ),
             ),
+        ),
+        "stimuli": ReportSection(
+            "What was shown",
+            "Categories 1 to 3 show one of the classes, and the right answer is that class (Must-Act). Categories 4 "
+            "to 7 show none of them, and the right answer is to abstain (Must-Abstain). Category 8 shows corrupted "
+            "photos (Uncertain): people's answers decide.",
+            (ReportChart("pictures", "Some of the images"),),
         ),
     },
 )

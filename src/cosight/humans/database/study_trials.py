@@ -77,7 +77,7 @@ def _trial_rows(study: Study, pool: Pool, showing: Any, study_id: str) -> Iterat
         yield {
             "observer": observer_name(study_id, showing.number, showing.who),
             "kind": "human" if showing.who is None else "simulated",
-            "experiment": study.name,
+            "experiment": item.facts.get("experiment") or study.name,  # the set's, so that models' trials join
             "stimulus": answer.stimulus,
             "image": item.facts.get("image"),
             "condition": item.facts.get("condition"),

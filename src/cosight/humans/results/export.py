@@ -40,11 +40,13 @@ __all__ = [
     "is_curation",
     "label_set",
     "path_beside",
+    "read_exclusions",
 ]
 
 FORMATS = ("parquet", "csv", "model-vs-human", "psych-ds")
 _SUFFIXES = {".parquet": "parquet", ".csv": "csv"}  # the other formats are folders
 _ROSTER = "participants.csv"
+_EXCLUDED = "excluded.json"
 _GOLD_SCHEMA: dict[str, pl.DataType] = {
     "group": pl.String(),  # people, or simulated people
     "stimulus": pl.String(),  # digest, or task; null: the mean over all tasks
@@ -232,7 +234,7 @@ def export_results(
     chosen = trials if everyone else quality.kept
     to = export_format(out, to)
     _check_output(chosen, out, to)
-    texts = {path_beside(out, "excluded.json"): _excluded_json(quality, everyone=everyone)}
+    texts = {path_beside(out, _EXCLUDED): _excluded_json(quality, everyone=everyone)}
     labels: LabelledSet | None = None
     notices: list[str] = []
     if gold is not None:
@@ -301,6 +303,24 @@ def _excluded_json(quality: Quality, *, everyone: bool) -> str:
         "rules": asdict(quality.rules),
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_exclusions(trials: Path) -> dict[str, Any] | None:
+    """Read the participants that were excluded from a study, from the file beside its exported trials.
+
+    Args:
+        trials: The exported trials.
+
+    Returns:
+        The number of `participants`, the `excluded` ones with their reasons, the `rules`, and whether the trials have
+        them `written_all_the_same`; None where there is no such file.
+    """
+    try:
+        content = json.loads(path_beside(trials, _EXCLUDED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    names = {"participants", "written_all_the_same", "excluded", "rules"}
+    return content if isinstance(content, dict) and content.keys() == names else None
 
 
 @dataclass(frozen=True, slots=True)

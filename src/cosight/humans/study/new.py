@@ -375,7 +375,7 @@ def _warmup_lines(numbers: Protocol, sets: Sequence[str]) -> list[str]:
     """Return the warm-up blocks; as comments where no sets are named."""
     lines = ["# Blocks before the others, with images of sets of their own:"]
     sizes = numbers.warmup or (20,)
-    for index, name in enumerate(sets or ["../clean"] * len(sizes)):
+    for index, name in enumerate(sets or ["../clean", "../corrupted"][: len(sizes)]):
         block = ["[[warmup]]", _line("set", name), _line("images", sizes[min(index, len(sizes) - 1)])]
         lines += block if sets else [f"# {line}" for line in block]
     return lines

@@ -83,8 +83,7 @@ def judge(
 
     >>> judge("faces", judge="lpips")
     Traceback (most recent call last):
-    cosight.errors.InvalidInput: a stimulus set is a folder, got faces; give the folder that has stimuli.parquet or
-    images
+    cosight.errors.InvalidInput: there is no folder faces; check the path
     """
     references = [judge] if isinstance(judge, str) else list(dict.fromkeys(judge))
     if not references:

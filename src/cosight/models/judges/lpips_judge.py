@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cosight.data import MIRROR_VARIABLE, data_folder, data_sets
+from cosight.data import data_folder, data_sets
+from cosight.data.entry import MIRROR_VARIABLE
 from cosight.devices import choose_device
 from cosight.errors import InvalidInput
 from cosight.extras import require

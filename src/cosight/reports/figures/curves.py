@@ -74,13 +74,15 @@ def _grid(figure: Figure, titles: Sequence[str], *, sharey: bool = True) -> list
 
 
 def legend_below(figure: Figure, panels: Iterable[Axes]) -> None:
-    """Add one legend for all panels, and room for it."""
+    """Add one legend for all panels, and space for it."""
     known: dict[str, Any] = {}
     for axes in panels:
         handles, labels = axes.get_legend_handles_labels()
         known |= {label: handle for handle, label in zip(handles, labels, strict=True) if label not in known}
     width, height = figure.get_size_inches()
-    columns = max(1, int((width - 0.2) / (0.55 + _LETTER * max(map(len, known), default=0))))
+    entry = 0.55 + _LETTER * max(map(len, known), default=0)
+    width = max(width, 0.2 + entry)  # a long name is not cut
+    columns = max(1, int((width - 0.2) / entry))
     figure.set_size_inches(width, height + _LINE * -(-len(known) // columns))
     figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=columns)
 

@@ -284,9 +284,9 @@ def _consistency(figure: Figure, request: FigureRequest) -> None:
         axes.axhline(row.value or 0.0, color=_INK, linewidth=1, linestyle="--", label=f"{row.observer} with each other")
     axes.axhline(0, color="0.8", linewidth=0.8)
     axes.set_xlabel("accuracy on LAION-C")
-    axes.set_ylabel("error consistency with people\n(dash: highest reachable)")
-    axes.set_xlim(0, 1)
-    axes.set_ylim(top=1)
+    against = next(iter(values.values())).against  # people, or simulated people
+    axes.set_ylabel(f"error consistency with {against}\n(dash: highest reachable)")
+    axes.set_xlim(left=0)
     axes.grid(color="0.93")
     legend_below(figure, [axes])
 

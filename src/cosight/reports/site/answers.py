@@ -174,7 +174,7 @@ def _align(trials: Trials, sources: tuple[TrialSource, ...], *, role: Sequence[s
 def _pools(table: AlignedTrials, gold: Gold) -> list[Pool]:
     pools = []
     for name, members in ((PEOPLE, table.people & ~table.simulated), (SIMULATED, table.simulated)):
-        if members.sum() > 1:
+        if members.any():
             response = table.answers.response[members]
             counts = [(response == code).sum(axis=0) for code in range(len(table.labels))]
             shown = np.asarray((table.answers.response[members] != NOT_SHOWN).any(axis=0))

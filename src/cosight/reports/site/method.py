@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from cosight.errors import InvalidInput
 from cosight.files import file_stamp, package_versions
+from cosight.humans.results.export import read_exclusions
 from cosight.measures import measures
 from cosight.reports.site.answers import AnswerSet
 from cosight.reports.site.parts import ReportPart
@@ -20,7 +22,7 @@ from cosight.trials.formats import TrialSource
 from cosight.trials.manifest import manifest_folders
 from cosight.trials.samples import is_sample, samples, trial_path
 
-__all__ = ["bibliography", "cited_entries", "method_facts", "run_folders"]
+__all__ = ["bibliography", "cited_entries", "command_text", "method_facts", "run_folders"]
 
 _PACKAGES = ("cosight", "numpy", "polars", "scipy", "pillow")
 _SELF = "cosight"  # key of the entry of cosight itself
@@ -54,6 +56,29 @@ def cited_entries(citation: str) -> list[str]:
 def run_folders(sources: Iterable[TrialSource]) -> list[Path]:
     """Return the folders of the runs among the sources of a report."""
     return [folder for folder in manifest_folders(sources) if (folder / RUN).is_file()]
+
+
+def command_text(name: str, arguments: Iterable[Any], passed: Mapping[str, Any]) -> str:
+    """Return a command line.
+
+    Args:
+        name: The command.
+        arguments: Its arguments.
+        passed: Its options and their values. Objects that a command line cannot have are written as their type.
+
+    >>> command_text("report", ["my run"], {"out": "site", "on": ["a", "b"], "force": True})
+    "cosight report 'my run' --out site --on a,b --force"
+    """
+
+    def word(value: Any) -> str:
+        if isinstance(value, str | Path | int | float):
+            return str(value)
+        return ",".join(map(word, value)) if isinstance(value, list | tuple) else f"<{type(value).__name__}>"
+
+    words = [word(one) for one in arguments]
+    for option, value in passed.items():
+        words += [f"--{option.replace('_', '-')}", *([] if value is True else [word(value)])]
+    return " ".join([f"cosight {name}", *map(quote, words)])
 
 
 def method_facts(
@@ -92,6 +117,7 @@ def method_facts(
         "defaulted": {name: _plain(value) for name, value in defaulted.items()},
         "versions": package_versions(_PACKAGES),
         "sources": [_source_facts(source) for source in sources],
+        "exclusions": _exclusions(sources),
         "runs": [_run_facts(folder) for folder in run_folders(sources)],
         "bibtex": "\n\n".join(entries[key] for key in dict.fromkeys(citations)),
         "cited": len(dict.fromkeys(citations)),
@@ -125,6 +151,13 @@ def _source_facts(source: TrialSource) -> dict[str, Any]:
     return {"name": str(source), "digest": file_stamp(path) if path.is_file() else None, "licence": licence}
 
 
+def _exclusions(sources: Iterable[TrialSource]) -> list[dict[str, Any]]:
+    """Return who was excluded from the studies among the sources, and by which rules."""
+    paths = [Path(source) for source in sources if isinstance(source, str | Path)]
+    found = [(path.name, read_exclusions(path)) for path in paths]
+    return [{"source": name, **facts} for name, facts in found if facts is not None]
+
+
 def _run_facts(folder: Path) -> dict[str, Any]:
     """Return what the record of a run says; its name alone where the record cannot be read."""
     try:
@@ -133,6 +166,7 @@ def _run_facts(folder: Path) -> dict[str, Any]:
         return {"name": folder.name, "problem": str(error)}
     return {
         "name": folder.name,
+        "command": command_text("evaluate", record.models, record.arguments.get("passed", {})),
         "state": progress.state,
         "answered": [[one.observer, one.answered, one.skipped, one.state] for one in progress.observers],
         "stimuli": progress.stimuli,

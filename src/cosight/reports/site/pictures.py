@@ -28,7 +28,7 @@ __all__ = ["Images", "picture_files", "write_contact_sheet", "write_pictures"]
 Images = Literal["auto", "originals", "thumbnails", "none"]
 _SIDE = 128  # pixels of a thumbnail's longer side
 _QUALITY = 75
-_MOST_BYTES = 200_000_000  # of originals that `auto` copies
+_MOST_BYTES = 50_000_000  # of originals that `auto` copies
 _FEW = 64  # pictures that are not worth starting processes for
 _FOLDERS = "thumbnails", "images"
 
@@ -121,7 +121,7 @@ def write_pictures(
     Args:
         out: Folder of the site.
         answers: The sets of answers.
-        images: Which to write; `auto` copies originals up to 200 MB in all.
+        images: Which to write; `auto` copies originals if all of them together have at most 50 MB.
         progress: Called with pictures done, pictures in all, and a description.
 
     Returns:

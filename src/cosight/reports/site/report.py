@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 from inspect import signature
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from cosight.errors import InvalidInput
@@ -17,7 +16,7 @@ from cosight.files import atomic_write, is_locked
 from cosight.progress import Progress, report_progress
 from cosight.registry import split_names
 from cosight.reports.site.answers import AnswerSet, read_answers, write_answers
-from cosight.reports.site.method import method_facts, run_folders
+from cosight.reports.site.method import command_text, method_facts, run_folders
 from cosight.reports.site.parts import ReportPart, benchmarks_of, score_parts
 from cosight.reports.site.pictures import Images, write_contact_sheet, write_pictures
 from cosight.reports.site.rows_data import measure_facts, part_facts, people_rows, split_rows
@@ -26,7 +25,6 @@ from cosight.reports.site.tables import write_tables
 from cosight.scoring.arguments import ScoreSource, check_numbers, trial_sources
 from cosight.statistics.rows import Row, Scores
 from cosight.statistics.seeds import display_name
-from cosight.trials.formats import TrialSource
 from cosight.trials.spaces import LabelSpace
 
 __all__ = ["Report", "report", "write_site"]
@@ -87,7 +85,7 @@ def report(
         out: Output folder.
         on: Comma-separated benchmarks whose tables are made (default: those that the experiments belong to).
         title: Heading of the report (default: the experiments).
-        images: Thumbnails with originals, thumbnails only, or none; auto copies originals up to 200 MB.
+        images: Thumbnails with originals, thumbnails only, or none; auto copies originals up to 50 MB in all.
         labels: Label space: a name (`cosight list label-spaces`) or comma-separated class names.
         role: Comma-separated roles of the trials to use: test, repeat, distractor, gold, check, warmup or all
             (default: first showings of test stimuli).
@@ -129,8 +127,13 @@ def report(
             answers = read_answers(paths, labels=labels, role=roles, gamma=gamma)
             parts, problems = score_parts(answers, on=names, options=options, progress=tell)
             method = method_facts(
-                parts, paths, command=_command(paths, passed), passed=passed, defaulted=defaulted, answers=answers
-            )  # fmt: skip
+                parts,
+                paths,
+                command=command_text("report", paths, passed),
+                passed=passed,
+                defaulted=defaulted,
+                answers=answers,
+            )
             heading = title or ", ".join(dict.fromkeys(_heading(group) for group in answers))
             return write_site(
                 folder, parts, answers, title=heading, method=method, images=images, notices=problems, watched=watched,
@@ -191,15 +194,6 @@ def _split_options(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     return passed, defaulted
 
 
-def _command(paths: Sequence[TrialSource], passed: Mapping[str, Any]) -> str:
-    """Return the command line of a report; sources that have no name are written as their type."""
-    words = [str(path) if isinstance(path, str | Path) else f"<{type(path).__name__}>" for path in paths]
-    for name, value in passed.items():
-        text = value if isinstance(value, str | Path | int | float) else ",".join(split_names(value) or [])
-        words += [f"--{name}", str(text)]
-    return " ".join(["cosight report", *map(quote, words)])
-
-
 def write_site(
     folder: Path,
     parts: Sequence[ReportPart],
@@ -235,9 +229,11 @@ def write_site(
     for part in parts:
         firsts.append(len(rows))
         rows += part.scores.rows
+    levels = {part.scores.settings.get("confidence") for part in parts}
+    level = {"confidence": levels.pop()} if len(levels) == 1 else {}
     scores = Scores(
         tuple(rows),
-        {"command": "report", "parts": {part.name: part.scores.settings for part in parts}},
+        {"command": "report", **level, "parts": {part.name: part.scores.settings for part in parts}},
         tuple(notices),
         {name: kind for part in parts for name, kind in part.scores.kinds.items()},
     )
@@ -261,6 +257,7 @@ def write_site(
     writer.write("pairs", pairs)
     notices = [*notices, *more]
     observers = dict.fromkeys(name for row in rows for name in (row.observer, row.against) if name is not None)
+    browsed = {one["name"] for answer_set in sets for one in answer_set["observers"]}
     stamp = f"{time.time_ns():x}"
     site = {
         "title": title,
@@ -268,6 +265,7 @@ def write_site(
         "watched": watched,
         "parts": facts,
         "sets": sets,
+        "kinds": {name: kind for name, kind in scores.kinds.items() if name not in browsed},
         "titles": {name: text for name in observers if (text := display_name(name)) != name},
         "measures": measure_facts(dict.fromkeys(row.measure for row in rows)),
         "pairs": len(pairs["id"]),

@@ -9,7 +9,7 @@ from typing import Any
 from cosight.benchmarks.table_layout import TableLayout, best_line_text
 from cosight.measures import measures
 from cosight.reports.site.parts import ReportPart
-from cosight.statistics.row_text import short_name
+from cosight.statistics.row_text import number_text, short_name
 from cosight.statistics.rows import GOLD, MODELS, PEOPLE, SIMULATED, SIMULATED_GOLD, Row, Scores, group_text
 from cosight.statistics.verdict import closest_model, ranked_measures, verdict_sentences
 
@@ -145,7 +145,8 @@ def part_facts(part: ReportPart, first: int, labels: Sequence[str]) -> dict[str,
     verdict = closest_model(scores)
     sentences = verdict_sentences(scores) if part.verdict is None else [part.verdict]
     if not sentences and entry is not None and entry.table is not None:
-        sentences = [text] if (text := best_line_text(entry.table.table(scores))) else []
+        own = entry.table.headline(scores) if entry.table.headline is not None else ""
+        sentences = [text for text in (own or best_line_text(entry.table.table(scores)),) if text]
     names = list(dict.fromkeys(row.measure for row in scores.rows))
     classes = len([label for label in labels if label != "abstain"])
     facts: dict[str, Any] = {
@@ -199,5 +200,8 @@ def _benchmark_table(scores: Scores, layout: TableLayout, first: int) -> dict[st
                       "section": line.section, "heading": line.heading, "cells": cells})  # fmt: skip
     columns = [{"title": column.title, "measure": column.measure, "group": group_text(column.group),
                 "digits": column.digits, "summary": column.summary} for column in table.columns]  # fmt: skip
-    remarks = [[text, number_of(row)] for text, row in layout.remarks(scores)]
+    remarks: list[tuple[str, int | None]] = []
+    for text, row in layout.remarks(scores):
+        index = number_of(row)  # None for a difference that has been given the sign of its text
+        remarks.append((text if row is None or index is not None else f"{text}: {number_text(row)}", index))
     return {"against": table.against, "spread": layout.spread, "columns": columns, "lines": lines, "remarks": remarks}
