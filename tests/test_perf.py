@@ -14,6 +14,7 @@ from cosight.measures.answers import Answers
 from cosight.measures.consistency import error_consistency, error_consistency_matrix
 from cosight.measures.misclassification import misclassification_agreement_matrix
 from cosight.measures.uncertainty import pair_estimate
+from cosight.scoring.plan import plan
 from cosight.trials.formats import read, write
 from cosight.trials.join import align
 from tests.scoring.planned import deliver, simulate
@@ -286,7 +287,16 @@ def test_coverage_prints_every_table(perf, monkeypatch, capsys):
     def deliver_few(*args, **options):
         return deliver(*args, **options | {"studies": 1, "resamples": 20})
 
+    plans = {}
+
+    def plan_once(*, pilot, measure, people, **goal):
+        """The same plan for every measure and number of people."""
+        name = next(iter(goal))
+        plans[name] = plans.get(name) or plan(pilot=pilot, measure=measure, people=people, **goal)
+        return plans[name]
+
     monkeypatch.setattr(perf.interval_coverage, "coverage", instead)
+    monkeypatch.setattr(perf.interval_coverage, "plan", plan_once)
     monkeypatch.setattr(perf.interval_coverage, "deliver", deliver_few)
     monkeypatch.setattr(perf.interval_coverage, "contrasts", contrasts_instead)
     monkeypatch.setattr(perf.interval_coverage, "simulate", lambda _, __, rng: simulate(12, 400, rng))  # a small pilot

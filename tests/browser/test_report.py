@@ -131,7 +131,7 @@ def served(site):
             thread.join()
 
 
-@pytest.fixture(params=["file", "server"])
+@pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.slow)])
 def address(request, pictured):
     site = pictured[1]
     with served(site) as server:
@@ -364,7 +364,7 @@ def test_dark_and_narrow_pages_are_readable(browser, pictured, settings):
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed; `npm ci` in web/ installs it")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_no_page_has_a_serious_accessibility_problem(browser, pictured, scheme):
     reader = Reader(browser, (pictured[1] / "index.html").as_uri(), color_scheme=scheme)
     routes = (

@@ -313,10 +313,14 @@ def test_an_interval_of_compare_is_as_wide_as_planned(large_pilot):
     assert delivered.width == pytest.approx(0.1, rel=0.05)
 
 
-def test_more_people_need_fewer_trials_and_too_few_are_said_to_be(large_pilot):
+@pytest.mark.slow
+def test_more_people_need_fewer_trials(large_pilot):
     options = {"measure": "ec", "difference": 0.1, "pilot": large_pilot}
     ten, twenty = (plan(**options, people=people) for people in (10, 20))
     assert twenty.value < ten.value
+
+
+def test_too_few_people_are_said_to_be():
     different = study(["human"] * 6 + ["model"] * 2, spread=2)
     found = plan(measure="ec", difference=0.002, pilot=different, people=6)
     assert rows(found)["trials"] is None

@@ -277,7 +277,9 @@ def test_the_registry_knows_them_and_guesses():
         attacks["pgd_l2"]
 
 
-@pytest.mark.parametrize(("name", "eps"), [("autoattack-l2", 0.3), ("autoattack-linf", 0.03)])
+@pytest.mark.parametrize(
+    ("name", "eps"), [pytest.param("autoattack-l2", 0.3, marks=pytest.mark.slow), ("autoattack-linf", 0.03)]
+)
 def test_autoattack_fools_within_eps_and_leaves_the_rest_alone(name, eps):
     pytest.importorskip("pyautoattack", reason="AutoAttack needs pip install 'cosight[attacks]'")
     torch.manual_seed(0)
