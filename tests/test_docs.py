@@ -94,16 +94,10 @@ def test_every_command_is_documented():
     assert [name for name in names if f"## {name}\n" not in text] == []
 
 
-def links():
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            if "://" not in target:
-                yield pytest.param(page, target, id=f"{page.name}:{target}")
-
-
-@pytest.mark.parametrize(("page", "target"), list(links()))
-def test_links_lead_somewhere(page, target):
-    assert (page.parent / target).exists()
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    assert [target for target in targets if "://" not in target and not (page.parent / target).exists()] == []
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def test_a_lab_study(at_desk, cosight, tmp_path):
 
 def test_an_interrupted_run(at_desk, cosight, tmp_path):
     run, whole = tmp_path / "run", tmp_path / "whole"
-    slow = NETWORK.replace("mean = images", "import time; time.sleep(0.3); mean = images")
+    slow = NETWORK.replace("mean = images", "import time; time.sleep(0.15); mean = images")
     (tmp_path / "slownet.py").write_text(slow)
     line = ["evaluate", "python:slownet:model", "--on", "photos", "--labels", "cat,dog", "--batch", "1"]
     process = subprocess.Popen(

@@ -323,6 +323,7 @@ def test_memory_of_laion_c_is_that_of_processes_of_their_own(perf, tmp_path):
     assert all(50 < megabytes < 3000 for megabytes in used.values())
 
 
+@pytest.mark.slow
 def test_a_report_of_many_observers_is_timed(perf):
     found = list(perf.reporting.lines(perf.reporting.Size(12, 300, 10)))
     assert [line.unit for line in found] in ([], ["s", "MB", "s"])  # none without a browser

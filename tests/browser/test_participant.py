@@ -15,7 +15,7 @@ from tests.browser.visits import READY, kept, missing, responses, serving, store
 from tests.humans.conftest import CLASSES, make_study, write_set
 
 KINDS = ("classify", "timed", "2afc", "cluster", "curate")
-QUICK = {("classify", "mouse"), ("timed", "mouse"), ("2afc", "key"), ("cluster", "mouse")}
+QUICK = {("classify", "mouse"), ("2afc", "key"), ("cluster", "mouse")}  # test_timed.py has a visit of its own
 REASONS = ("wrong class", "bad quality")
 ANSWERS = {"timed": ("cat", "dog", "tools", "bird"), "classify": ("abstain", *CLASSES)}
 PATIENT = "[timing]\nfixation = 0.1\nexposure = 0.2\nresponse = 60\nprompt = 60\n"  # test_timed.py is not

@@ -304,6 +304,7 @@ def test_compare_finds_a_difference_as_often_as_planned(large_pilot):
     assert delivered.power == pytest.approx(0.8, abs=0.12)  # its standard error is .06
 
 
+@pytest.mark.slow
 def test_an_interval_of_compare_is_as_wide_as_planned(large_pilot):
     found = plan(measure="ec", width=0.1, pilot=large_pilot, people=10)
     trials = rows(found)["trials, mean over pairs"]

@@ -160,7 +160,7 @@ def test_without_alignment_nothing_changes(people_set, settings):
     assert not [name for name in recipe.facts if name.startswith("alignment")]  # older networks can be resumed
 
 
-@pytest.mark.parametrize("name", ["cles", "ma"])
+@pytest.mark.parametrize("name", [pytest.param("cles", marks=pytest.mark.slow), "ma"])
 def test_a_recipe_with_an_alignment_loss(name, people_set, settings, tmp_path, forks):
     """The loss is in the history, the weights are others, and two processes give those of one."""
     base = {**settings, "data": str(people_set), "batch": 13, "epochs": 2, "dropout": 0.0}

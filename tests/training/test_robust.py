@@ -87,7 +87,9 @@ def test_extreme_logits_stay_finite():
     assert gradient.isfinite().all()
 
 
-@pytest.mark.parametrize("method", ["pgd", "trades", "mart", "free"])
+@pytest.mark.parametrize(
+    "method", ["pgd", *(pytest.param(name, marks=pytest.mark.slow) for name in ("trades", "mart", "free"))]
+)
 def test_every_method_trains_resumes_and_records_itself(method, settings, forks, tmp_path):
     recipe = Recipe(**{**settings, **ATTACKED, "adversarial": method, "epochs": 2, "name": method})
     (whole,) = train(recipe, out=tmp_path / "whole")
